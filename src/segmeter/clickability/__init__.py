@@ -1,0 +1,1 @@
+"""Clickability: where people click."""

@@ -1,0 +1,1 @@
+"""The words of segmeter: scenes, targets, prompts, models, users, measures, sessions."""

@@ -1,0 +1,210 @@
+"""The catalogue: one way in for everything that has a name.
+
+A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
+object in a file of your own (`my_models.py:Mine`); options follow a question mark,
+`sam2-hiera-tiny?dtype=bfloat16&device=cuda`. Built-in rooms are read when first asked for;
+their modules import heavy libraries only inside the functions that need them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.seeds import fingerprint
+
+__all__ = [
+    "Entry",
+    "Shelf",
+    "Spec",
+    "benchmarks",
+    "datasets",
+    "measures",
+    "methods",
+    "models",
+    "users",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What was asked for: a name and its options. Plans keep it to say it again."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """`name?key=value&key=value`; values are read as JSON, else as text.
+
+        >>> Spec.parse("disc?radius=5&mode=soft")
+        Spec(name='disc', options={'radius': 5, 'mode': 'soft'})
+        """
+        name, _, query = text.partition("?")
+        options: dict[str, Any] = {}
+        for pair in filter(None, query.split("&")):
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise BadInput(f"'{text}': option '{pair}' has no value; write '{pair}=VALUE'")
+            options[key] = _value(value)
+        return cls(name, options)
+
+    def __str__(self) -> str:
+        pairs = "&".join(f"{k}={_text(v)}" for k, v in self.options.items())
+        return f"{self.name}?{pairs}" if pairs else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """One name on a shelf: how to make the thing, and a line about it."""
+
+    name: str
+    make: Callable[..., T]
+    summary: str
+    source: str
+
+
+class Shelf(Generic[T]):
+    """All things of one kind, by name."""
+
+    def __init__(self, kind: str, room: str) -> None:
+        self.kind = kind
+        self.room = room
+        self._entries: dict[str, Entry[T]] = {}
+        self._complete = False
+
+    def add(self, name: str, summary: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+        """Register a class or function that makes the thing."""
+
+        def register(make: Callable[..., T]) -> Callable[..., T]:
+            self._entries[name] = Entry(name, make, summary, make.__module__)
+            return make
+
+        return register
+
+    def put(self, name: str, thing: T, summary: str) -> None:
+        """Register a thing that is ready made."""
+        self._entries[name] = Entry(name, _always(thing), summary, type(thing).__module__)
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        self._fill()
+        return iter(sorted(self._entries.values(), key=lambda e: e.name))
+
+    def names(self) -> list[str]:
+        return [entry.name for entry in self]
+
+    def entry(self, name: str) -> Entry[T]:
+        """The entry of a name, or of an object in a file, `file.py:object`."""
+        if ".py:" in name:
+            return _from_file(self.kind, name)
+        self._fill()
+        try:
+            return self._entries[name]
+        except KeyError:
+            hint = suggestion(name, self._entries)
+            raise NotFound(
+                f"no {self.kind} '{name}';{hint} 'segmeter list {self.kind}s' shows them all"
+            ) from None
+
+    def make(self, spec: Spec | str, **defaults: Any) -> T:
+        """Build the thing; `defaults` fill options that it takes and the spec leaves open."""
+        spec = Spec.parse(spec) if isinstance(spec, str) else spec
+        entry = self.entry(spec.name)
+        if not callable(entry.make):
+            return entry.make
+        taken = inspect.signature(entry.make).parameters
+        anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
+        unknown = [key for key in spec.options if key not in taken and not anything]
+        if unknown:
+            hint = suggestion(unknown[0], taken)
+            raise BadInput(
+                f"{self.kind} '{spec.name}' has no option '{unknown[0]}';{hint}"
+                f" it takes {', '.join(taken) or 'none'}"
+            )
+        options = {k: v for k, v in defaults.items() if k in taken} | dict(spec.options)
+        return entry.make(**options)
+
+    def _fill(self) -> None:
+        """Import the room's modules and see which plug-ins are installed, once."""
+        if self._complete:
+            return
+        package = importlib.import_module(self.room)
+        for module in pkgutil.walk_packages(package.__path__, f"{self.room}."):
+            if not module.name.rpartition(".")[2].startswith("_"):
+                importlib.import_module(module.name)
+        for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
+            self._entries.setdefault(point.name, _plugged(point))
+        self._complete = True
+
+
+def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:
+    """An installed plug-in; imported only when it is made."""
+
+    def make(**options: Any) -> Any:
+        return point.load()(**options)
+
+    return Entry(point.name, make, f"from {point.value}", point.value)
+
+
+def _from_file(kind: str, name: str) -> Entry[Any]:
+    """An object in a user's file. The file is run, as any Python of the user's would be."""
+    path_text, _, attribute = name.rpartition(":")
+    path = Path(path_text)
+    if not path.is_file():
+        raise NotFound(f"no file '{path}' to take the {kind} '{attribute}' from")
+    resolved = path.resolve()
+    title = f"segmeter_file_{fingerprint(resolved, size=4)}"
+    module = sys.modules.get(title)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(title, resolved)
+        if spec is None or spec.loader is None:
+            raise BadInput(f"'{path}' is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[title] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[title]
+            raise
+    if not hasattr(module, attribute):
+        names = [n for n in vars(module) if not n.startswith("_")]
+        hint = suggestion(attribute, names)
+        raise NotFound(f"'{path}' has nothing named '{attribute}';{hint}")
+    thing = getattr(module, attribute)
+    make = thing if callable(thing) else _always(thing)
+    return Entry(name, make, (inspect.getdoc(thing) or "").split("\n")[0], str(path))
+
+
+def _always(thing: T) -> Callable[[], T]:
+    return lambda: thing
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+models: Shelf[Any] = Shelf("model", "segmeter.models")
+methods: Shelf[Any] = Shelf("method", "segmeter.models")
+datasets: Shelf[Any] = Shelf("dataset", "segmeter.datasets")
+users: Shelf[Any] = Shelf("user", "segmeter.users")
+measures: Shelf[Any] = Shelf("measure", "segmeter.measures")
+benchmarks: Shelf[Any] = Shelf("benchmark", "segmeter.benchmarks")

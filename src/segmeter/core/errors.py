@@ -1,0 +1,38 @@
+"""What can go wrong, said in one sentence: what, where, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["BadInput", "BadWeights", "NotFound", "RunConflict", "SegmeterError", "suggestion"]
+
+
+class SegmeterError(Exception):
+    """Anything segmeter refuses; its text is a sentence for the person at the keyboard."""
+
+
+class BadInput(SegmeterError):
+    """A file or an argument that cannot be what it claims to be."""
+
+
+class NotFound(SegmeterError):
+    """A name, a file or a folder that is not there."""
+
+
+class BadWeights(SegmeterError):
+    """Weights of another architecture, damaged, or unsafe to open."""
+
+
+class RunConflict(SegmeterError):
+    """A run folder that belongs to another plan or to a process still writing."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`" did you mean 'x'?"` for the nearest known name, or nothing.
+
+    >>> suggestion("grabcat", ["grabcut", "davis"])
+    " did you mean 'grabcut'?"
+    """
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f" did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,228 @@
+"""Masks: which pixels or voxels belong to a thing.
+
+A mask knows the size of its scene but keeps bits only inside the thing's own box, so that
+counting, comparing and storing cost what the thing costs, not what the picture costs.
+On disk it is COCO's run lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import runs
+from segmeter.core.errors import BadInput
+
+__all__ = ["Bits", "Mask", "joint_box"]
+
+Bits = npt.NDArray[np.bool_]
+Index = tuple[int, ...]
+
+
+class Mask:
+    """An immutable set of pixels in a frame of a given shape.
+
+    Attributes
+    ----------
+    shape
+        Size of the whole scene, `(H, W)` or `(Z, Y, X)`.
+    low, high
+        The thing's box: first pixel, and one past the last. Both zero when empty.
+    bits
+        The box's content, read-only.
+    """
+
+    __slots__ = ("__dict__", "bits", "low", "shape")
+
+    def __init__(self, shape: Sequence[int], low: Sequence[int], bits: Bits) -> None:
+        """Trusts that `bits` is tight; `Mask.of` finds the box itself."""
+        self.shape: Index = tuple(int(n) for n in shape)
+        self.low: Index = tuple(int(n) for n in low)
+        self.bits: Bits = bits
+        bits.flags.writeable = False
+
+    @classmethod
+    def of(
+        cls, array: npt.NDArray[Any], offset: Index | None = None, shape: Index | None = None
+    ) -> Mask:
+        """The non-zero pixels of an array; with `offset` and `shape`, of a part of a scene.
+
+        >>> Mask.of(np.eye(3, dtype=bool)).area
+        3
+        """
+        bits = array if array.dtype == np.bool_ else array != 0
+        start = offset or (0,) * bits.ndim
+        whole = shape or cast(Index, bits.shape)
+        box = _tight(bits)
+        if box is None:
+            return cls.empty(whole)
+        inside = bits[box].copy()
+        return cls(whole, [s + b.start for s, b in zip(start, box, strict=True)], inside)
+
+    @classmethod
+    def empty(cls, shape: Sequence[int]) -> Mask:
+        """No pixel at all."""
+        zeros = (0,) * len(shape)
+        return cls(shape, zeros, np.zeros(zeros, dtype=bool))
+
+    @classmethod
+    def box(cls, shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Mask:
+        """A full box, `high` excluded.
+
+        >>> Mask.box((4, 4), (0, 0), (2, 4)).area
+        8
+        """
+        return cls(shape, low, np.ones([h - a for a, h in zip(low, high, strict=True)], bool))
+
+    @property
+    def high(self) -> Index:
+        return tuple(a + n for a, n in zip(self.low, self.bits.shape, strict=True))
+
+    @cached_property
+    def area(self) -> int:
+        """Number of pixels."""
+        return int(np.count_nonzero(self.bits))
+
+    @property
+    def window(self) -> tuple[slice, ...]:
+        """The box as slices into an array of the scene's size."""
+        return tuple(slice(a, b) for a, b in zip(self.low, self.high, strict=True))
+
+    def __bool__(self) -> bool:
+        return self.bits.size > 0
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mask):
+            return NotImplemented
+        same_box = self.shape == other.shape and self.low == other.low
+        return same_box and np.array_equal(self.bits, other.bits)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.low, self.bits.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Mask({' x '.join(map(str, self.shape))}, {self.area} pixels)"
+
+    def __getitem__(self, point: Sequence[int]) -> bool:
+        inside = tuple(p - a for p, a in zip(point, self.low, strict=True))
+        if any(i < 0 or i >= n for i, n in zip(inside, self.bits.shape, strict=True)):
+            return False
+        return bool(self.bits[inside])
+
+    def dense(self) -> Bits:
+        """The whole scene as a boolean array."""
+        whole = np.zeros(self.shape, dtype=bool)
+        whole[self.window] = self.bits
+        return whole
+
+    def crop(self, low: Index, high: Index) -> Bits:
+        """A boolean array of the given box, which may reach past this mask's own."""
+        part = np.zeros([h - a for a, h in zip(low, high, strict=True)], dtype=bool)
+        first = tuple(max(a, b) for a, b in zip(low, self.low, strict=True))
+        last = tuple(min(a, b) for a, b in zip(high, self.high, strict=True))
+        if all(a < b for a, b in zip(first, last, strict=True)):
+            part[_slices(first, last, low)] = self.bits[_slices(first, last, self.low)]
+        return part
+
+    def overlap(self, other: Mask) -> int:
+        """Number of pixels that both masks hold."""
+        shared = self._shared(other)
+        if shared is None:
+            return 0
+        mine, theirs = shared
+        return int(np.count_nonzero(mine & theirs))
+
+    def both(self, other: Mask) -> Mask:
+        """Pixels that are in both."""
+        shared = self._shared(other)
+        if shared is None:
+            return Mask.empty(self.shape)
+        low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
+        return Mask.of(shared[0] & shared[1], low, self.shape)
+
+    def without(self, other: Mask) -> Mask:
+        """Pixels that are here and not in the other."""
+        if self._shared(other) is None:
+            return self
+        rest = self.bits & ~other.crop(self.low, self.high)
+        return Mask.of(rest, self.low, self.shape)
+
+    def either(self, other: Mask) -> Mask:
+        """Pixels that are in one or both."""
+        self._same_frame(other)
+        if not self or not other:
+            return self or other
+        low, high = joint_box(self, other)
+        return Mask.of(self.crop(low, high) | other.crop(low, high), low, self.shape)
+
+    def to_coco(self) -> dict[str, Any]:
+        """COCO's compressed run lengths, `{"size": [...], "counts": "..."}`.
+
+        A volume is written as its column-major run lengths with three sizes.
+
+        >>> Mask.box((2, 3), (0, 1), (2, 2)).to_coco()
+        {'size': [2, 3], 'counts': '222'}
+        """
+        return {"size": list(self.shape), "counts": runs.pack(self.run_lengths()).decode()}
+
+    @classmethod
+    def from_coco(cls, data: Mapping[str, Any]) -> Mask:
+        """Read COCO run lengths, compressed (text or bytes) or plain (a list)."""
+        try:
+            size = tuple(int(n) for n in data["size"])
+            counts = data["counts"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadInput("a run-length mask needs 'size' and 'counts'") from error
+        lengths = runs.unpack(counts) if isinstance(counts, str | bytes) else counts
+        return cls.of(runs.to_bits(np.asarray(lengths, dtype=np.int64), size))
+
+    def run_lengths(self) -> npt.NDArray[np.int64]:
+        """Column-major run lengths over the whole scene, zeros first."""
+        return runs.of_box(self.bits, self.low, self.shape)
+
+    def _shared(self, other: Mask) -> tuple[Bits, Bits] | None:
+        self._same_frame(other)
+        low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
+        high = tuple(min(a, b) for a, b in zip(self.high, other.high, strict=True))
+        if any(a >= b for a, b in zip(low, high, strict=True)):
+            return None
+        return self.bits[_slices(low, high, self.low)], other.bits[_slices(low, high, other.low)]
+
+    def _same_frame(self, other: Mask) -> None:
+        if self.shape != other.shape:
+            mine, theirs = (" x ".join(map(str, m.shape)) for m in (self, other))
+            raise BadInput(f"masks of different size, {mine} and {theirs}, cannot be compared")
+
+
+def joint_box(*masks: Mask) -> tuple[Index, Index]:
+    """First pixel, and one past the last, of the box around all that is not empty."""
+    full = [m for m in masks if m]
+    if not full:
+        zeros = (0,) * len(masks[0].shape)
+        return zeros, zeros
+    low = tuple(min(axis) for axis in zip(*(m.low for m in full), strict=True))
+    high = tuple(max(axis) for axis in zip(*(m.high for m in full), strict=True))
+    return low, high
+
+
+def _tight(bits: Bits) -> tuple[slice, ...] | None:
+    """Slices of the smallest box around the true pixels, or None when there are none."""
+    box: list[slice] = []
+    part = bits
+    for axis in range(bits.ndim):
+        others = tuple(a for a in range(bits.ndim) if a != axis)
+        filled = np.flatnonzero(part.any(axis=others))
+        if filled.size == 0:
+            return None
+        box.append(slice(int(filled[0]), int(filled[-1]) + 1))
+        # Later axes look only at what earlier ones left.
+        part = part[(slice(None),) * axis + (box[-1],)]
+    return tuple(box)
+
+
+def _slices(low: Index, high: Index, origin: Index) -> tuple[slice, ...]:
+    return tuple(slice(a - o, b - o) for a, b, o in zip(low, high, origin, strict=True))

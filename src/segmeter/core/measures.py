@@ -1,0 +1,76 @@
+"""Measure cards: what a number means, and what it is when there is nothing to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, ParamSpec
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+
+__all__ = ["MaskMeasure", "Measure", "measure"]
+
+Better = Literal["higher", "lower"]
+Given = ParamSpec("Given")
+
+
+@dataclass(frozen=True)
+class Measure(Generic[Given]):
+    """A pure function with a card; call it like the function.
+
+    `both_empty` and `one_empty` are the values when truth and guess, or just one of them,
+    hold no pixel; None means that the formula itself answers.
+    """
+
+    id: str
+    function: Callable[Given, float]
+    range: tuple[float, float]
+    better: Better
+    cite: str
+    both_empty: float | None = None
+    one_empty: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.function.__doc__)
+        object.__setattr__(self, "__wrapped__", self.function)
+
+    def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
+        masks = [a for a in args[:2] if isinstance(a, Mask)]
+        if len(masks) == 2:
+            filled = sum(map(bool, masks))
+            if filled == 0 and self.both_empty is not None:
+                return self.both_empty
+            if filled == 1 and self.one_empty is not None:
+                return self.one_empty
+        return self.function(*args, **kwargs)
+
+    @property
+    def summary(self) -> str:
+        """The docstring's first sentence."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
+
+MaskMeasure = Measure[[Mask, Mask]]
+
+
+def measure(
+    id: str,
+    *,
+    range: tuple[float, float] = (0.0, 1.0),
+    better: Better = "higher",
+    cite: str = "",
+    both_empty: float | None = None,
+    one_empty: float | None = None,
+) -> Callable[[Callable[Given, float]], Measure[Given]]:
+    """Give a function its card, and the catalogue the measure.
+
+    The first docstring line is the measure's summary.
+    """
+
+    def card(function: Callable[Given, float]) -> Measure[Given]:
+        made = Measure(id, function, range, better, cite, both_empty, one_empty)
+        catalogue.measures.put(id, made, made.summary)
+        return made
+
+    return card

@@ -1,0 +1,175 @@
+"""Models: what looks at a scene once and then answers prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Prompt
+from segmeter.core.scenes import Scene
+
+__all__ = [
+    "Ask",
+    "MaskPrediction",
+    "Method",
+    "Model",
+    "ModelCard",
+    "Prediction",
+    "Reading",
+    "Segmentation",
+    "View",
+    "keeps_memory",
+    "render",
+]
+
+Reading = Literal["published", "sound"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What a person should know about a model.
+
+    `abilities` are the prompts it takes (`click`, `box`, `scribble`, `mask`, `words`) and
+    what else it offers (`automatic`, `differentiable`, `volume`).
+    """
+
+    name: str
+    summary: str
+    abilities: frozenset[str]
+    licence: str = ""
+    citation: str = ""
+    family: str = ""
+    fingerprint: str = ""
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """All prompts of a session so far, and the memory of its last prediction."""
+
+    prompts: tuple[Prompt, ...]
+    memory: Any = None  # private to the adapter that made it
+
+
+@runtime_checkable
+class Prediction(Protocol):
+    """What a model answers: candidates with its own scores, and the one it would show.
+
+    Masks are rendered to the scene's size only when asked for.
+    """
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        """The model's own score of each candidate."""
+        ...
+
+    @property
+    def shown(self) -> int:
+        """Which candidate the model would show."""
+        ...
+
+    @property
+    def memory(self) -> Any:
+        """What the model wants back with the next ask of this session."""
+        ...
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        """A candidate at the scene's size; the shown one by default."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPrediction:
+    """The plainest prediction: one finished mask. Enough for most models of your own."""
+
+    result: Mask
+    score: float = 1.0
+    memory: Any = None
+    shown: int = 0
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        return np.array([self.score], dtype=np.float32)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        return self.result
+
+
+@runtime_checkable
+class View(Protocol):
+    """A model that has looked at a scene.
+
+    A view may also have
+
+    - `render(predictions) -> list[Mask]`: the shown masks of many predictions at once;
+    - `keeps_memory(prompts, reading) -> bool`: whether the last memory goes back with
+      these prompts (the originals sometimes drop it; see the reading `published`).
+    """
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
+        """One prediction an ask, in order; asks do not see each other."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A promptable segmenter."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    def look(self, scene: Scene) -> View:
+        """The expensive part, once a scene."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """What a method gives: one of a partition, a hierarchy, an edge map or proposals.
+
+    Attributes
+    ----------
+    labels
+        Partition, integers `(H, W)`.
+    levels
+        Hierarchy: strength of each finest-level boundary, as an ultrametric contour map
+        `(2H + 1, 2W + 1)`.
+    edges
+        Edge map, `(H, W)` in 0..1.
+    proposals
+        Masks, best first.
+    """
+
+    labels: npt.NDArray[np.int32] | None = None
+    levels: npt.NDArray[np.float32] | None = None
+    edges: npt.NDArray[np.float32] | None = None
+    proposals: tuple[Mask, ...] | None = None
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A segmenter without a user."""
+
+    @property
+    def card(self) -> ModelCard: ...
+
+    def segment(self, scene: Scene) -> Segmentation: ...
+
+
+def render(view: View, predictions: Sequence[Prediction]) -> list[Mask]:
+    """The shown masks, in one go where the view can."""
+    together = getattr(view, "render", None)
+    if together is not None:
+        return list(together(predictions))
+    return [prediction.mask() for prediction in predictions]
+
+
+def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+    """Whether the view wants its last memory back with these prompts."""
+    rule = getattr(view, "keeps_memory", None)
+    return True if rule is None else bool(rule(prompts, reading))

@@ -1,0 +1,15 @@
+// What every kernel file offers to the module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+
+namespace nb = nanobind;
+
+// Row-major read-only bits, one byte a pixel, as NumPy's bool arrays lie in memory.
+using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+void bind_depth(nb::module_ &m);
+void bind_erosion(nb::module_ &m);

@@ -1,0 +1,8 @@
+// The compiled module: one line a kernel.
+
+#include "kernels.h"
+
+NB_MODULE(_kernels, m) {
+    bind_depth(m);
+    bind_erosion(m);
+}

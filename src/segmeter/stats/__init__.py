@@ -1,0 +1,1 @@
+"""Statistics: intervals, paired tests, ranking, effort."""

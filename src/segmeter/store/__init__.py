@@ -1,0 +1,1 @@
+"""The store: parts, masks, provenance."""
