@@ -1,1 +1,25 @@
-"""Compiled kernels, each with a plain twin."""
+"""Compiled kernels, each with a plain twin in Python.
+
+`compiled` is the C++ module, or None where it was not built or `SEGMETER_PLAIN` is set;
+callers then use their plain twin and get the same values, later.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+__all__ = ["compiled"]
+
+
+def _find() -> ModuleType | None:
+    if os.environ.get("SEGMETER_PLAIN"):
+        return None
+    try:
+        return importlib.import_module("segmeter.kernels._kernels")
+    except ModuleNotFoundError:
+        return None
+
+
+compiled = _find()
