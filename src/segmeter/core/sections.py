@@ -1,0 +1,284 @@
+"""Sections: what a report says, as plain data.
+
+A benchmark returns sections and never writes HTML; `segmeter.report` draws them, as one
+page, and as CSV, Markdown and LaTeX where a block is a table. Texts are plain: a blank
+line parts paragraphs, `` `code` `` and ``**strong**`` are the only marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Prompt
+
+__all__ = [
+    "Answer",
+    "Axis",
+    "Bars",
+    "Block",
+    "Cell",
+    "Chart",
+    "Column",
+    "Frame",
+    "Gallery",
+    "Label",
+    "Line",
+    "Multiples",
+    "Note",
+    "Outline",
+    "Part",
+    "Picture",
+    "Points",
+    "Replay",
+    "Section",
+    "Table",
+    "Value",
+]
+
+Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number with its interval; `link` leads to the cases behind it (a replay's key)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    link: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A word in a table; `reading` is shown as a small tag beside it."""
+
+    text: str
+    link: str = ""
+    reading: str = ""
+
+
+Cell = str | float | int | None | Value | Label
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a table's column is shown.
+
+    Attributes
+    ----------
+    title
+        The heading; `unit` is set small beneath it.
+    digits
+        Decimals of numbers; None for a column of words.
+    percent
+        Numbers are fractions and shown times 100.
+    better
+        Which direction is good, where one is: the best number is set strong, and those
+        that its interval does not part from it too.
+    plot
+        Draw each number and its interval on a common scale beside it.
+    shade
+        Tint each cell by its value, for matrices.
+    """
+
+    title: str
+    unit: str = ""
+    digits: int | None = None
+    percent: bool = False
+    better: Literal["higher", "lower", ""] = ""
+    plot: bool = False
+    shade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns. `name` is the stem of exported files; `caption` says what it is."""
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis: limits are found from the data where they are None."""
+
+    title: str
+    low: float | None = None
+    high: float | None = None
+    ticks: Sequence[float] | None = None
+    scale: Literal["linear", "log"] = "linear"
+    percent: bool = False
+    digits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve, with a band where `low` and `high` are given.
+
+    `role` "guide" is a thin grey line behind the data (an iso-F line, a diagonal), labelled
+    at its end; "step" holds each value until the next.
+    """
+
+    name: str
+    x: Numbers
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    role: Literal["curve", "step", "guide"] = "curve"
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Dots, each with a label where `labels` are given and whiskers where limits are."""
+
+    name: str
+    x: Numbers
+    y: Numbers
+    labels: Sequence[str] = ()
+    low: Numbers | None = None
+    high: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves and dots over two axes; marks of one name share colour, dash and shape."""
+
+    title: str
+    x: Axis
+    y: Axis
+    marks: Sequence[Line | Points]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Multiples:
+    """Small charts side by side, on the same axes."""
+
+    charts: Sequence[Chart]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of every bar: its name and its length in each."""
+
+    name: str
+    values: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars, one a category; parts are stacked, or side by side when not."""
+
+    title: str
+    axis: Axis
+    categories: Sequence[str]
+    parts: Sequence[Part]
+    stacked: bool = True
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A mask drawn over a picture: the truth dashed, a guess solid, wrong parts filled."""
+
+    mask: Mask
+    role: Literal["truth", "guess", "missed", "spilled", "group"] = "guess"
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture with what is drawn over it.
+
+    Attributes
+    ----------
+    pixels
+        uint8 `(H, W, 3)` or `(H, W)`, shrunk and compressed by the report; or a PNG, JPEG
+        or WebP file's bytes, shown as they are.
+    size
+        `(H, W)` of the scene that outlines and prompts refer to; the array's own by default.
+    link
+        Key of a replay that shows more.
+    """
+
+    pixels: npt.NDArray[np.uint8] | bytes
+    caption: str = ""
+    alt: str = ""
+    size: tuple[int, int] | None = None
+    outlines: Sequence[Outline] = ()
+    prompts: Sequence[Prompt] = ()
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Pictures side by side, each with its caption."""
+
+    pictures: Sequence[Picture]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One round: what was said, what came back, how good it was (scores are fractions)."""
+
+    mask: Mask
+    prompt: Prompt | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A session, round by round. Replays that follow each other share one chooser."""
+
+    key: str
+    title: str
+    picture: Picture
+    frames: Sequence[Frame]
+    truth: Mask | None = None
+    goal: float | None = None
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The sentence a reader came for, set large; `detail` is what it rests on."""
+
+    sentence: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A remark: how something was computed, or a warning that something is missing."""
+
+    text: str
+    role: Literal["method", "warning"] = "method"
+
+
+Block = Answer | Table | Chart | Multiples | Bars | Gallery | Replay | Note
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A chapter of the report; `folded` ones open on demand (always open in print)."""
+
+    title: str
+    text: str = ""
+    blocks: Sequence[Block] = ()
+    folded: bool = False
