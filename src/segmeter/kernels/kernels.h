@@ -13,3 +13,4 @@ using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cp
 
 void bind_depth(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
+void bind_tables(nb::module_ &m);

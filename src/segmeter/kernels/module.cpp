@@ -5,4 +5,5 @@
 NB_MODULE(_kernels, m) {
     bind_depth(m);
     bind_erosion(m);
+    bind_tables(m);
 }
