@@ -7,9 +7,9 @@ On disk it is COCO's run lengths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ __all__ = ["Bits", "Mask", "joint_box"]
 
 Bits = npt.NDArray[np.bool_]
 Index = tuple[int, ...]
+Derived = TypeVar("Derived")
 
 
 class Mask:
@@ -183,6 +184,13 @@ class Mask:
     def run_lengths(self) -> npt.NDArray[np.int64]:
         """Column-major run lengths over the whole scene, zeros first."""
         return runs.of_box(self.bits, self.low, self.shape)
+
+    def derived(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
+        """Something computed from this mask alone, once, and kept with it."""
+        kept: dict[Hashable, Any] = self.__dict__.setdefault("derived_values", {})
+        if key not in kept:
+            kept[key] = make()
+        return cast(Derived, kept[key])
 
     def _shared(self, other: Mask) -> tuple[Bits, Bits] | None:
         self._same_frame(other)

@@ -36,9 +36,10 @@ class Measure(Generic[Given]):
         object.__setattr__(self, "__wrapped__", self.function)
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
-        masks = [a for a in args[:2] if isinstance(a, Mask)]
-        if len(masks) == 2:
-            filled = sum(map(bool, masks))
+        masks = [a for a in args if isinstance(a, Mask)]
+        if len(masks) >= 2:
+            ignore = kwargs.get("ignore", masks[2] if len(masks) > 2 else None)
+            filled = sum(_judged(m, ignore) for m in masks[:2])
             if filled == 0 and self.both_empty is not None:
                 return self.both_empty
             if filled == 1 and self.one_empty is not None:
@@ -51,7 +52,7 @@ class Measure(Generic[Given]):
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
 
-MaskMeasure = Measure[[Mask, Mask]]
+MaskMeasure = Measure[[Mask, Mask, Mask | None]]
 
 
 def measure(
@@ -74,3 +75,10 @@ def measure(
         return made
 
     return card
+
+
+def _judged(mask: Mask, ignore: object) -> bool:
+    """Whether a mask holds any pixel that is judged."""
+    if not isinstance(ignore, Mask):
+        return bool(mask)
+    return mask.area > mask.overlap(ignore)

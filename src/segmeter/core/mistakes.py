@@ -1,0 +1,94 @@
+"""Mistakes: what a mask misses, what it spills, and where each is deepest.
+
+Everything happens inside the box of the mistake. Depth is the distance from a pixel's
+centre to the nearest pixel that is not part of the mistake; beyond the picture counts as
+such a pixel. Squared depths are compared as integers, so ties are ties on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Bits, Mask
+from segmeter.core.scenes import Target
+from segmeter.kernels import compiled
+
+__all__ = ["Depth", "deepest", "mistakes", "squared_depth"]
+
+# float32 roots tell n from n + 1 under the root only up to here.
+_FLOAT32_DEPTH = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """A deepest pixel and its squared depth; `point` is None when there is none."""
+
+    squared: int
+    point: tuple[int, ...] | None
+
+
+def mistakes(target: Target, guess: Mask) -> tuple[Mask, Mask]:
+    """Missed and spilled pixels, those that are not judged left out."""
+    missed, spilled = target.mask.without(guess), guess.without(target.mask)
+    if target.ignore is not None:
+        return missed.without(target.ignore), spilled.without(target.ignore)
+    return missed, spilled
+
+
+def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
+    """The deepest pixel of a mask that is not barred; first in raster order among equals.
+
+    Barred pixels cannot win but still count as part of the mask.
+
+    >>> deepest(Mask.box((9, 9), (2, 2), (7, 7)))
+    Depth(squared=9, point=(4, 4))
+    """
+    if not mask:
+        return Depth(0, None)
+    inside = [
+        tuple(p - a for p, a in zip(point, mask.low, strict=True))
+        for point in barred
+        if mask[point]
+    ]
+    squared, place = _search(mask.bits, inside)
+    if place is None:
+        return Depth(0, None)
+    return Depth(squared, tuple(int(p) + a for p, a in zip(place, mask.low, strict=True)))
+
+
+def squared_depth(bits: Bits) -> npt.NDArray[np.int64]:
+    """Exact squared depth of every pixel of a box; outside the box counts as not in it."""
+    ringed = np.pad(bits, 1)
+    if bits.ndim == 2 and min(bits.shape) < 2 * _FLOAT32_DEPTH:
+        roots = cv2.distanceTransform(ringed.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        depth: npt.NDArray[np.float64] = roots.astype(np.float64)
+    else:
+        from scipy import ndimage
+
+        depth = np.asarray(ndimage.distance_transform_edt(ringed), dtype=np.float64)
+    inner = depth[(slice(1, -1),) * bits.ndim]
+    return np.rint(inner * inner).astype(np.int64)
+
+
+def _search(bits: Bits, barred: list[tuple[int, ...]]) -> tuple[int, tuple[int, ...] | None]:
+    """Squared depth and place, by the compiled search for pictures, else by the plain one."""
+    if compiled is None or bits.ndim != 2:
+        return _plain_search(bits, barred)
+    columns = bits.shape[1]
+    squared, place = compiled.deepest(bits, [y * columns + x for y, x in barred])
+    return squared, None if place < 0 else divmod(place, columns)
+
+
+def _plain_search(bits: Bits, barred: list[tuple[int, ...]]) -> tuple[int, tuple[int, ...] | None]:
+    depth = squared_depth(bits)
+    for point in barred:
+        depth[point] = 0
+    best = int(depth.argmax())  # first in raster order among equals
+    squared = int(depth.flat[best])
+    place = tuple(int(i) for i in np.unravel_index(best, bits.shape))
+    return (squared, place) if squared else (0, None)

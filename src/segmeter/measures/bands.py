@@ -1,0 +1,64 @@
+"""Boundary IoU: IoU of the bands along two outlines."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+
+from segmeter.core.masks import Bits, Mask
+from segmeter.core.measures import measure
+from segmeter.kernels import compiled
+
+__all__ = ["band", "band_reach", "boundary_iou"]
+
+
+@measure("boundary-iou", both_empty=1.0, one_empty=0.0, cite="cheng2021boundary")
+def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
+    """IoU of the two bands of pixels near each mask's own outline.
+
+    A band holds the pixels within 2 % of the picture's diagonal of the outside. It is
+    taken before pixels are ignored, so the edge towards an ignored band counts.
+
+    >>> square = Mask.box((50, 50), (10, 10), (40, 40))
+    >>> boundary_iou(square, square)
+    1.0
+    """
+    reach = band_reach(truth.shape)
+    ours, theirs = band(truth, reach), band(guess, reach)
+    if ignore is not None:
+        ours, theirs = ours.without(ignore), theirs.without(ignore)
+    both = ours.overlap(theirs)
+    either = ours.area + theirs.area - both
+    # Both bands can vanish only where all of them is ignored.
+    return both / either if either else 1.0
+
+
+def band_reach(shape: tuple[int, ...]) -> int:
+    """2 % of the diagonal in whole pixels, halves to even, at least one."""
+    return max(1, round(0.02 * math.hypot(*shape)))
+
+
+def band(mask: Mask, reach: int) -> Mask:
+    """The mask's pixels within `reach` (chessboard) of the outside; kept with the mask."""
+    return mask.derived(("band", reach), lambda: _band(mask, reach))
+
+
+def _band(mask: Mask, reach: int) -> Mask:
+    if not mask:
+        return mask
+    # The box is tight and the band holds every outermost pixel: no new box to find.
+    return Mask(mask.shape, mask.low, mask.bits & ~_erode(mask.bits, reach))
+
+
+def _erode(bits: Bits, reach: int) -> Bits:
+    """Pixels whose square of side `2 reach + 1` lies wholly inside."""
+    if compiled is not None:
+        eroded: Bits = compiled.erode(bits, reach)
+        return eroded
+    kernel = np.ones((2 * reach + 1,) * 2, dtype=np.uint8)
+    inner = cv2.erode(
+        bits.view(np.uint8), kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
+    )
+    return inner.astype(bool)

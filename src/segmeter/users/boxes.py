@@ -1,0 +1,83 @@
+"""Boxes: a box around the object first, then clicks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.prompts import Box, Prompt
+from segmeter.core.scenes import Target
+from segmeter.core.users import Sight
+from segmeter.users.centre_click import centre_click
+
+__all__ = ["BoxThenClicks", "jittered_box", "loose_box", "tight_box"]
+
+# Segment Anything's training noise: a tenth of the side, at most 20 pixels.
+_JITTER_SHARE = 0.1
+_JITTER_LIMIT_PX = 20.0
+
+
+def tight_box(target: Target) -> Box:
+    """From the object's first to its last row and column."""
+    mask = target.mask
+    return Box(mask.low, tuple(h - 1 for h in mask.high))
+
+
+def loose_box(target: Target, share: float = 0.1) -> Box:
+    """A tight box grown on every side by a share of that side, inside the picture."""
+    tight = tight_box(target)
+    grow = [share * (b - a + 1) for a, b in zip(tight.low, tight.high, strict=True)]
+    return _inside(
+        [a - g for a, g in zip(tight.low, grow, strict=True)],
+        [b + g for b, g in zip(tight.high, grow, strict=True)],
+        target.mask.shape,
+    )
+
+
+def jittered_box(target: Target, rng: np.random.Generator) -> Box:
+    """A tight box whose four coordinates are moved as in Segment Anything's training.
+
+    Normal noise with a deviation of a tenth of the side, at most 20 pixels either way.
+    """
+    tight = tight_box(target)
+    low, high = [], []
+    for a, b in zip(tight.low, tight.high, strict=True):
+        moves = rng.normal(0.0, _JITTER_SHARE * (b - a + 1), 2)
+        first, last = np.clip(moves, -_JITTER_LIMIT_PX, _JITTER_LIMIT_PX)
+        low.append(min(a + first, b + last))
+        high.append(max(a + first, b + last))
+    return _inside(low, high, target.mask.shape)
+
+
+@catalogue.users.add("box", summary="a tight, loose or jittered box, then centre clicks")
+@dataclass(frozen=True, slots=True)
+class BoxThenClicks:
+    """Draws a box around the object, then clicks the centre of each mistake."""
+
+    fit: str = "tight"
+
+    def __post_init__(self) -> None:
+        if self.fit not in ("tight", "loose", "jittered"):
+            from segmeter.core.errors import BadInput
+
+            raise BadInput(f"a box is tight, loose or jittered, not '{self.fit}'")
+
+    @property
+    def name(self) -> str:
+        return f"{self.fit}-box"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        if sight.prompts:
+            return centre_click(sight)
+        if self.fit == "jittered":
+            return jittered_box(sight.target, rng)
+        return tight_box(sight.target) if self.fit == "tight" else loose_box(sight.target)
+
+
+def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:
+    return Box(
+        tuple(float(max(0.0, a)) for a in low),
+        tuple(float(min(n - 1.0, b)) for b, n in zip(high, shape, strict=True)),
+    )

@@ -1,0 +1,67 @@
+"""Random clicks: anywhere in the mistake, or a random first click."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import mistakes
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.users import Sight
+from segmeter.users.centre_click import centre_click
+
+__all__ = ["RandomClick", "RandomFirstClick", "random_click"]
+
+
+def random_click(sight: Sight, rng: np.random.Generator) -> Click | None:
+    """A click on a wrong pixel, each as likely as the other, not clicked before.
+
+    Its sign follows from where it falls: positive on what is missed, negative on what is
+    spilled. None when no such pixel is left.
+    """
+    missed, spilled = mistakes(sight.target, sight.mask)
+    clicked = {p.point for p in sight.prompts if isinstance(p, Click)}
+    open_pixels = [_places(missed, clicked), _places(spilled, clicked)]
+    counts = [len(places) for places in open_pixels]
+    if not sum(counts):
+        return None
+    drawn = int(rng.integers(sum(counts)))
+    positive = drawn < counts[0]
+    place = open_pixels[0][drawn] if positive else open_pixels[1][drawn - counts[0]]
+    return Click(tuple(int(c) for c in place), positive)
+
+
+@catalogue.users.add("random-click", summary="clicks anywhere in the mistake")
+@dataclass(frozen=True, slots=True)
+class RandomClick:
+    """Clicks anywhere in the mistake."""
+
+    name: str = "random-click"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        return random_click(sight, rng)
+
+
+@catalogue.users.add("random-first-click", summary="first click anywhere on the object")
+@dataclass(frozen=True, slots=True)
+class RandomFirstClick:
+    """First clicks anywhere on the object, then at the centre of the mistake."""
+
+    name: str = "random-first-click"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        return centre_click(sight) if sight.prompts else random_click(sight, rng)
+
+
+def _places(
+    mask: Mask, clicked: set[tuple[float, ...]]
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """The mask's pixels that were not clicked, one a row, in raster order."""
+    places = np.argwhere(mask.bits) + np.array(mask.low, dtype=np.int64)
+    if not clicked or not len(places):
+        return places
+    fresh = [tuple(p) not in clicked for p in places.tolist()]
+    return places[fresh]
