@@ -1,0 +1,39 @@
+"""Rankings: would the same model come first on other scenes?"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.stats.intervals import Floats, Resampling
+
+__all__ = ["first_shares", "rank_shares"]
+
+
+def rank_shares(
+    values: npt.ArrayLike, drawn: Resampling, better: Literal["higher", "lower"]
+) -> Floats:
+    """How often each model takes each rank under resampling, `(models, ranks)`.
+
+    `values` is `(models, targets)`, targets in the order of `drawn`. Models with equal
+    means share the ranks they span, so every row and every column adds up to one.
+    """
+    means = drawn.means(np.asarray(values, dtype=float).T)
+    cost = -means if better == "higher" else means
+    models = cost.shape[1]
+    ahead = (cost[:, None, :] < cost[:, :, None]).sum(axis=2)
+    equal = (cost[:, None, :] == cost[:, :, None]).sum(axis=2)
+    shares = np.zeros((models, models))
+    for rank in range(models):
+        spanned = (ahead <= rank) & (rank < ahead + equal)
+        shares[:, rank] = (spanned / equal).mean(axis=0)
+    return shares
+
+
+def first_shares(
+    values: npt.ArrayLike, drawn: Resampling, better: Literal["higher", "lower"]
+) -> Floats:
+    """How often each model ranks first under resampling; adds up to one."""
+    return rank_shares(values, drawn, better)[:, 0]
