@@ -1,0 +1,126 @@
+"""BSDS500: photographs that several people each cut into regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import DatasetCard, Scene
+from segmeter.datasets.matlab import read_mat
+from segmeter.datasets.pictures import read_rgb
+from segmeter.datasets.places import by_stem, digest, known, pictures_in, set_folder
+
+__all__ = ["Bsds500", "Labels"]
+
+Labels = npt.NDArray[np.int32]
+Split = Literal["train", "val", "test"]
+
+_CARD = DatasetCard(
+    name="bsds500",
+    summary="500 photographs, each cut into regions by four to nine people",
+    licence="non-commercial research and education, by its owners' word",
+    citation="Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image "
+    "segmentation. IEEE TPAMI 33(5), 2011",
+    targets=0,
+    homepage="https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/resources.html",
+    notes="The archive BSR_bsds500.tgz of the project page unpacks to BSR/BSDS500/data. "
+    "Scenes carry partitions, not targets. Labels are given as drawn: a label may lie in "
+    "several pieces (in 838 of the 1063 test partitions it does) and is not split.",
+)
+
+
+@catalogue.datasets.add("bsds500", summary=_CARD.summary)
+class Bsds500:
+    """Scenes with a partition and a boundary map by each person.
+
+    Parameters
+    ----------
+    data
+        Root folder that holds `BSDS500` (or `BSR/BSDS500/data`).
+    split
+        `train`, `val` or `test`.
+    """
+
+    card = _CARD
+
+    def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
+        if split not in ("train", "val", "test"):
+            raise BadInput(f"bsds500: no split '{split}'; it is train, val or test")
+        names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
+        self._folder = set_folder(_CARD, data, names, ("groundTruth",))
+        self.split = split
+
+    def scenes(self) -> Sequence[str]:
+        """Numbers of the photographs at hand that people have cut, ascending."""
+        return [number for number in self.annotated() if number in self._pictures]
+
+    def annotated(self) -> Sequence[str]:
+        """Numbers of all photographs with partitions, also where the picture is not at hand."""
+        return list(self._drawings)
+
+    def load(self, scene: str) -> Scene:
+        known("bsds500", scene, self._drawings)
+        picture = self._pictures.get(scene)
+        if picture is None:
+            raise NotFound(
+                f"bsds500/{scene}: no picture in '{self._folder / 'images' / self.split}';"
+                " its partitions alone can be read"
+            )
+        return Scene("bsds500", scene, lambda: read_rgb(picture), ())
+
+    def partitions(self, scene: str | Scene) -> list[Labels]:
+        """Each person's regions as labels 1..k, `(H, W)`, in the file's order."""
+        return [labels for labels, _ in self._people(scene)]
+
+    def boundaries(self, scene: str | Scene) -> list[npt.NDArray[np.bool_]]:
+        """Each person's boundary pixels, `(H, W)`, in the same order."""
+        return [edges for _, edges in self._people(scene)]
+
+    def fingerprint(self) -> str:
+        pictures = [self._pictures[number] for number in self.scenes()]
+        return digest([*pictures, *self._drawings.values()])
+
+    def _people(self, scene: str | Scene) -> list[tuple[Labels, npt.NDArray[np.bool_]]]:
+        number = scene.id if isinstance(scene, Scene) else scene
+        known("bsds500", number, self._drawings)
+        path = self._drawings[number]
+        people = [_person(path, cell) for cell in np.ravel(read_mat(path, "groundTruth"))]
+        if not people or any(labels.shape != people[0][0].shape for labels, _ in people):
+            raise BadInput(f"'{path}' holds no partitions of one size; get it again")
+        return people
+
+    @cached_property
+    def _drawings(self) -> dict[str, Path]:
+        folder = self._folder / "groundTruth" / self.split
+        if not folder.is_dir():
+            raise NotFound(f"bsds500: no folder '{folder}'")
+        return by_stem(sorted(folder.glob("*.mat"), key=lambda p: (len(p.name), p.name)))
+
+    @cached_property
+    def _pictures(self) -> dict[str, Path]:
+        """Its own pictures, else those of the click benchmark `Berkeley` beside it: the
+        same photographs under the same numbers."""
+        folder = self._folder / "images" / self.split
+        if not folder.is_dir():
+            folder = self._folder.parent / "Berkeley" / "images"
+        return by_stem(pictures_in(folder)) if folder.is_dir() else {}
+
+
+def _person(path: Path, cell: Any) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    """One entry of the cell array: `Segmentation` and `Boundaries`."""
+    try:
+        entry = cell[0, 0]
+        labels = np.asarray(entry["Segmentation"]).astype(np.int32)
+        edges = np.asarray(entry["Boundaries"]) != 0
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"'{path}' holds no 'Segmentation' and 'Boundaries'") from error
+    if labels.ndim != 2 or labels.shape != edges.shape:
+        raise BadInput(f"'{path}' holds regions and boundaries of different size")
+    return labels, edges

@@ -1,0 +1,192 @@
+"""Pictures from files: checked before they are decoded, read the way OpenCV reads them.
+
+A file is looked at before it is decoded: one that claims more pixels than any photograph
+has, or that breaks off before its end, is refused with a sentence. Decoders often hand out
+half a picture without a word, and half a picture gives numbers that look real.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, NotFound
+
+__all__ = [
+    "MOST_PIXELS",
+    "SUFFIXES",
+    "grey_of",
+    "header_size",
+    "read_bytes",
+    "read_colours",
+    "read_rgb",
+    "read_values",
+]
+
+SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+MOST_PIXELS = 1 << 28  # 256 megapixels; the largest photographs of TETRIS have a fifth of it
+_PNG = b"\x89PNG\r\n\x1a\n"
+_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def read_rgb(path: Path) -> Bytes:
+    """A picture as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so."""
+    return np.ascontiguousarray(read_colours(path)[:, :, ::-1])
+
+
+def read_colours(path: Path) -> Bytes:
+    """A file's colours as `(H, W, 3)` uint8 in OpenCV's order: blue, green, red.
+
+    Colour tables are looked up, one channel becomes three equal ones, transparency is
+    dropped: what the published readers see, for pictures and masks alike.
+    """
+    import cv2
+
+    return _decode(path, cv2.IMREAD_COLOR)
+
+
+def read_values(path: Path) -> npt.NDArray[Any]:
+    """A mask file's own values: indices of a colour table, grey levels of 8 or 16 bits
+    as `(H, W)`, or colours as `(H, W, 3)` in OpenCV's order."""
+    import cv2
+
+    raw = read_bytes(path)
+    if raw.startswith(_PNG) and raw[25:26] == b"\x03":
+        return _indices(path, raw)
+    values = _decode(path, cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR)
+    return values if values.ndim == 2 else values[:, :, :3]
+
+
+def grey_of(colours: Bytes) -> Bytes:
+    """OpenCV's grey value of its colours."""
+    import cv2
+
+    return np.asarray(cv2.cvtColor(colours, cv2.COLOR_BGR2GRAY))
+
+
+def read_bytes(path: Path, most: int = 1 << 30) -> bytes:
+    """A whole file, or a sentence that says why it cannot be read."""
+    try:
+        if path.stat().st_size > most:
+            raise BadInput(f"'{path}' is larger than {most >> 20} MiB; it cannot be what it should")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"no file '{path}'") from None
+    except OSError as error:
+        raise BadInput(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def header_size(raw: bytes) -> tuple[int, int]:
+    """Height and width that a file claims; ValueError when it is damaged or no picture."""
+    if raw.startswith(_PNG):
+        return _png_size(raw)
+    if raw.startswith(b"\xff\xd8"):
+        return _jpeg_size(raw)
+    if raw.startswith(b"BM"):
+        return _bmp_size(raw)
+    return _other_size(raw)
+
+
+def _decode(path: Path, flags: int) -> Bytes:
+    import cv2
+
+    raw = read_bytes(path)
+    try:
+        height, width = header_size(raw)
+    except (ValueError, struct.error) as error:
+        raise BadInput(f"'{path}' is not a whole picture: {error}; get it again") from error
+    if height * width > MOST_PIXELS:
+        raise BadInput(
+            f"'{path}' claims {width} x {height} pixels, more than the"
+            f" {MOST_PIXELS >> 20} megapixels that are read"
+        )
+    try:
+        pixels = cv2.imdecode(np.frombuffer(raw, dtype=np.uint8), flags)
+    except cv2.error as error:
+        raise BadInput(f"'{path}' cannot be decoded; get it again") from error
+    if pixels is None or sorted(pixels.shape[:2]) != sorted((height, width)):
+        raise BadInput(f"'{path}' cannot be decoded; get it again")
+    return np.asarray(pixels)
+
+
+def _indices(path: Path, raw: bytes) -> Bytes:
+    """The indices of a picture with a colour table, which OpenCV does not give."""
+    import io
+
+    from PIL import Image
+
+    _decode(path, -1)  # the same checks as for any other picture
+    with Image.open(io.BytesIO(raw)) as picture:
+        return np.asarray(picture, dtype=np.uint8)
+
+
+def _png_size(raw: bytes) -> tuple[int, int]:
+    """Walks all chunks: each must be whole and have its checksum, up to the end mark."""
+    width, height = struct.unpack_from(">II", raw, 16)
+    place = len(_PNG)
+    while True:
+        if place + 12 > len(raw):
+            raise ValueError("it breaks off before its end")
+        (length,) = struct.unpack_from(">I", raw, place)
+        kind, end = raw[place + 4 : place + 8], place + 8 + length
+        if end + 4 > len(raw):
+            raise ValueError("it breaks off before its end")
+        if zlib.crc32(memoryview(raw)[place + 4 : end]) != struct.unpack_from(">I", raw, end)[0]:
+            raise ValueError("a checksum inside does not agree")
+        if kind == b"IEND":
+            return height, width
+        place = end + 4
+
+
+def _jpeg_size(raw: bytes) -> tuple[int, int]:
+    """The frame's size; the end mark must follow the scan (a thumbnail has its own)."""
+    place, size = 2, (0, 0)
+    while place + 4 <= len(raw):
+        if raw[place] != 0xFF:
+            raise ValueError("its marks are out of place")
+        mark = raw[place + 1]
+        if mark == 0xFF:
+            place += 1
+            continue
+        if mark == 0xDA:
+            if raw.rfind(b"\xff\xd9") < place:
+                raise ValueError("it breaks off before its end")
+            return size
+        if mark in _FRAMES:
+            size = struct.unpack_from(">HH", raw, place + 5)
+        place += 2 if mark in _WITHOUT_LENGTH else 2 + struct.unpack_from(">H", raw, place + 2)[0]
+    raise ValueError("it breaks off before its end")
+
+
+def _bmp_size(raw: bytes) -> tuple[int, int]:
+    start, head = struct.unpack_from("<I", raw, 10)[0], struct.unpack_from("<I", raw, 14)[0]
+    if head == 12:
+        width, height, bits, packing = *struct.unpack_from("<HHxxH", raw, 18), 0
+    else:
+        width, height, bits, packing = struct.unpack_from("<iixxHI", raw, 18)
+    row = (abs(width) * bits + 31) // 32 * 4
+    if packing in (0, 3) and start + row * abs(height) > len(raw):
+        raise ValueError("it breaks off before its end")
+    return abs(height), abs(width)
+
+
+def _other_size(raw: bytes) -> tuple[int, int]:
+    import io
+
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(raw), formats=["TIFF", "WEBP"]) as picture:
+            return picture.height, picture.width
+    except (OSError, SyntaxError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError("it is none of PNG, JPEG, BMP, TIFF, WebP") from error
+    except Image.DecompressionBombError as error:
+        raise ValueError("it claims more pixels than any photograph") from error
