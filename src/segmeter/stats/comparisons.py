@@ -79,6 +79,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _signs(scenes: int, flips: int, seed: object) -> Floats:
     if scenes <= _EXACT_SCENES:
         patterns = np.arange(2**scenes)[:, None] >> np.arange(scenes)
-        return 1.0 - 2.0 * (patterns & 1)
+        return 1.0 - 2.0 * (patterns & 1).astype(np.float64)
     draw = generator("flips", seed, scenes)
-    return 1.0 - 2.0 * draw.integers(0, 2, size=(flips, scenes)).astype(float)
+    return 1.0 - 2.0 * draw.integers(0, 2, size=(flips, scenes)).astype(np.float64)

@@ -71,9 +71,7 @@ class Resampling:
         self.clusters = len(names)
         self.level = level
         self._counts = np.bincount(self.cluster).astype(float)
-        draw = generator("bootstrap", seed, self.clusters)
-        even = np.full(self.clusters, 1 / self.clusters)
-        self._weights = draw.multinomial(self.clusters, even, size=resamples).astype(float)
+        self._weights = _weights(self.clusters, resamples, seed)
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""
@@ -93,7 +91,7 @@ class Resampling:
     def interval(self, values: npt.ArrayLike) -> Interval:
         """The mean of one value a target, with its interval."""
         low, high = self.limits(values)
-        return Interval(float(np.mean(values)), float(low[0]), float(high[0]))
+        return Interval(float(_columns(values).mean()), float(low[0]), float(high[0]))
 
     def limits(self, values: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Limits of the mean of each column.
@@ -171,6 +169,14 @@ def _effective_size(drawn: Resampling, raised: Floats, share: float) -> float:
     away = drawn.sums(raised - share)[:, 0]
     clustered = float((away**2).sum()) * scenes / (scenes - 1) / targets**2
     return targets / max(1.0, clustered / plain)
+
+
+def _weights(clusters: int, resamples: int, seed: object) -> Floats:
+    """How often each scene is drawn in each resample: multinomial, counted from draws."""
+    drawn = generator("bootstrap", seed, clusters).integers(0, clusters, (resamples, clusters))
+    drawn += clusters * np.arange(resamples)[:, None]
+    counts = np.bincount(drawn.ravel(), minlength=resamples * clusters)
+    return counts.reshape(resamples, clusters).astype(float)
 
 
 def _columns(values: npt.ArrayLike) -> Floats:

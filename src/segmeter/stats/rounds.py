@@ -55,7 +55,7 @@ def failed(curves: npt.ArrayLike, goal: float, reading: Reading) -> npt.NDArray[
     (True, False)
     """
     if reading == "published":
-        return rounds_to(curves, goal) == np.shape(curves)[1]
+        return np.equal(rounds_to(curves, goal), np.shape(curves)[1])
     return ~reached(curves, goal)
 
 
