@@ -1,0 +1,227 @@
+"""Click benchmarks kept as two folders: GrabCut, Berkeley, DAVIS, COCO_MVal.
+
+Pictures are listed by the code points of their names; the mask is the file of the same
+name up to the first dot. Every picture has one object, so scene and object go by that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.datasets.pictures import read_colours, read_rgb
+from segmeter.datasets.places import by_stem, digest, known, pictures_in, set_folder
+
+__all__ = ["Layout", "Paired", "berkeley", "coco_mval", "davis", "grabcut", "trimap", "union"]
+
+Colours = npt.NDArray[np.uint8]
+Decoded = tuple[Mask, Mask | None]
+
+_RITM = "Part of the evaluation data of the RITM project"
+_RITM_PAGE = "https://github.com/SamsungLabs/ritm_interactive_segmentation"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What tells one of these sets from another.
+
+    Attributes
+    ----------
+    folder, pictures, masks
+        The set's folder under the root and the two folders in it.
+    decode
+        From a mask file's colours to object and ignored pixels.
+    about
+        From a stem to class name and groups. Scenes that show one photograph share
+        the group `photograph`, by which a bootstrap clusters.
+    """
+
+    card: DatasetCard
+    folder: str
+    pictures: str
+    masks: str
+    decode: Callable[[Colours], Decoded]
+    about: Callable[[str], tuple[str, Mapping[str, str]]]
+
+
+class Paired:
+    """A folder of pictures and a folder of masks, one object a picture."""
+
+    def __init__(self, layout: Layout, data: str | Path | None) -> None:
+        self.card = layout.card
+        self._layout = layout
+        parts = (layout.pictures, layout.masks)
+        self._folder = set_folder(layout.card, data, (layout.folder,), parts)
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._pictures)
+
+    def load(self, scene: str) -> Scene:
+        known(self.card.name, scene, self._pictures)
+        picture = self._pictures[scene]
+        return Scene(
+            self.card.name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)]
+        )
+
+    def fingerprint(self) -> str:
+        return digest([*self._pictures.values(), *self._masks.values()])
+
+    def _target(self, scene: str) -> Target:
+        if scene not in self._masks:
+            raise NotFound(
+                f"{self.card.name}/{scene}: no mask '{scene}.png' in"
+                f" '{self._folder / self._layout.masks}'"
+            )
+        mask, ignore = self._layout.decode(read_colours(self._masks[scene]))
+        label, groups = self._layout.about(scene)
+        return Target("object", mask, ignore, label, groups)
+
+    @cached_property
+    def _pictures(self) -> dict[str, Path]:
+        return by_stem(pictures_in(self._folder / self._layout.pictures))
+
+    @cached_property
+    def _masks(self) -> dict[str, Path]:
+        return by_stem(pictures_in(self._folder / self._layout.masks))
+
+
+def trimap(colours: Colours) -> Decoded:
+    """First channel: above 128 object, 128 not judged; a stray 1 counts as object too."""
+    first = colours[:, :, 0]
+    ignore = Mask.of(first == 128)
+    return Mask.of((first > 128) | (first == 1)), ignore or None
+
+
+def union(colours: Colours) -> Decoded:
+    """Every pixel that is not black: the union of all labels."""
+    return Mask.of(colours.max(axis=2)), None
+
+
+def _nothing(stem: str) -> tuple[str, Mapping[str, str]]:
+    return "", {}
+
+
+def _lettered(stem: str) -> tuple[str, Mapping[str, str]]:
+    """Berkeley's `189011`, `189011a`, `189011b` are three objects of one photograph."""
+    return "", {"photograph": stem.rstrip("ab")}
+
+
+def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
+    """COCO_MVal's `wine glass03_000000012345`: class, number, photograph.
+
+    >>> _class_and_number("wine glass03_000000012345")
+    ('wine glass', {'photograph': '000000012345'})
+    """
+    match = re.fullmatch(r"(\D+)\d*_(\d+)", stem)
+    return (match[1], {"photograph": match[2]}) if match else ("", {"photograph": stem})
+
+
+_GRABCUT = Layout(
+    DatasetCard(
+        name="grabcut",
+        summary="50 photographs with one object each and a band that is not judged",
+        licence="published for research by Microsoft Research Cambridge; no licence text",
+        citation='Rother, Kolmogorov, Blake. "GrabCut": interactive foreground extraction '
+        "using iterated graph cuts. ACM TOG 23(3), 2004",
+        targets=50,
+        homepage=_RITM_PAGE,
+        notes=f"{_RITM} (folder GrabCut: data_GT, boundary_GT). 17 of its photographs are "
+        "also in Berkeley, with other masks: the two sets are not independent.",
+    ),
+    "GrabCut",
+    "data_GT",
+    "boundary_GT",
+    trimap,
+    _nothing,
+)
+
+_BERKELEY = Layout(
+    DatasetCard(
+        name="berkeley",
+        summary="96 photographs, 100 objects",
+        licence="non-commercial research and education, by the photographs' owners' word",
+        citation="McGuinness, O'Connor. A comparative evaluation of interactive segmentation "
+        "algorithms. Pattern Recognition 43(2), 2010",
+        targets=100,
+        homepage=_RITM_PAGE,
+        notes=f"{_RITM} (folder Berkeley: images, masks). Photographs 189011 and 239007 have "
+        "three objects each, as three scenes of one group 'photograph'. 17 photographs are "
+        "also in GrabCut.",
+    ),
+    "Berkeley",
+    "images",
+    "masks",
+    trimap,
+    _lettered,
+)
+
+_DAVIS = Layout(
+    DatasetCard(
+        name="davis",
+        summary="345 video frames, one object each: the union of all labels",
+        licence="BSD, as the owners' repository says",
+        citation="Perazzi et al. A benchmark dataset and evaluation methodology for video "
+        "object segmentation. CVPR 2016; the frames of Jang, Kim, CVPR 2019",
+        targets=345,
+        homepage=_RITM_PAGE,
+        notes=f"{_RITM} (folder DAVIS: img, gt). The frames come from 50 videos, so they are "
+        "not independent. A part of the set gives other figures than the papers print.",
+    ),
+    "DAVIS",
+    "img",
+    "gt",
+    union,
+    _nothing,
+)
+
+_COCO_MVAL = Layout(
+    DatasetCard(
+        name="coco-mval",
+        summary="800 objects of COCO val2017, ten of each class, in 722 photographs",
+        licence="annotations CC BY 4.0; photographs under their authors' Flickr licences",
+        citation="Lin et al. Microsoft COCO. ECCV 2014; chosen by Sofiiuk et al. f-BRS. CVPR 2020",
+        targets=800,
+        homepage=_RITM_PAGE,
+        notes=f"{_RITM} (folder COCO_MVal: img, gt). Scenes of one photograph share the group "
+        "'photograph'. A part of the set gives other figures than the papers print.",
+    ),
+    "COCO_MVal",
+    "img",
+    "gt",
+    union,
+    _class_and_number,
+)
+
+
+@catalogue.datasets.add("grabcut", summary=_GRABCUT.card.summary)
+def grabcut(data: str | Path | None = None) -> Paired:
+    """GrabCut from a root folder that holds `GrabCut`."""
+    return Paired(_GRABCUT, data)
+
+
+@catalogue.datasets.add("berkeley", summary=_BERKELEY.card.summary)
+def berkeley(data: str | Path | None = None) -> Paired:
+    """Berkeley from a root folder that holds `Berkeley`."""
+    return Paired(_BERKELEY, data)
+
+
+@catalogue.datasets.add("davis", summary=_DAVIS.card.summary)
+def davis(data: str | Path | None = None) -> Paired:
+    """DAVIS from a root folder that holds `DAVIS`."""
+    return Paired(_DAVIS, data)
+
+
+@catalogue.datasets.add("coco-mval", summary=_COCO_MVAL.card.summary)
+def coco_mval(data: str | Path | None = None) -> Paired:
+    """COCO_MVal from a root folder that holds `COCO_MVal`."""
+    return Paired(_COCO_MVAL, data)
