@@ -1,0 +1,199 @@
+"""F_op: which regions are objects, which are parts of one, and which are fragmented.
+
+A guess region and a truth region that share nearly all of both are *objects*; one that
+lies nearly whole in the other and fills a fair piece of it is a *part*; the other is then
+*fragmented*, and earns the share that its parts explain. With beta = 0.1 a part,
+
+    P_op = (objects + fragments + beta * parts) / regions
+
+over the guess, R_op the same over all truths together, and F_op their harmonic mean.
+
+Two readings. `published` is what the authors' program computes, and what every number of
+theirs stands for: gamma_o = 0.9 with >=, only regions that make up 99 % of the area are
+judged, and the guess's fragments are divided by the number of truths. `paper` is the text:
+gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.measures.tables import Comparison, Real, Table, Whole
+
+__all__ = ["FopReading", "OpCounts", "count_objects_and_parts", "harmonic"]
+
+FopReading = Literal["published", "paper"]
+Flags = npt.NDArray[np.bool_]
+
+_OBJECT: dict[FopReading, float] = {"published": 0.9, "paper": 0.95}
+_PART = 0.25
+_PART_WORTH = 0.1
+_KEPT_AREA = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class OpCounts:
+    """Objects, parts, fragments and judged regions, of the guess and of all truths."""
+
+    guess_objects: int
+    guess_parts: int
+    guess_fragments: float
+    guess_regions: int
+    truth_objects: int
+    truth_parts: int
+    truth_fragments: float
+    truth_regions: int
+
+    @property
+    def precision(self) -> float:
+        worth = self.guess_objects + self.guess_fragments + _PART_WORTH * self.guess_parts
+        return worth / self.guess_regions
+
+    @property
+    def recall(self) -> float:
+        worth = self.truth_objects + self.truth_fragments + _PART_WORTH * self.truth_parts
+        return worth / self.truth_regions
+
+    @property
+    def f(self) -> float:
+        return harmonic(self.precision, self.recall)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The regions of one partition: what each one is, and the fragments it would earn."""
+
+    judged: Flags
+    objects: Flags
+    parts: Flags
+    fragmented: Flags
+    fragments: Real
+
+    def totals(self) -> tuple[int, int, float, int]:
+        objects = self.objects & self.judged
+        parts = self.parts & ~self.objects & self.judged
+        rest = self.judged & self.fragmented & ~objects & ~parts
+        return (
+            int(objects.sum()),
+            int(parts.sum()),
+            float(self.fragments[rest].sum()),
+            int(self.judged.sum()),
+        )
+
+
+def harmonic(precision: float, recall: float) -> float:
+    """F of precision and recall; 0 when both are 0 or one is undefined."""
+    total = precision + recall
+    return 2 * precision * recall / total if total > 0 else 0.0
+
+
+def count_objects_and_parts(comparison: Comparison, reading: FopReading = "published") -> OpCounts:
+    """Classify every region of the guess and of all truths.
+
+    A guess region takes its best class over the truths, object before part.
+    """
+    judge = _published if reading == "published" else _paper
+    pairs = [judge(table) for table in comparison.tables]
+    guess = _over_truths([mine for mine, _ in pairs])
+    objects, parts, fragments, regions = guess.totals()
+    if reading == "published":
+        fragments /= len(pairs)
+    truths = [theirs.totals() for _, theirs in pairs]
+    return OpCounts(
+        objects,
+        parts,
+        fragments,
+        regions,
+        truth_objects=sum(t[0] for t in truths),
+        truth_parts=sum(t[1] for t in truths),
+        truth_fragments=sum(t[2] for t in truths),
+        truth_regions=sum(t[3] for t in truths),
+    )
+
+
+def _over_truths(sides: list[_Side]) -> _Side:
+    return _Side(
+        sides[0].judged,
+        np.logical_or.reduce([side.objects for side in sides]),
+        np.logical_or.reduce([side.parts for side in sides]),
+        np.logical_or.reduce([side.fragmented for side in sides]),
+        np.add.reduce([side.fragments for side in sides]),
+    )
+
+
+def _published(table: Table) -> tuple[_Side, _Side]:
+    level = _OBJECT["published"]
+    most_of_mine, most_of_theirs = table.guess_share >= level, table.truth_share >= level
+    judged = _kept(table.guess_areas), _kept(table.truth_areas)
+    both = judged[0][table.rows] & judged[1][table.columns]
+    inside = most_of_mine & ~most_of_theirs
+    around = most_of_theirs & ~most_of_mine
+    objects = both & most_of_mine & most_of_theirs
+    part_of_theirs = both & inside & (table.truth_share >= _PART)
+    part_of_mine = both & around & (table.guess_share >= _PART)
+    # Fragments need no large part: slivers and regions that are not judged add too.
+    return (
+        _side(table.rows, judged[0], objects, part_of_theirs, around, table.guess_share),
+        _side(table.columns, judged[1], objects, part_of_mine, inside, table.truth_share),
+    )
+
+
+def _paper(table: Table) -> tuple[_Side, _Side]:
+    level = _OBJECT["paper"]
+    most_of_mine, most_of_theirs = table.guess_share > level, table.truth_share > level
+    judged = np.ones(table.guess_areas.size, bool), np.ones(table.truth_areas.size, bool)
+    inside = most_of_mine & ~most_of_theirs
+    around = most_of_theirs & ~most_of_mine
+    objects = most_of_mine & most_of_theirs
+    part_of_theirs = inside & (table.truth_share > _PART)
+    part_of_mine = around & (table.guess_share > _PART)
+    mine = _side(table.rows, judged[0], objects, part_of_theirs, around, table.guess_share)
+    theirs = _side(table.columns, judged[1], objects, part_of_mine, inside, table.truth_share)
+    # Only a region with at least one large part is fragmented.
+    return (
+        replace(mine, fragmented=_any(table.rows, part_of_mine, judged[0].size)),
+        replace(theirs, fragmented=_any(table.columns, part_of_theirs, judged[1].size)),
+    )
+
+
+def _side(
+    places: npt.NDArray[np.int32],
+    judged: Flags,
+    objects: Flags,
+    parts: Flags,
+    pieces: Flags,
+    share: Real,
+) -> _Side:
+    """Gather what the cells say into what each region is."""
+    count = judged.size
+    earned = np.zeros(count)
+    np.add.at(earned, places[pieces], share[pieces])
+    return _Side(
+        judged,
+        _any(places, objects, count),
+        _any(places, parts, count),
+        np.ones(count, dtype=bool),
+        earned,
+    )
+
+
+def _any(places: npt.NDArray[np.int32], flags: Flags, count: int) -> Flags:
+    found = np.zeros(count, dtype=bool)
+    found[places[flags]] = True
+    return found
+
+
+def _kept(areas: Whole) -> Flags:
+    """The area filter: the largest regions until 99 % of the picture is reached.
+
+    Equal areas: the one that appears later in the scan comes first.
+    """
+    order = areas.size - 1 - np.argsort(-areas[::-1], kind="stable")
+    before = np.cumsum(areas[order] / areas.sum())
+    kept = np.empty(areas.size, dtype=bool)
+    kept[order] = np.concatenate(([0.0], before[:-1])) < _KEPT_AREA
+    return kept

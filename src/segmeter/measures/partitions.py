@@ -1,0 +1,316 @@
+"""Partition measures: how alike two ways of cutting a picture into regions are.
+
+`n_ij` are the pixels of guess region i in truth region j, `r_i` and `c_j` the areas, n all
+pixels, K the ground truths. Values are similarities, 1 is best, except `voi`. A measure
+takes `(truths, guess)`, where truths is one label map or a list; `scores` counts the
+tables once and reads all measures off them.
+
+The catalogue's ids and the names of the literature:
+
+=======  ====================================================================
+`dhd`    directional Hamming D_H(S=>G) by Eq. 3 (Table 2 prints it the other way round)
+`sdhd`   directional Hamming D_H(G=>S); achievable segmentation accuracy
+`vd`     van Dongen
+`sc`     covering of the guess's regions, C({G}->S)
+`ssc`    covering of the ground truth, C(S->{G})
+`bgm`    bipartite graph matching
+`bce`    bidirectional consistency; `gce`, `lce` global and local consistency
+`voi`    variation of information in bits, a distance; `nvoi` its normalised complement
+`pri`    Rand index, averaged over truths: the probabilistic Rand index
+`fr`     F of pairs of pixels, with `pr` and `rr`
+`fop`    F of objects and parts, with `pop` and `rop`; `fop_paper` etc. as the text has it
+=======  ====================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.measures import Better, Measure, measure
+from segmeter.measures.objects_and_parts import (
+    FopReading,
+    OpCounts,
+    count_objects_and_parts,
+    harmonic,
+)
+from segmeter.measures.tables import Comparison, Labels, Real, Table, Truths, compare
+
+__all__ = [
+    "FORMULAS",
+    "achievable_accuracy",
+    "bidirectional_consistency",
+    "bipartite_matching",
+    "covering_of_guess",
+    "covering_of_truth",
+    "directional_hamming",
+    "global_consistency",
+    "local_consistency",
+    "normalised_voi",
+    "objects_and_parts",
+    "pair_f",
+    "rand_index",
+    "scores",
+    "scores_of",
+    "van_dongen",
+    "variation_of_information",
+]
+
+Formula = Callable[[Comparison], float]
+FORMULAS: dict[str, Formula] = {}
+
+
+def scores(truths: Truths, guess: Labels) -> dict[str, float]:
+    """All measures of a guess against one or several ground truths, by id.
+
+    A value that is not defined, such as `pr` of single pixels, is NaN.
+
+    >>> left_right = np.array([[1, 1, 2, 2]] * 2)
+    >>> whole = np.ones((2, 4), int)
+    >>> found = scores(left_right, whole)
+    >>> found["ssc"], found["voi"], found["dhd"]
+    (0.5, 1.0, 1.0)
+    """
+    return scores_of(compare(truths, guess))
+
+
+def scores_of(comparison: Comparison) -> dict[str, float]:
+    """All measures off tables that are already counted."""
+    found = {id: formula(comparison) for id, formula in FORMULAS.items()}
+    precision, recall = _pair_precision(comparison), _pair_recall(comparison)
+    found |= {"pr": precision, "rr": recall, "fr": harmonic(precision, recall)}
+    for suffix, reading in _FOP_READINGS.items():
+        counts = count_objects_and_parts(comparison, reading)
+        found[f"fop{suffix}"] = counts.f
+        found[f"pop{suffix}"] = counts.precision
+        found[f"rop{suffix}"] = counts.recall
+    return found
+
+
+_FOP_READINGS: dict[str, FopReading] = {"": "published", "_paper": "paper"}
+
+
+def _card(
+    id: str, cite: str, range: tuple[float, float] = (0.0, 1.0), better: Better = "higher"
+) -> Callable[[Formula], Measure[[Truths, Labels]]]:
+    """Make a formula over tables a measure of label maps, and keep the formula for `scores`."""
+
+    def register(formula: Formula) -> Measure[[Truths, Labels]]:
+        def of_labels(truths: Truths, guess: Labels) -> float:
+            return formula(compare(truths, guess))
+
+        of_labels.__doc__ = formula.__doc__
+        FORMULAS[id] = formula
+        return measure(id, range=range, better=better, cite=cite)(of_labels)
+
+    return register
+
+
+@_card("dhd", cite="huang1995")
+def directional_hamming(comparison: Comparison) -> float:
+    """Share of pixels in the best guess region of their truth region; 1 for one big guess."""
+    kept = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
+    return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
+
+
+@_card("sdhd", cite="huang1995")
+def achievable_accuracy(comparison: Comparison) -> float:
+    """Share of pixels in the best truth region of their guess region; 1 for a fine guess."""
+    kept = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
+    return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
+
+
+@_card("vd", cite="vandongen2000")
+def van_dongen(comparison: Comparison) -> float:
+    """Van Dongen's distance as a similarity: the mean of both directional Hammings."""
+    forth = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
+    back = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
+    lost = [2 * comparison.pixels - a - b for a, b in zip(forth, back, strict=True)]
+    return 1 - _mean(lost) / (2 * comparison.pixels)
+
+
+@_card("sc", cite="arbelaez2011")
+def covering_of_guess(comparison: Comparison) -> float:
+    """How well the guess's regions are covered by the truth's, by area and Jaccard index."""
+    return _mean([float(t.guess_areas @ t.best_by_row(t.overlap)) for t in comparison.tables]) / (
+        comparison.pixels
+    )
+
+
+@_card("ssc", cite="arbelaez2011")
+def covering_of_truth(comparison: Comparison) -> float:
+    """How well the truth's regions are covered by the guess's: the usual covering."""
+    return _mean(
+        [float(t.truth_areas @ t.best_by_column(t.overlap)) for t in comparison.tables]
+    ) / (comparison.pixels)
+
+
+@_card("bgm", cite="cardoso2005")
+def bipartite_matching(comparison: Comparison) -> float:
+    """Share of pixels kept by the best one-to-one pairing of guess and truth regions."""
+    lost = [comparison.pixels - _best_assignment(t) for t in comparison.tables]
+    return 1 - _mean(lost) / comparison.pixels
+
+
+@_card("bce", cite="martin2003")
+def bidirectional_consistency(comparison: Comparison) -> float:
+    """1 less the larger of both local refinement errors, averaged over pixels."""
+    errors = [
+        float(t.shared @ (1 - np.minimum(t.guess_share, t.truth_share))) for t in comparison.tables
+    ]
+    return 1 - _mean(errors) / comparison.pixels
+
+
+@_card("gce", cite="martin2001")
+def global_consistency(comparison: Comparison) -> float:
+    """1 less the refinement error in the direction that suits the whole picture best."""
+    errors = [
+        min(float(t.shared @ (1 - t.guess_share)), float(t.shared @ (1 - t.truth_share)))
+        for t in comparison.tables
+    ]
+    return 1 - _mean(errors) / comparison.pixels
+
+
+@_card("lce", cite="martin2001")
+def local_consistency(comparison: Comparison) -> float:
+    """1 less the refinement error in the direction that suits each pixel best."""
+    errors = [
+        float(t.shared @ (1 - np.maximum(t.guess_share, t.truth_share))) for t in comparison.tables
+    ]
+    return 1 - _mean(errors) / comparison.pixels
+
+
+@_card("voi", cite="meila2005", range=(0.0, math.inf), better="lower")
+def variation_of_information(comparison: Comparison) -> float:
+    """What each partition tells that the other does not, in bits: H(S) + H(G) - 2 I(S,G)."""
+    return _mean([_voi(t) for t in comparison.tables])
+
+
+@_card("nvoi", cite="pont2015")
+def normalised_voi(comparison: Comparison) -> float:
+    """1 less the variation of information over 2 log2 of the larger number of regions."""
+    return _mean([_nvoi(t) for t in comparison.tables])
+
+
+@_card("pri", cite="unnikrishnan2007")
+def rand_index(comparison: Comparison) -> float:
+    """Share of pixel pairs that both put together or both keep apart (NaN for one pixel)."""
+    return _mean([_rand(t) for t in comparison.tables])
+
+
+@measure("fr", cite="martin2003")
+def pair_f(truths: Truths, guess: Labels) -> float:
+    """F of pairs of pixels put together, from the means of P_r and R_r over truths."""
+    comparison = compare(truths, guess)
+    return harmonic(_pair_precision(comparison), _pair_recall(comparison))
+
+
+@measure("fop", cite="pont2013")
+def objects_and_parts(truths: Truths, guess: Labels, reading: FopReading = "published") -> float:
+    """F of objects and parts: whole regions found, with some credit for parts of them."""
+    return op_counts(truths, guess, reading).f
+
+
+def op_counts(truths: Truths, guess: Labels, reading: FopReading = "published") -> OpCounts:
+    """Objects, parts and fragments, from which P_op, R_op and F_op follow."""
+    return count_objects_and_parts(compare(truths, guess), reading)
+
+
+def _mean(values: list[float] | list[int]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _voi(table: Table) -> float:
+    n = table.pixels
+    product = table.guess_areas[table.rows].astype(np.float64) * table.truth_areas[table.columns]
+    information = float((table.shared / n) @ np.log(n * (table.shared / product)))
+    apart = _entropy(table.guess_areas / n) + _entropy(table.truth_areas / n) - 2 * information
+    return max(0.0, apart / math.log(2))  # rounding may leave -1e-16
+
+
+def _entropy(shares: Real) -> float:
+    return -float(shares @ np.log(shares))
+
+
+def _nvoi(table: Table) -> float:
+    most = max(table.guess_areas.size, table.truth_areas.size)
+    return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
+
+
+def _pairs(table: Table) -> tuple[int, int, int]:
+    """Twice the pairs together in both, in the guess, in the truth (each less n)."""
+    n = table.pixels
+    both = int(table.shared @ table.shared) - n
+    return (
+        both,
+        int(table.guess_areas @ table.guess_areas) - n,
+        int(table.truth_areas @ table.truth_areas) - n,
+    )
+
+
+def _rand(table: Table) -> float:
+    both, in_guess, in_truth = _pairs(table)
+    all_pairs = table.pixels * (table.pixels - 1)
+    agree = all_pairs - in_guess - in_truth + 2 * both
+    return agree / all_pairs if all_pairs else math.nan
+
+
+def _pair_precision(comparison: Comparison) -> float:
+    pairs = [_pairs(t) for t in comparison.tables]
+    return _mean([both / mine if mine else math.nan for both, mine, _ in pairs])
+
+
+def _pair_recall(comparison: Comparison) -> float:
+    pairs = [_pairs(t) for t in comparison.tables]
+    return _mean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
+
+
+# Above this many cells the padded table is not written out in full.
+_MOST_CELLS = 1 << 22
+
+
+def _best_assignment(table: Table) -> int:
+    """The largest sum of shared pixels over one-to-one pairings of regions."""
+    if table.guess_areas.size * table.truth_areas.size > _MOST_CELLS:
+        return _best_sparse_assignment(table)
+    from scipy.optimize import linear_sum_assignment
+
+    full = np.zeros((table.guess_areas.size, table.truth_areas.size))
+    full[table.rows, table.columns] = table.shared
+    chosen = linear_sum_assignment(full, maximize=True)
+    return int(full[chosen].sum())
+
+
+def _best_sparse_assignment(table: Table) -> int:
+    """The same for large tables: each row may also stay alone, at no gain.
+
+    Every pairing then uses each row once, so one may be added to all gains, which keeps
+    the sparse solver from dropping zeros.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+    kept = _undominated(table)
+    numbers, rows = np.unique(table.rows[kept], return_inverse=True)
+    alone = np.arange(numbers.size)
+    gains = np.concatenate([table.shared[kept] + 1, np.ones(numbers.size, dtype=np.int64)])
+    where = (
+        np.concatenate([rows, alone]),
+        np.concatenate([table.columns[kept], table.truth_areas.size + alone]),
+    )
+    shape = (numbers.size, table.truth_areas.size + numbers.size)
+    full = coo_array((gains, where), shape=shape).tocsr()
+    chosen = min_weight_full_bipartite_matching(full, maximize=True)
+    return int(full[chosen].sum()) - numbers.size
+
+
+def _undominated(table: Table) -> npt.NDArray[np.intp]:
+    """Cells that can matter: of rows with one cell only, the largest in each column."""
+    cells = np.bincount(table.rows)[table.rows]
+    single = np.flatnonzero(cells == 1)
+    order = single[np.lexsort((table.shared[single], table.columns[single]))]
+    last = np.append(np.diff(table.columns[order]) != 0, True) if order.size else order > 0
+    return np.sort(np.concatenate([np.flatnonzero(cells > 1), order[last]]))

@@ -1,0 +1,206 @@
+"""Shared-pixel tables: how many pixels each region of one partition shares with another's.
+
+A region is all pixels of one label, connected or not, and 0 is a label like any other.
+Regions are numbered by first appearance along the rows. Every region and pair measure of
+`segmeter.measures.partitions` is read off one table a ground truth, counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.kernels import compiled
+
+__all__ = ["Comparison", "Labels", "Regions", "Table", "Truths", "compare", "regions"]
+
+Labels = npt.NDArray[Any]
+Truths = Labels | Sequence[Labels]
+Whole = npt.NDArray[np.int64]
+Real = npt.NDArray[np.float64]
+_MOST_PIXELS = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Regions:
+    """A partition with its regions numbered from 0 by first appearance.
+
+    `numbers` is flat, int32, one a pixel; `areas` has one count a region.
+    """
+
+    shape: tuple[int, int]
+    numbers: npt.NDArray[np.int32]
+    areas: Whole
+
+    @property
+    def pixels(self) -> int:
+        return int(self.numbers.size)
+
+    @property
+    def count(self) -> int:
+        return int(self.areas.size)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Non-zero cells of a guess (rows) against one truth (columns), by row, then column."""
+
+    rows: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
+    shared: Whole
+    guess_areas: Whole
+    truth_areas: Whole
+
+    @cached_property
+    def pixels(self) -> int:
+        return int(self.guess_areas.sum())
+
+    @cached_property
+    def guess_share(self) -> Real:
+        """Each cell's share of its guess region."""
+        return self.shared / self.guess_areas[self.rows]
+
+    @cached_property
+    def truth_share(self) -> Real:
+        """Each cell's share of its truth region."""
+        return self.shared / self.truth_areas[self.columns]
+
+    @cached_property
+    def overlap(self) -> Real:
+        """Each cell's Jaccard index J of the two regions."""
+        union = self.guess_areas[self.rows] + self.truth_areas[self.columns] - self.shared
+        return self.shared / union
+
+    def best_by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The largest of a cell value in each row."""
+        starts = np.searchsorted(self.rows, np.arange(self.guess_areas.size))
+        return np.asarray(np.maximum.reduceat(values, starts))
+
+    def best_by_column(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The largest of a cell value in each column."""
+        best = np.zeros(self.truth_areas.size, dtype=values.dtype)
+        np.maximum.at(best, self.columns, values)
+        return best
+
+    def merged(self, groups: npt.NDArray[np.int64]) -> Table:
+        """The table after guess regions are joined: `groups[i]` is the new number of i."""
+        keys = groups[self.rows] * self.truth_areas.size + self.columns
+        cells, place = np.unique(keys, return_inverse=True)
+        shared = np.zeros(cells.size, dtype=np.int64)
+        np.add.at(shared, place, self.shared)
+        areas = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+        np.add.at(areas, groups, self.guess_areas)
+        rows, columns = np.divmod(cells, self.truth_areas.size)
+        return Table(
+            rows.astype(np.int32), columns.astype(np.int32), shared, areas, self.truth_areas
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One guess against all ground truths of a picture: a table each."""
+
+    tables: tuple[Table, ...]
+
+    @property
+    def pixels(self) -> int:
+        return self.tables[0].pixels
+
+    def merged(self, groups: npt.NDArray[np.int64]) -> Comparison:
+        """A coarser level of the same guess, without looking at a pixel again."""
+        return Comparison(tuple(table.merged(groups) for table in self.tables))
+
+
+def compare(truths: Truths | Sequence[Regions], guess: Labels | Regions) -> Comparison:
+    """Count the tables of a guess against one or several ground truths.
+
+    Truths that serve several guesses may be numbered once, with `regions`.
+
+    >>> halves, whole = np.array([[1, 1, 2, 2]]), np.array([[7, 7, 7, 7]])
+    >>> compare([halves, whole], halves).tables[0].shared.tolist()
+    [2, 2]
+    """
+    several: Sequence[Labels | Regions] = [truths] if isinstance(truths, np.ndarray) else truths
+    if len(several) == 0:
+        raise BadInput("a partition needs at least one ground truth to be compared with")
+    guessed = guess if isinstance(guess, Regions) else regions(guess, "the partition")
+    numbered = [
+        truth if isinstance(truth, Regions) else regions(truth, f"ground truth {place}")
+        for place, truth in enumerate(several, start=1)
+    ]
+    return Comparison(tuple(_table(truth, guessed) for truth in numbered))
+
+
+def regions(labels: Labels, what: str = "the label map") -> Regions:
+    """Number the regions of a label map; refuse what is not one, naming it `what`."""
+    checked = _checked(labels, what)
+    flat = np.ascontiguousarray(checked).reshape(-1)
+    count = number_regions if compiled is None else compiled.number_regions
+    numbers, areas = count(flat)
+    return Regions((checked.shape[0], checked.shape[1]), numbers, areas)
+
+
+def _checked(labels: Labels, what: str) -> Labels:
+    """Labels in one of the types that the kernel counts."""
+    if labels.ndim != 2:
+        raise BadInput(f"{what} has {labels.ndim} axes; a label map is H x W")
+    if labels.size == 0:
+        raise BadInput(f"{what} has no pixel")
+    if labels.size > _MOST_PIXELS:
+        raise BadInput(f"{what} has {labels.size} pixels; at most {_MOST_PIXELS} can be counted")
+    if labels.dtype == np.bool_:
+        return labels.astype(np.uint8)
+    if labels.dtype.kind not in "iu":
+        raise BadInput(f"{what} holds {labels.dtype} values; labels are whole numbers, so round it")
+    if labels.dtype.kind == "i" and labels.min() < 0:
+        raise BadInput(f"{what} holds {labels.min()}; labels start at 0")
+    if labels.dtype in (np.uint8, np.uint16, np.int32, np.int64):
+        return labels if labels.dtype.isnative else labels.astype(labels.dtype.newbyteorder("="))
+    return labels.astype(np.int64)
+
+
+def _table(truth: Regions, guess: Regions) -> Table:
+    if truth.shape != guess.shape:
+        sizes = [f"{w} x {h}" for h, w in (guess.shape, truth.shape)]
+        raise BadInput(
+            f"the partition is {sizes[0]} but a ground truth is {sizes[1]}; "
+            "both must be of the picture's size"
+        )
+    count = shared_pixels if compiled is None else compiled.shared_pixels
+    rows, columns, shared = count(guess.numbers, truth.numbers, guess.count, truth.count)
+    return Table(rows, columns, shared, guess.areas, truth.areas)
+
+
+def number_regions(labels: Labels) -> tuple[npt.NDArray[np.int32], Whole]:
+    """Plain twin of the kernel: numbers by first appearance, and the area of each."""
+    _, first, inverse, areas = np.unique(
+        labels, return_index=True, return_inverse=True, return_counts=True
+    )
+    order = np.argsort(first)
+    number = np.empty(order.size, dtype=np.int32)
+    number[order] = np.arange(order.size)
+    return number[inverse], areas[order].astype(np.int64)
+
+
+def shared_pixels(
+    row_numbers: npt.NDArray[np.int32],
+    column_numbers: npt.NDArray[np.int32],
+    rows: int,
+    columns: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], Whole]:
+    """Plain twin of the kernel: the non-zero cells by row, then column."""
+    keys = row_numbers.astype(np.int64) * columns + column_numbers
+    if rows * columns <= 4 * keys.size:
+        counts = np.bincount(keys, minlength=rows * columns)
+        cells = np.flatnonzero(counts)
+        shared = counts[cells]
+    else:
+        cells, shared = np.unique(keys, return_counts=True)
+    cell_rows, cell_columns = np.divmod(cells, columns)
+    return cell_rows.astype(np.int32), cell_columns.astype(np.int32), shared.astype(np.int64)
