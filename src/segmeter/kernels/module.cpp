@@ -3,7 +3,10 @@
 #include "kernels.h"
 
 NB_MODULE(_kernels, m) {
+    bind_clicks(m);
     bind_depth(m);
     bind_erosion(m);
+    bind_matching(m);
     bind_tables(m);
+    bind_thinning(m);
 }
