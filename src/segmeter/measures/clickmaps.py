@@ -1,0 +1,155 @@
+"""Clicks against maps: how well a map of where people click foretells where they did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.measures import measure
+from segmeter.core.models import Reading
+from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
+
+__all__ = ["MapScores", "ceiling", "compare", "draws", "nss", "pde"]
+
+Map = npt.NDArray[np.floating]
+Points = npt.NDArray[np.float64]
+
+# The original adds this to sums and deviations, which is not negligible on megapixels.
+_EPSILON = 1e-9
+ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class MapScores:
+    """The five similarities of a map and clicks; `energy` where the reading has it."""
+
+    pl1: float
+    ks: float
+    wd: float
+    nss: float
+    pde: float
+    energy: float | None = None
+
+
+@measure("click-nss", range=(-math.inf, math.inf), better="higher", cite="peters2005")
+def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
+    """Mean of the map at the clicks, in its own standard deviations over the picture.
+
+    `published` adds 1e-9 to sum and deviation, so that the value depends on the size of the
+    picture; `sound` adds nothing, and a map without variation scores 0.
+    """
+    epsilon = _EPSILON if reading == "published" else 0.0
+    density = _density(map, epsilon)
+    deviation = float(density.std()) + epsilon
+    if not deviation:
+        return 0.0
+    return float(np.mean((_at(density, clicks) - density.mean()) / deviation))
+
+
+@measure("click-pde", range=(0.0, math.inf), better="higher", cite="rclicks2024")
+def pde(
+    clicks: npt.ArrayLike, map: Map, reading: Reading = "sound", area: int | None = None
+) -> float:
+    """Mean density of the map at the clicks.
+
+    `published` is the probability of a pixel, which shrinks as pictures grow; `sound` is in
+    units of the object: times its `area` (default: the map's non-zero pixels), so that a
+    uniform guess over the object scores the share of clicks inside.
+    """
+    if reading == "published":
+        return float(np.mean(_at(_density(map, _EPSILON), clicks)))
+    size = int(np.count_nonzero(map)) if area is None else area
+    return float(np.mean(_at(_density(map, 0.0), clicks))) * size
+
+
+def compare(
+    clicks: npt.ArrayLike,
+    map: Map,
+    sides: Sides,
+    rng: np.random.Generator | np.random.RandomState | int,
+    reading: Reading = "sound",
+    rows: int = ROWS,
+) -> MapScores:
+    """All similarities of real clicks `(y, x)` and a map, over `rows` samples drawn from it.
+
+    Each sample has as many clicks as there are real ones. A number as `rng` is the legacy
+    generator's seed, set anew for each measure, as the reference values were made.
+    """
+    real = as_points(clicks)
+
+    def samples() -> Points:
+        source = np.random.RandomState(rng) if isinstance(rng, int) else rng
+        return draws(map, (rows, len(real)), source)
+
+    fresh = reading == "published"
+    first = samples()
+    second, third = (samples(), samples()) if fresh else (first, first)
+    flat = first.reshape(-1, 2)
+    return MapScores(
+        pl1=pl1(real, flat, sides),
+        ks=float(np.mean([ks_2d(real, row).alike for row in second])),
+        wd=float(np.mean([wasserstein(real, row, sides) for row in third])),
+        nss=nss(real, map, reading),
+        pde=pde(real, map, reading),
+        energy=None if fresh or len(real) < 2 else energy(real, flat, sides),
+    )
+
+
+def draws(
+    map: Map,
+    shape: tuple[int, ...],
+    rng: np.random.Generator | np.random.RandomState,
+) -> Points:
+    """Clicks `(..., y, x)` drawn from a map, one uniform number each, in raster order."""
+    total = map.sum()
+    if not total > 0 or not np.isfinite(total):
+        raise BadInput("a click map without positive mass cannot be drawn from")
+    steps = np.cumsum((map / total).ravel().astype(np.float64))
+    steps /= steps[-1]
+    places = np.searchsorted(steps, rng.random(shape), side="right")
+    return np.stack(np.unravel_index(places, map.shape), axis=-1).astype(np.float64)
+
+
+def ceiling(
+    clicks: npt.ArrayLike, sides: Sides, rng: np.random.Generator, splits: int = 20
+) -> dict[str, float]:
+    """What people score against people: random halves of one target's clicks, on average."""
+    points = as_points(clicks)
+    if len(points) < 4:
+        raise BadInput("a split into halves needs at least four clicks")
+    pairs = [_halves(points, rng) for _ in range(splits)]
+    return {
+        "pl1": _mean([pl1(a, b, sides) for a, b in pairs]),
+        "ks": _mean([ks_2d(a, b).alike for a, b in pairs]),
+        "wd": _mean([wasserstein(a, b, sides) for a, b in pairs]),
+        "energy": _mean([energy(a, b, sides) for a, b in pairs]),
+    }
+
+
+def _halves(points: Points, rng: np.random.Generator) -> tuple[Points, Points]:
+    mixed = rng.permutation(points)
+    half = len(points) // 2
+    return mixed[:half], mixed[half : 2 * half]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _density(map: Map, epsilon: float) -> Map:
+    total = map.sum() + epsilon
+    if not total > 0 or not np.isfinite(total):
+        raise BadInput("a click map without positive mass has no density")
+    return np.asarray(map / total)
+
+
+def _at(density: Map, clicks: npt.ArrayLike) -> Map:
+    """Values under the clicks; clicks outside are moved to the border."""
+    points = as_points(clicks).astype(np.int64)
+    y, x = (np.clip(points[:, k], 0, density.shape[k] - 1) for k in (0, 1))
+    return density[y, x]

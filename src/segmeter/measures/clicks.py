@@ -1,0 +1,204 @@
+"""Click similarity: how alike two samples of clicks are.
+
+Points are `(n, 2)` arrays; distances along the two axes are divided by the object's sides
+where a measure asks for them, so both must come in the same order, `(y, x)` with
+`(height, width)`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.measures import measure
+from segmeter.kernels import compiled
+
+__all__ = [
+    "KolmogorovSmirnov",
+    "Sides",
+    "as_points",
+    "energy",
+    "ks",
+    "ks_2d",
+    "pl1",
+    "wasserstein",
+]
+
+Floats = npt.NDArray[np.float64]
+Sides = tuple[float, float]
+
+# A sample of clicks counts as drawn from the other's law unless p falls to this level.
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class KolmogorovSmirnov:
+    """The two-sample statistic in the plane and its approximate p-value (NaN if undefined)."""
+
+    distance: float
+    p: float
+
+    @property
+    def alike(self) -> bool:
+        return self.p > ALPHA
+
+
+@measure("click-pl1", range=(0.0, math.inf), better="lower", cite="rclicks2024")
+def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
+    """Mean over all pairs of clicks of the distances along the axes, in object sides.
+
+    Not zero for equal laws; `click-energy` is. By sorting, in O(n log n).
+
+    >>> round(pl1([(0, 0), (2, 2)], [(0, 0), (4, 2)], sides=(4, 2)), 3)
+    0.875
+    """
+    a, b = as_points(truth), as_points(guess)
+    pairs = len(a) * len(b)
+    return sum(_pair_distances(a[:, k], b[:, k]) / pairs / sides[k] for k in (0, 1))
+
+
+@measure("click-energy", range=(-math.inf, math.inf), better="lower", cite="szekely2004")
+def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
+    """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
+
+    Unbiased: zero on average for two samples of one law, so it may come out below zero.
+    """
+    a, b = as_points(truth), as_points(guess)
+    if min(len(a), len(b)) < 2:
+        raise BadInput("the energy distance needs at least two clicks on each side")
+    # Pairs of a click with itself are left out, hence n - 1.
+    own = [pl1(z, z, sides) * len(z) / (len(z) - 1) for z in (a, b)]
+    return pl1(a, b, sides) - 0.5 * (own[0] + own[1])
+
+
+@measure("click-wd", range=(0.0, math.inf), better="lower", cite="rclicks2024")
+def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None = None) -> float:
+    """Least mean way to move one sample of clicks onto the other, in object diagonals.
+
+    Exact optimal transport with Euclidean ways in pixels; without `sides` it stays in pixels.
+
+    >>> wasserstein([(0, 0), (0, 1)], [(3, 1), (3, 0)])
+    3.0
+    """
+    a, b = as_points(truth), as_points(guess)
+    costs = np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=2))
+    way = _assignment(costs) if len(a) == len(b) else _transport(costs)
+    return way if sides is None else way / math.hypot(*sides)
+
+
+@measure("click-ks", range=(0.0, 1.0), better="higher", cite="fasano1987")
+def ks(truth: npt.ArrayLike, guess: npt.ArrayLike) -> float:
+    """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0."""
+    return float(ks_2d(truth, guess).alike)
+
+
+def ks_2d(truth: npt.ArrayLike, guess: npt.ArrayLike) -> KolmogorovSmirnov:
+    """Fasano and Franceschini's two-sample test, with every click as origin of quadrants.
+
+    Each sample's own clicks carry a correction of 1/n, so that a sample against itself has
+    distance 1/n. A coordinate that does not vary makes p NaN.
+    """
+    a, b = as_points(truth), as_points(guess)
+    counts = _quadrants(a, b)
+    gap = _shares(counts[:, :3], len(a)) - _shares(counts[:, 3:], len(b))
+    distance = (_farthest(gap[: len(a)]) + _farthest(-gap[len(a) :])) / 2
+    effective = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
+    spread = math.sqrt(1 - (_correlation(a) ** 2 + _correlation(b) ** 2) / 2)
+    scale = distance * effective / (1 + spread * (0.25 - 0.75 / effective))
+    return KolmogorovSmirnov(distance, _survival(scale))
+
+
+def as_points(points: npt.ArrayLike) -> Floats:
+    """Finite points as an `(n, 2)` array of at least one row."""
+    array = np.ascontiguousarray(points, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != 2 or not len(array):
+        raise BadInput(f"clicks come as n x 2 numbers, n at least 1, not {array.shape}")
+    if not np.isfinite(array).all():
+        raise BadInput("a click has a coordinate that is not a number")
+    return array
+
+
+def _pair_distances(a: Floats, b: Floats) -> float:
+    """Sum of |a_i - b_j| over all pairs: b's prefix sums looked up at each a."""
+    b = np.sort(b)
+    below = np.searchsorted(b, a)
+    sums = np.concatenate([[0.0], np.cumsum(b)])
+    return float(np.sum(a * (2 * below - len(b)) + sums[-1] - 2 * sums[below]))
+
+
+def _shares(counts: npt.NDArray[np.int64], n: int) -> Floats:
+    """Shares of a sample in the four quadrants of each origin, its lower edges included."""
+    shares = np.empty((len(counts), 4))
+    shares[:, 0] = counts[:, 0] / n
+    shares[:, 1:3] = (counts[:, 1:] - counts[:, :1]) / n
+    shares[:, 3] = 1 - shares[:, 0] - shares[:, 1] - shares[:, 2]
+    return shares
+
+
+def _farthest(gap: Floats) -> float:
+    """Largest difference of shares around one's own clicks, which count 1/n less there."""
+    step = 1 / len(gap)
+    gap[:, 0] -= step
+    return float(max(-gap.min(), gap.max() + step))
+
+
+def _quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int64]:
+    """For each click of both, how many of `a` lie at or below it: in both coordinates, in the
+    first, in the second; then how many of `b`."""
+    if compiled is None:
+        return _plain_quadrants(a, b)
+    counts = np.empty((len(a) + len(b), 6), dtype=np.int64)
+    compiled.quadrants(a, b, counts)
+    return counts
+
+
+def _plain_quadrants(a: Floats, b: Floats) -> npt.NDArray[np.int64]:
+    rows = []
+    for origin in np.concatenate([a, b]):
+        below = [sample <= origin for sample in (a, b)]
+        rows.append([part for z in below for part in (z.all(axis=1).sum(), *z.sum(axis=0))])
+    return np.array(rows, dtype=np.int64)
+
+
+def _correlation(points: Floats) -> float:
+    """Pearson's r of the two coordinates; NaN when one does not vary."""
+    centred = points - points.mean(axis=0)
+    squares = (centred**2).sum(axis=0)
+    if not squares.all():
+        return math.nan
+    r = float((centred[:, 0] * centred[:, 1]).sum() / math.sqrt(squares[0] * squares[1]))
+    return max(-1.0, min(1.0, r))
+
+
+def _survival(scale: float) -> float:
+    """Chance that Kolmogorov's limit law exceeds a value."""
+    if math.isnan(scale):
+        return math.nan
+    from scipy.special import kolmogorov
+
+    return float(kolmogorov(scale))
+
+
+def _assignment(costs: Floats) -> float:
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(costs)
+    return float(costs[rows, columns].mean())
+
+
+def _transport(costs: Floats) -> float:
+    """Between samples of different size, each click splits its weight as needed."""
+    if compiled is not None:
+        return float(compiled.transport(costs))
+    return _plain_transport(costs)
+
+
+def _plain_transport(costs: Floats) -> float:
+    """Repeat every click until both samples are equally many, then assign."""
+    n, m = costs.shape
+    common = math.lcm(n, m)
+    return _assignment(np.repeat(np.repeat(costs, common // n, axis=0), common // m, axis=1))
