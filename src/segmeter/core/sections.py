@@ -210,6 +210,8 @@ class Picture:
         or WebP file's bytes, shown as they are.
     size
         `(H, W)` of the scene that outlines and prompts refer to; the array's own by default.
+    close
+        Show only the neighbourhood of what is drawn over it.
     link
         Key of a replay that shows more.
     """
@@ -220,6 +222,7 @@ class Picture:
     size: tuple[int, int] | None = None
     outlines: Sequence[Outline] = ()
     prompts: Sequence[Prompt] = ()
+    close: bool = False
     link: str = ""
 
 
