@@ -1,0 +1,43 @@
+"""Clicks to quality: how many clicks until a mask is good enough, and how good it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from segmeter.benchmarks.noc import sections, statistics
+from segmeter.benchmarks.sessions import Defaults, fill, play_scene
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Noc"]
+
+_DEFAULTS = Defaults(users=("centre-click",), rounds=20)
+
+
+@catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
+@dataclass(frozen=True, slots=True)
+class Noc:
+    """The click benchmark: a user corrects a mask for up to twenty rounds."""
+
+    name: str = "noc"
+
+    def plan(self, plan: Plan) -> Plan:
+        return fill(plan, _DEFAULTS)
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        users = [catalogue.users.make(spec) for spec in plan.users]
+        return play_scene(subject, scene, plan, users)
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        return statistics.summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        return statistics.differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        return sections.sections(run)

@@ -1,0 +1,119 @@
+"""What benchmarks with users share: play a scene's sessions, one row a round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Click, to_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sessions import Judge, Player, Round, Trajectory, play
+from segmeter.core.users import User
+
+__all__ = ["Defaults", "fill", "judge_by", "play_scene", "rows_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a benchmark does unless told otherwise."""
+
+    users: tuple[str, ...]
+    rounds: int
+    measures: tuple[str, ...] = ("iou", "boundary-iou")
+
+
+def fill(plan: Plan, defaults: Defaults) -> Plan:
+    """A request with whatever it left open filled in."""
+    if plan.kind != "model":
+        raise BadInput(f"benchmark '{plan.benchmark}' tests models, not methods; use --model")
+    if plan.rounds < 0:
+        raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+    return replace(
+        plan,
+        users=plan.users or tuple(Spec(name) for name in defaults.users),
+        rounds=plan.rounds or defaults.rounds,
+        readings=plan.readings or ("published", "sound"),
+        measures=plan.measures or defaults.measures,
+    )
+
+
+def play_scene(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
+    """Look once, play every target with every user in every reading, together."""
+    start = perf_counter()
+    view = model.look(scene)
+    seconds_look = perf_counter() - start
+    players = [
+        Player(target, user, reading)
+        for target in scene.targets
+        for user in users
+        for reading in plan.readings
+    ]
+    judge = judge_by(plan.measures)
+    threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
+    with threads as pool:
+        records = play(scene, view, players, plan.rounds, judge, seed=plan.seed, pool=pool)
+    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
+
+
+def judge_by(measures: Sequence[str]) -> Judge:
+    """A judge that scores masks by the named measures; columns have `_` for `-`."""
+    named = {name.replace("-", "_"): catalogue.measures.make(name) for name in measures}
+
+    def judge(target: Target, mask: Mask) -> dict[str, float]:
+        return {
+            column: measure(target.mask, mask, target.ignore) for column, measure in named.items()
+        }
+
+    return judge
+
+
+def rows_of(
+    scene: Scene, record: Trajectory, seconds_look: float, keep_masks: bool
+) -> Iterator[Row]:
+    """One row a round."""
+    player = record.player
+    head: Row = {
+        "target": player.target.id,
+        "user": player.user.name,
+        "reading": player.reading,
+        "cluster": player.target.groups.get("photograph", scene.id),
+        "label": player.target.label,
+        "groups": json.dumps(dict(player.target.groups), sort_keys=True),
+        "height": scene.shape[-2],
+        "width": scene.shape[-1],
+        "seconds_look": seconds_look,
+    }
+    for made in record.rounds:
+        mask = made.mask.to_coco()["counts"] if keep_masks else None
+        yield head | _round_columns(made) | {"mask": mask}
+
+
+def _round_columns(made: Round) -> dict[str, Any]:
+    click = made.prompt if isinstance(made.prompt, Click) else None
+    return {
+        "round": made.number,
+        "prompt": None if made.prompt is None else to_json(made.prompt),
+        "y": None if click is None else float(click.point[-2]),
+        "x": None if click is None else float(click.point[-1]),
+        "positive": None if click is None else click.positive,
+        **made.scores,
+        "score": made.model_score,
+        "candidate": made.candidate,
+        "fed": made.fed,
+        "content": made.content,
+        "batch": made.batch,
+        "seconds_answer": made.seconds_answer,
+        "seconds_user": made.seconds_user,
+    }

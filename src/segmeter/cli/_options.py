@@ -1,0 +1,76 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Reading
+from segmeter.core.plans import Roots
+
+__all__ = [
+    "AsJson",
+    "Data",
+    "Models",
+    "ReadingChoice",
+    "Weights",
+    "dataset_spec",
+    "readings",
+    "roots",
+]
+
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", envvar="SEGMETER_DATA", help="Folder that holds the data sets."),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder that holds the weights."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", "-m", help="Model by name, or file.py:name; may be given several times."
+    ),
+]
+ReadingChoice = Annotated[
+    str,
+    typer.Option(
+        "--reading",
+        help="published: as the authors' code computes, faults included; sound: as it should; "
+        "or both.",
+    ),
+]
+
+
+def readings(choice: str) -> tuple[Reading, ...]:
+    """The readings that a choice stands for."""
+    match choice:
+        case "both":
+            return ("published", "sound")
+        case "published":
+            return ("published",)
+        case "sound":
+            return ("sound",)
+    raise BadInput(f"--reading is published, sound or both, not '{choice}'")
+
+
+def roots(data: Path | None, weights: Path | None) -> Roots:
+    """Where data and weights lie; a folder that was named must be there."""
+    for flag, path in (("--data", data), ("--weights", weights)):
+        if path is not None and not path.is_dir():
+            raise BadInput(f"{flag}: there is no folder '{path}'")
+    return Roots(data, weights)
+
+
+def dataset_spec(text: str) -> Spec:
+    """A data set by name, or a folder of the user's own by its path."""
+    spec = Spec.parse(text)
+    if Path(spec.name).is_dir():
+        return Spec("folder", {"path": spec.name, **spec.options})
+    return spec

@@ -1,0 +1,49 @@
+"""Progress on a terminal: how many scenes, how fast, how long still, what failed."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from segmeter.engine.jobs import Outcome
+
+__all__ = ["Bar"]
+
+
+class Bar:
+    """A bar on stderr; without a terminal only failures are said, a line each."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[failed]}"),
+            console=self._console,
+            disable=not sys.stderr.isatty(),
+        )
+        self._failures = 0
+
+    def begin(self, total: int, done: int) -> None:
+        self._bar.start()
+        self._task = self._bar.add_task("scenes", total=total, completed=done, rate="", failed="")
+
+    def step(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self._failures += 1
+            self._console.print(f"failed: {outcome.job}: {outcome.error}", markup=False)
+        speed = self._bar.tasks[self._task].speed
+        self._bar.update(
+            self._task,
+            advance=1,
+            rate=f"{speed:.2f} a second" if speed else "",
+            failed=f"{self._failures} failed" if self._failures else "",
+        )
+
+    def end(self) -> None:
+        self._bar.stop()

@@ -1,0 +1,95 @@
+"""`segmeter run`: play a benchmark into a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segmeter.cli._options import (
+    AsJson,
+    Data,
+    Models,
+    ReadingChoice,
+    Weights,
+    dataset_spec,
+    readings,
+    roots,
+)
+from segmeter.cli.app import Exit, app
+from segmeter.core.catalogue import Spec
+
+__all__ = ["run"]
+
+
+@app.command()
+def run(
+    benchmark: Annotated[str, typer.Argument(help="Which benchmark; see 'segmeter list'.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder; made, or gone on with.")],
+    model: Models = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="Method, or a folder of its results (for seism)."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", "-d", help="Data set by name, or a folder of your own."),
+    ] = None,
+    data: Data = None,
+    weights: Weights = None,
+    user: Annotated[
+        list[str] | None, typer.Option("--user", "-u", help="Simulated user; several may play.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", help="Rounds of a session; 0 takes the benchmark's own.")
+    ] = 0,
+    reading: ReadingChoice = "both",
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", help="Measure to take in every round.")
+    ] = None,
+    masks: Annotated[
+        str | None, typer.Option("--masks", help="Which of a SAM's masks: published or sound.")
+    ] = None,
+    points: Annotated[
+        str | None, typer.Option("--points", help="A SAM's point rule: published or sound.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=0, help="Processes; changes speed, never results."),
+    ] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads a worker.")] = 1,
+    as_json: AsJson = False,
+) -> int:
+    """Play a benchmark; stop it at any time, the same command goes on.
+
+    Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
+    """
+    from segmeter.cli._tables import print_summary
+    from segmeter.cli._terminal import Bar
+    from segmeter.core.plans import Plan
+    from segmeter.engine import run_plan
+
+    settings = {"masks": masks, "points": points}
+    extra = {key: value for key, value in settings.items() if value is not None}
+    specs = [Spec.parse(name) for name in (method or model or [])]
+    plan = Plan(
+        benchmark=benchmark,
+        subjects=tuple(Spec(s.name, {**extra, **s.options}) for s in specs),
+        kind="method" if method else "model",
+        datasets=tuple(dataset_spec(name) for name in dataset or []),
+        users=tuple(Spec.parse(name) for name in user or []),
+        rounds=rounds,
+        readings=readings(reading),
+        measures=tuple(measure or []),
+        seed=seed,
+        limit=limit,
+        threads=threads,
+    )
+    tally = run_plan(plan, out, roots=roots(data, weights), workers=workers, progress=Bar())
+    print_summary(out, tally, as_json)
+    return Exit.WITH_ERRORS if tally.failed else Exit.DONE

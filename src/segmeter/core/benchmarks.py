@@ -1,0 +1,112 @@
+"""Benchmarks: what to run, what a job does, what comes out and how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.models import Reading
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Benchmark", "Curves", "Difference", "Results", "Row", "SummaryRow"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One number with its doubt."""
+
+    model: str
+    dataset: str
+    user: str
+    reading: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    targets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One paired comparison: `first - second` on the same targets."""
+
+    first: str
+    second: str
+    dataset: str
+    user: str
+    reading: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    targets: int
+
+    @property
+    def established(self) -> bool:
+        """Whether the difference survives the correction at 5 %."""
+        return self.p_holm < 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """One measure of one model, data set, user and reading, target by target.
+
+    `keys` are (scene, target); `clusters` name the photograph of each, for intervals;
+    `values` is targets x rounds.
+    """
+
+    model: str
+    dataset: str
+    user: str
+    reading: Reading
+    keys: tuple[tuple[str, str], ...]
+    clusters: tuple[str, ...]
+    values: npt.NDArray[np.float64]
+
+
+class Results(Protocol):
+    """What a benchmark reads of a finished run."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def provenance(self) -> Mapping[str, Any]: ...
+
+    def sql(self, query: str) -> Any:
+        """A query over the views `rows` and `errors`, as a pyarrow table."""
+        ...
+
+    def curves(self, measure: str) -> list[Curves]: ...
+
+
+@runtime_checkable
+class Benchmark(Protocol):
+    """A benchmark declares; the engine runs."""
+
+    @property
+    def name(self) -> str: ...
+
+    def plan(self, plan: Plan) -> Plan:
+        """Fill what the request left open: users, rounds, readings, measures."""
+        ...
+
+    def work(self, subject: Any, scene: Scene, plan: Plan) -> list[Row]:
+        """All rows of one job."""
+        ...
+
+    def summary(self, run: Results) -> list[SummaryRow]: ...
+
+    def differences(self, run: Results) -> list[Difference]: ...
+
+    def sections(self, run: Results) -> Sequence[Section]: ...

@@ -1,0 +1,158 @@
+"""Executors: where jobs are done. Three verbs: submit a job, take finished ones, stop."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Protocol
+
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.engine.jobs import Outcome, Workshop
+
+__all__ = ["Executor", "Inline", "Local"]
+
+_AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
+
+
+class Executor(Protocol):
+    """What the engine needs of a place to work."""
+
+    @property
+    def room(self) -> int:
+        """How many more jobs may be submitted now."""
+        ...
+
+    def submit(self, job: Job) -> None: ...
+
+    def finished(self) -> list[Outcome]:
+        """Wait for at least one job to end."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Inline:
+    """Works in this very process: for tests, notebooks and objects that cannot travel."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._waiting: deque[Job] = deque()
+
+    @property
+    def room(self) -> int:
+        return _AHEAD - len(self._waiting)
+
+    def submit(self, job: Job) -> None:
+        self._workshop.read_ahead(job)
+        self._waiting.append(job)
+
+    def finished(self) -> list[Outcome]:
+        return [self._workshop.do(self._waiting.popleft())]
+
+    def stop(self) -> None:
+        self._waiting.clear()
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection
+    jobs: deque[Job] = field(default_factory=deque)
+
+
+class Local:
+    """Worker processes on this machine, each with its own model."""
+
+    def __init__(self, plan: Plan, run: Path, roots: Roots, workers: int) -> None:
+        self._start: Callable[[], _Worker] = lambda: _start_worker(plan, run, roots)
+        self._workers = [self._start() for _ in range(workers)]
+
+    @property
+    def room(self) -> int:
+        return sum(_AHEAD - len(worker.jobs) for worker in self._workers)
+
+    def submit(self, job: Job) -> None:
+        """To the worker with the fewest jobs."""
+        worker = min(self._workers, key=lambda w: len(w.jobs))
+        worker.jobs.append(job)
+        # A dead worker cannot take it; `finished` notices and names the job.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            worker.pipe.send(job)
+
+    def finished(self) -> list[Outcome]:
+        busy = [worker for worker in self._workers if worker.jobs]
+        ready = wait([worker.pipe for worker in busy])
+        return [o for worker in busy if worker.pipe in ready for o in self._receive(worker)]
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+
+    def _receive(self, worker: _Worker) -> list[Outcome]:
+        """A worker's report, or, if it died, the loss of the job it was at."""
+        try:
+            outcome: Outcome = worker.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return self._replace(worker)
+        worker.jobs.remove(outcome.job)
+        return [outcome]
+
+    def _replace(self, dead: _Worker) -> list[Outcome]:
+        dead.process.join()
+        dead.pipe.close()
+        lost, *unbegun = dead.jobs
+        self._workers[self._workers.index(dead)] = self._start()
+        for job in unbegun:
+            self.submit(job)
+        code = dead.process.exitcode
+        return [Outcome(lost, f"the worker died (exit code {code})", mendable=True)]
+
+
+def _start_worker(plan: Plan, run: Path, roots: Roots) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(plan, run, roots, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _work(plan: Plan, run: Path, roots: Roots, pipe: Connection) -> None:
+    """A worker's life: take jobs, read ahead, report."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    _die_with_parent()
+    workshop = Workshop(plan, run, roots)
+    jobs: deque[Job] = deque()
+    while True:
+        while not jobs or pipe.poll():
+            try:
+                jobs.append(pipe.recv())
+            except EOFError:
+                return
+            workshop.read_ahead(jobs[-1])
+        pipe.send(workshop.do(jobs.popleft()))
+
+
+def _die_with_parent() -> None:
+    """Leave at once when the parent is killed, so that no job is done twice."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

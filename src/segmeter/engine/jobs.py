@@ -1,0 +1,136 @@
+"""Jobs of a plan, and the workshop that does them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import SegmeterError
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.scenes import Dataset, Scene
+from segmeter.store.folder import RunFolder
+from segmeter.store.parts import DiskFull
+
+__all__ = ["Objects", "Outcome", "Workshop", "jobs_of"]
+
+Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended. `fatal` stops the run, such as a full disk."""
+
+    job: Job
+    error: str | None = None
+    detail: str = ""
+    mendable: bool = False  # worth another try
+    fatal: bool = False
+
+
+class Workshop:
+    """Does jobs one after the other; keeps the model loaded and reads scenes ahead."""
+
+    def __init__(self, plan: Plan, run: Path, roots: Roots, objects: Objects | None = None) -> None:
+        self.plan = plan
+        self.folder = RunFolder(run)
+        self.roots = roots
+        self.objects = objects or {}
+        self.benchmark = catalogue.benchmarks.make(plan.benchmark)
+        self._subject: tuple[Spec, Any] | None = None
+        self._datasets: dict[str, Dataset] = {}
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._ahead: dict[str, Future[Scene]] = {}
+
+    def read_ahead(self, job: Job) -> None:
+        """Start reading a job's picture while another job is worked on."""
+        if job.id not in self._ahead:
+            self._ahead[job.id] = self._reader.submit(self._read, job)
+
+    def do(self, job: Job) -> Outcome:
+        """Do a job and keep its rows; an error becomes an outcome, never an exception."""
+        try:
+            scene = self._ahead.pop(job.id, None)
+            ready = scene.result() if scene is not None else self._read(job)
+            subject = self._make_subject(job.subject)
+            rows = self.benchmark.work(subject, ready, self.plan)
+            labels = {"model": str(job.subject), "dataset": str(job.dataset), "scene": job.scene}
+            self.folder.finish(job, [labels | row for row in rows], _trail(job, subject))
+        except DiskFull as error:
+            return Outcome(job, str(error), fatal=True)
+        except SegmeterError as error:
+            return Outcome(job, str(error), traceback.format_exc())
+        except Exception as error:  # noqa: BLE001  one job's failure must not end the others
+            message = f"{type(error).__name__}: {error}"
+            return Outcome(job, message, traceback.format_exc(), mendable=True)
+        return Outcome(job)
+
+    def _read(self, job: Job) -> Scene:
+        key = str(job.dataset)
+        if key not in self._datasets:
+            self._datasets[key] = self._made(catalogue.datasets.make, job.dataset)
+        scene = self._datasets[key].load(job.scene)
+        scene.check()
+        return scene
+
+    def _make_subject(self, spec: Spec) -> Any:
+        """The model or method; only the last one stays in memory."""
+        if self._subject is None or self._subject[0] != spec:
+            self._subject = None
+            _set_threads(self.plan.threads)
+            shelf = catalogue.models if self.plan.kind == "model" else catalogue.methods
+            self._subject = (spec, self._made(shelf.make, spec))
+        return self._subject[1]
+
+    def _made(self, make: Callable[..., Any], spec: Spec) -> Any:
+        own = self.objects.get(spec.name)
+        return own if own is not None else make(spec, **self.roots.options())
+
+
+def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
+    """All jobs, subject by subject, so that a worker seldom changes its model."""
+    return [
+        Job(subject, spec, scene)
+        for subject in plan.subjects
+        for spec in plan.datasets
+        for scene in datasets[str(spec)].scenes()[: plan.limit]
+    ]
+
+
+def _trail(job: Job, subject: Any) -> dict[str, str]:
+    """What a part says about where its numbers come from."""
+    from segmeter.engine.provenance import library_versions
+
+    card = subject.card
+    device = str(getattr(subject, "device", "cpu"))
+    return {
+        "subject": str(job.subject),
+        "fingerprint": card.fingerprint,
+        "device": device,
+        "licence": card.licence,
+        **library_versions(),
+    }
+
+
+def _set_threads(threads: int) -> None:
+    """Fix the number of threads, since sums over threads differ in the last digit."""
+    import sys
+
+    import cv2
+
+    cv2.setNumThreads(threads)
+    if "torch" in sys.modules or _has_torch():
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def _has_torch() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("torch") is not None

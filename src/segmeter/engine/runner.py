@@ -1,0 +1,156 @@
+"""The runner: what is left of a plan goes to an executor until nothing is."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.scenes import Dataset
+from segmeter.engine.executors import Executor, Inline, Local
+from segmeter.engine.jobs import Objects, Outcome, Workshop, jobs_of
+from segmeter.engine.provenance import command_entry
+from segmeter.store.folder import RunFolder
+
+__all__ = ["Progress", "Tally", "complete", "default_workers", "run_plan"]
+
+_TRIES = 2
+
+
+class Progress(Protocol):
+    """Somebody who wants to know how far a run is."""
+
+    def begin(self, total: int, done: int) -> None: ...
+
+    def step(self, outcome: Outcome) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a command did: jobs done now, done before, failed."""
+
+    done: int
+    before: int
+    failed: int
+
+
+def complete(
+    plan: Plan, roots: Roots, objects: Objects | None = None
+) -> tuple[Plan, dict[str, Dataset]]:
+    """A request with the benchmark's own settings filled in, and its data sets.
+
+    Makes everything that can be wrong go wrong now, before anything is written.
+    """
+    own = objects or {}
+    benchmark = catalogue.benchmarks.make(plan.benchmark)
+    plan = benchmark.plan(plan)
+    if not plan.subjects:
+        raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
+    if not plan.datasets:
+        raise BadInput("no data: name at least one data set with --dataset")
+    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
+    for spec in plan.subjects:
+        own.get(spec.name) or shelf.entry(spec.name)
+    for spec in plan.users:
+        catalogue.users.make(spec, **roots.options())
+    for name in plan.measures:
+        catalogue.measures.entry(name)
+    datasets = {
+        str(spec): own.get(spec.name) or catalogue.datasets.make(spec, **roots.options())
+        for spec in plan.datasets
+    }
+    prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
+    return replace(plan, fingerprints=prints), datasets
+
+
+def run_plan(
+    plan: Plan,
+    out: Path,
+    *,
+    roots: Roots | None = None,
+    workers: int | None = None,
+    objects: Objects | None = None,
+    progress: Progress | None = None,
+    command: Mapping[str, Any] | None = None,
+) -> Tally:
+    """Run a plan into a folder, or go on where an earlier command stopped.
+
+    Parameters
+    ----------
+    workers
+        Processes; 0 works in this one. Has no influence on the results.
+    objects
+        Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
+    """
+    roots = roots or Roots()
+    plan, datasets = complete(plan, roots, objects)
+    folder = RunFolder.prepare(out, plan)
+    with folder.locked():
+        folder.sign(command or command_entry())
+        jobs = jobs_of(plan, datasets)
+        left = [job for job in jobs if not folder.done(job)]
+        if progress:
+            progress.begin(len(jobs), len(jobs) - len(left))
+        count = (
+            0 if objects else min(default_workers(plan) if workers is None else workers, len(left))
+        )
+        executor: Executor = (
+            Local(plan, out, roots, count) if count else Inline(Workshop(plan, out, roots, objects))
+        )
+        try:
+            done, failed = _drive(left, executor, folder, progress)
+        finally:
+            executor.stop()
+            if progress:
+                progress.end()
+    return Tally(done, len(jobs) - len(left), failed)
+
+
+def default_workers(plan: Plan) -> int:
+    """One process for each GPU, else one for every `threads` cores, at most four."""
+    import importlib.util
+
+    if plan.kind == "model" and importlib.util.find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available():
+            return torch.cuda.device_count()
+    return max(1, min(4, (os.cpu_count() or 1) // plan.threads))
+
+
+def _drive(
+    left: list[Job], executor: Executor, folder: RunFolder, progress: Progress | None
+) -> tuple[int, int]:
+    """Submit, take back, try once more what may be mended; done and failed jobs."""
+    waiting = deque(left)
+    tries: dict[str, int] = {}
+    running = done = failed = 0
+    settle: Callable[[Outcome], None] = progress.step if progress else lambda outcome: None
+    while waiting or running:
+        while waiting and executor.room > 0:
+            executor.submit(waiting.popleft())
+            running += 1
+        for outcome in executor.finished():
+            running -= 1
+            if outcome.fatal:
+                raise SegmeterError(outcome.error)
+            job = outcome.job
+            tries[job.id] = tries.get(job.id, 0) + 1
+            if outcome.error and outcome.mendable and tries[job.id] < _TRIES:
+                waiting.append(job)
+                continue
+            if outcome.error:
+                folder.fail(job, outcome.error, outcome.detail)
+                failed += 1
+            else:
+                done += 1
+            settle(outcome)
+    return done, failed
