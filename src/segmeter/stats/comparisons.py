@@ -11,13 +11,13 @@ import numpy.typing as npt
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["Difference", "difference", "flip_test", "holm"]
+__all__ = ["Paired", "difference", "flip_test", "holm"]
 
 _EXACT_SCENES = 13  # 8192 sign patterns: all of them are tried
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Paired:
     """First minus second on the same targets: mean, interval, and p of no difference."""
 
     interval: Interval
@@ -33,12 +33,12 @@ def difference(
     *,
     resamples: int = 2000,
     seed: object = 0,
-) -> Difference:
+) -> Paired:
     """Compare two models target by target; targets in the same order for both."""
     gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
     p = flip_test(drawn.sums(gaps)[:, 0], seed=seed)
-    return Difference(drawn.interval(gaps), p, gaps.size, drawn.clusters)
+    return Paired(drawn.interval(gaps), p, gaps.size, drawn.clusters)
 
 
 def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> float:

@@ -1,0 +1,330 @@
+"""Charts: curves with bands, dots and guides, as SVG with labels at the curves' ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from segmeter.core.sections import Chart, Line, Numbers, Points
+from segmeter.report.elements import element, number
+from segmeter.report.marks import Palette, Style
+from segmeter.report.scales import Scale, fitted
+from segmeter.report.wording import amount
+
+__all__ = ["Frame", "chart_svg", "text_width"]
+
+_LETTER = 6.3  # mean width of a letter of 12 px system type
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The paper of a chart: its size and the plot's place on it, in pixels."""
+
+    width: float
+    height: float
+    left: float = 40
+    right: float = 100
+    top: float = 28
+    bottom: float = 40
+
+    @property
+    def plot_right(self) -> float:
+        return self.width - self.right
+
+    @property
+    def plot_bottom(self) -> float:
+        return self.height - self.bottom
+
+
+def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
+    """The whole chart; every name is said beside its curve, not in a legend."""
+    frame = _frame(chart, width, height)
+    wide = max(3, round((frame.plot_right - frame.left) / 70))
+    x = fitted(chart.x, _all(chart, "x"), frame.left, frame.plot_right, wide)
+    y = fitted(chart.y, _all(chart, "y"), frame.plot_bottom, frame.top, 5)
+    curves = [m for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
+    guides = [m for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
+    dots = [m for m in chart.marks if isinstance(m, Points)]
+    inside = [
+        _axes(frame, x, y),
+        [_guide(m, x, y) for m in guides],
+        [_band(m, x, y, palette[m.name]) for m in curves],
+        [_curve(m, x, y, palette[m.name]) for m in curves],
+        [_scatter(m, x, y, palette[m.name]) for m in dots],
+        _end_labels(curves, x, y, palette, frame),
+        _probes(curves, x, y, palette, frame),
+    ]
+    return element(
+        "svg",
+        element("title", _spoken(chart)),
+        inside,
+        viewBox=f"0 0 {width} {height}",
+        class_="chart",
+        role="img",
+        style=f"max-width:{round(width * 1.15)}px",
+    )
+
+
+def text_width(text: str) -> float:
+    """About how wide a text of the charts' size is."""
+    return len(text) * _LETTER
+
+
+def _frame(chart: Chart, width: int, height: int) -> Frame:
+    """Room at the right for the longest name, but never more than a third."""
+    names = [m.name for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
+    longest = max(map(text_width, names), default=0.0)
+    return Frame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
+
+
+def _axes(frame: Frame, x: Scale, y: Scale) -> list[Markup]:
+    """Thin rules across, ticks below, titles where the eye begins."""
+    parts = []
+    for tick in y.ticks:
+        at = y(tick)
+        parts.append(
+            element("path", d=_path([(frame.left, at), (frame.plot_right, at)]), class_="rule")
+        )
+        parts.append(element("text", y.label(tick), x=frame.left - 6, y=at + 4, class_="tick end"))
+    for tick in x.ticks:
+        parts.append(
+            element("text", x.label(tick), x=x(tick), y=frame.plot_bottom + 16, class_="tick mid")
+        )
+    base = [(frame.left, frame.plot_bottom), (frame.plot_right, frame.plot_bottom)]
+    parts.append(element("path", d=_path(base), class_="base"))
+    parts.append(element("text", y.axis.title, x=2, y=12, class_="axis"))
+    parts.append(
+        element("text", x.axis.title, x=frame.plot_right, y=frame.height - 6, class_="axis end")
+    )
+    return parts
+
+
+def _guide(line: Line, x: Scale, y: Scale) -> list[Markup]:
+    points = _points(line.x, line.y, x, y)
+    if not points:
+        return []
+    end_x, end_y = points[-1]
+    label = element("text", line.name, x=end_x + 2, y=end_y + 3, class_="guide-name")
+    return [element("path", d=_path(points), class_="guide"), label]
+
+
+def _band(line: Line, x: Scale, y: Scale, style: Style) -> Markup:
+    if line.low is None or line.high is None:
+        return Markup("")
+    below = _points(line.x, line.low, x, y)
+    above = _points(line.x, line.high, x, y)
+    if line.role == "step":
+        below, above = _steps(below), _steps(above)
+    if not below:
+        return Markup("")
+    return element("path", d=_path(above + below[::-1]) + "Z", class_=f"band {style.colour}")
+
+
+def _curve(line: Line, x: Scale, y: Scale, style: Style) -> list[Markup]:
+    points = _points(line.x, line.y, x, y)
+    drawn = _steps(points) if line.role == "step" else points
+    parts = (
+        [
+            element(
+                "path", d=_path(drawn), class_=f"curve {style.colour}", stroke_dasharray=style.dash
+            )
+        ]
+        if drawn
+        else []
+    )
+    if 1 <= len(points) <= 25 and line.role == "curve":
+        parts += [style.dot(px, py, 2.6) for px, py in points]
+    return parts
+
+
+def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
+    parts = []
+    labels = list(dots.labels) or [""] * len(list(dots.x))
+    places = _points(dots.x, dots.y, x, y)
+    if dots.low is not None and dots.high is not None:
+        ends = zip(_points(dots.x, dots.low, x, y), _points(dots.x, dots.high, x, y), strict=True)
+        parts += [
+            element("path", d=_path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
+        ]
+    for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
+        hover = element("title", f"{label or dots.name}: {amount(vx, None)}, {amount(vy, None)}")
+        parts.append(element("g", style.dot(px, py), hover))
+        if label:
+            near = px + text_width(label) + 8 > x.end + 90
+            parts.append(
+                element(
+                    "text",
+                    label,
+                    x=px - 7 if near else px + 7,
+                    y=py + 4,
+                    class_=f"name {style.colour}{' end' if near else ''}",
+                )
+            )
+    return parts
+
+
+def _end_labels(
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: Frame
+) -> list[Markup]:
+    """Names at the curves' ends, moved apart where they would touch."""
+    ends = []
+    for line in lines:
+        points = _points(line.x, line.y, x, y)
+        if points:
+            ends.append((points[-1], line.name))
+    if len(ends) == 1 and len(lines) == 1:
+        pass  # one curve is named too: the page may show its colour elsewhere
+    places = _apart([at[1] for at, _ in ends], 14.0, frame.top, frame.plot_bottom)
+    room = int((frame.right - 12) / _LETTER)
+    parts = []
+    for ((px, py), name), at in zip(ends, places, strict=True):
+        style = palette[name]
+        short = name if len(name) <= room else name[: room - 1] + "…"
+        if abs(at - py) > 3:
+            parts.append(element("path", d=_path([(px + 4, py), (px + 9, at)]), class_="leader"))
+        parts.append(element("text", short, x=px + 11, y=at + 4, class_=f"name {style.colour}"))
+    return parts
+
+
+def _probes(
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: Frame
+) -> list[Markup]:
+    """For each place on the x axis a hidden read-out of all curves there.
+
+    It shows on hover and on focus: the style sheet does it, the script only moves focus.
+    """
+    columns: dict[float, list[tuple[Line, int]]] = {}
+    for line in lines:
+        for i, value in enumerate(line.x):
+            columns.setdefault(float(value), []).append((line, i))
+    if not 2 <= len(columns) <= 60:
+        return []
+    places = sorted(columns)
+    parts = []
+    for k, value in enumerate(places):
+        before = x(places[k - 1]) if k else frame.left - 8
+        after = x(places[k + 1]) if k + 1 < len(places) else frame.plot_right + 8
+        low = (before + x(value)) / 2 if k else before
+        high = (after + x(value)) / 2 if k + 1 < len(places) else after
+        hit = element(
+            "rect",
+            x=low,
+            y=frame.top,
+            width=max(high - low, 1.0),
+            height=frame.plot_bottom - frame.top,
+            class_="hit",
+        )
+        parts.append(
+            element(
+                "g",
+                hit,
+                _readout(value, columns[value], x, y, palette, frame),
+                class_="probe",
+                tabindex="-1",
+            )
+        )
+    return [element("g", parts, class_="probes")]
+
+
+def _readout(
+    value: float,
+    found: Sequence[tuple[Line, int]],
+    x: Scale,
+    y: Scale,
+    palette: Palette,
+    frame: Frame,
+) -> Markup:
+    """A rule and a small card: each curve's value with its interval."""
+    rows = []
+    for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
+        limits = ""
+        if line.low is not None and line.high is not None:
+            limits = f"  {_said(line.low[i], y)}–{_said(line.high[i], y)}"
+        rows.append((line.name, f"{line.name}  {_said(line.y[i], y)}{limits}"))
+    head = f"{x.axis.title} {amount(value, None, x.axis.percent)}"
+    wide = min(
+        max(text_width(t) for t in [head, *(r[1] for r in rows)]) * 0.98 + 16, frame.width - 4
+    )
+    tall = 16 * (len(rows) + 1) + 8
+    left = x(value) + 8 if x(value) + 8 + wide < frame.width else max(2.0, x(value) - 8 - wide)
+    top = frame.plot_bottom - tall - 6
+    texts = [element("text", head, x=left + 8, y=top + 16, class_="card-head")]
+    texts += [
+        element(
+            "text", text, x=left + 8, y=top + 32 + 16 * k, class_=f"name {palette[name].colour}"
+        )
+        for k, (name, text) in enumerate(rows)
+    ]
+    card = element("rect", x=left, y=top, width=wide, height=float(tall), rx=3, class_="card")
+    rule = element(
+        "path", d=_path([(x(value), frame.top), (x(value), frame.plot_bottom)]), class_="crosshair"
+    )
+    return element("g", rule, card, texts, class_="readout")
+
+
+def _said(value: float, y: Scale) -> str:
+    return amount(float(value), 1 if y.axis.percent else None, y.axis.percent)
+
+
+def _apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places moved as little as needed to lie at least `gap` from each other."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = [places[i] for i in order]
+    for _ in range(60):
+        for k in range(len(moved) - 1):
+            overlap = gap - (moved[k + 1] - moved[k])
+            if overlap > 0:
+                moved[k] -= overlap / 2
+                moved[k + 1] += overlap / 2
+        moved = [min(max(m, low + gap * k), high) for k, m in enumerate(moved)]
+    result = list(places)
+    for k, i in enumerate(order):
+        result[i] = moved[k]
+    return result
+
+
+def _points(xs: Numbers, ys: Numbers, x: Scale, y: Scale) -> list[tuple[float, float]]:
+    return [
+        (x(float(a)), y(float(b)))
+        for a, b in zip(xs, ys, strict=True)
+        if math.isfinite(a) and math.isfinite(b)
+    ]
+
+
+def _steps(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Hold each value until the next place."""
+    held: list[tuple[float, float]] = []
+    for px, py in points:
+        if held:
+            held.append((px, held[-1][1]))
+        held.append((px, py))
+    return held
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{number(px)} {number(py)}" for px, py in points)
+
+
+def _all(chart: Chart, axis: str) -> list[float]:
+    """All values of the data along an axis, limits of bands included, guides left out."""
+    values: list[float] = []
+    for mark in chart.marks:
+        if isinstance(mark, Line) and mark.role == "guide":
+            continue
+        values += [float(v) for v in (mark.x if axis == "x" else mark.y)]
+        if axis == "y" and mark.low is not None and mark.high is not None:
+            values += [float(v) for v in [*mark.low, *mark.high]]
+    return values
+
+
+def _spoken(chart: Chart) -> str:
+    """What a screen reader says: the chart's title and where each curve ends."""
+    ends = [
+        f"{m.name} ends at {amount(float(m.y[-1]), None, chart.y.percent)}"
+        for m in chart.marks
+        if isinstance(m, Line) and m.role != "guide" and len(m.y)
+    ]
+    return f"{chart.title}. {chart.y.title} by {chart.x.title}. " + "; ".join(ends)

@@ -1,0 +1,88 @@
+"""Scales: from data to places on the paper, with round ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from segmeter.core.sections import Axis
+from segmeter.report.wording import amount
+
+__all__ = ["Scale", "fitted", "round_ticks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis laid out between two places."""
+
+    axis: Axis
+    low: float
+    high: float
+    start: float
+    end: float
+    ticks: tuple[float, ...]
+
+    def __call__(self, value: float) -> float:
+        low, high, at = self.low, self.high, value
+        if self.axis.scale == "log":
+            low, high, at = math.log10(low), math.log10(high), math.log10(max(value, self.low))
+        share = (at - low) / (high - low)
+        return self.start + (self.end - self.start) * min(max(share, -0.05), 1.05)
+
+    def label(self, tick: float) -> str:
+        """A tick's text, with as many decimals as the ticks need."""
+        digits = self.axis.digits
+        if digits is None:
+            digits = _needed(self.ticks, self.axis.percent)
+        return amount(tick, digits, self.axis.percent)
+
+
+def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted: int = 5) -> Scale:
+    """A scale that holds the values, with its ticks."""
+    known = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    low = min(known) if axis.low is None else axis.low
+    high = max(known) if axis.high is None else axis.high
+    if axis.scale == "log":
+        low = max(low, min((v for v in known if v > 0), default=1e-3))
+        high = max(high, low * 1.001)
+        ticks = axis.ticks or _decades(low, high)
+        return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    ticks = tuple(axis.ticks) if axis.ticks is not None else round_ticks(low, high, wanted)
+    step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
+    if axis.low is None:
+        low = min(low, math.floor(low / step + 1e-9) * step)
+    if axis.high is None:
+        high = max(high, math.ceil(high / step - 1e-9) * step)
+    if axis.ticks is None:
+        ticks = round_ticks(low, high, wanted)
+    kept = tuple(t for t in ticks if low - 1e-9 <= t <= high + 1e-9)
+    return Scale(axis, low, high, start, end, kept)
+
+
+def round_ticks(low: float, high: float, wanted: int) -> tuple[float, ...]:
+    """Multiples of 1, 2 or 5 times a power of ten, about as many as wanted.
+
+    >>> round_ticks(0, 1, 5)
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """
+    rough = (high - low) / max(wanted, 1)
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple(round(k * step, 10) for k in range(first, last + 1))
+
+
+def _decades(low: float, high: float) -> list[float]:
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [m * 10.0**p for p in powers for m in (1, 2, 5)]
+
+
+def _needed(ticks: Sequence[float], percent: bool) -> int:
+    shown = [t * 100 if percent else t for t in ticks]
+    for digits in range(4):
+        if all(abs(round(t, digits) - t) < 1e-9 for t in shown):
+            return digits
+    return 3

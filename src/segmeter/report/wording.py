@@ -1,0 +1,100 @@
+"""Wording: numbers, intervals and texts as people read them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from markupsafe import Markup, escape
+
+from segmeter.core.sections import Cell, Column, Label, Value
+
+__all__ = ["amount", "cell_text", "marked", "paragraphs", "reading_note", "spread"]
+
+_MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
+
+reading_note = {
+    "published": "as the authors' code computes it, faults included",
+    "sound": "as it should be computed",
+    "paper": "as the paper's text says",
+}
+
+
+def amount(value: float | None, digits: int | None, percent: bool = False) -> str:
+    """A number with its decimals and a true minus sign; a dash where there is none.
+
+    >>> amount(-0.1234, 1, percent=True), amount(None, 2)
+    ('−12.3', '–')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    scaled = value * 100 if percent else value
+    if math.isinf(scaled):
+        return "∞" if scaled > 0 else "−∞"
+    text = f"{scaled:.{_digits(scaled, digits)}f}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def spread(value: Value, column: Column) -> str:
+    """The interval of a value, or nothing.
+
+    >>> spread(Value(1.5, 1.25, 1.75), Column("clicks", digits=2))
+    '1.25–1.75'
+    """
+    if value.low is None or value.high is None:
+        return ""
+    if math.isnan(value.low) or math.isnan(value.high):
+        return ""
+    low, high = (amount(v, column.digits, column.percent) for v in (value.low, value.high))
+    return f"{low} to {high}" if "−" in low + high else f"{low}–{high}"
+
+
+def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
+    """A cell as plain text, for exports."""
+    match cell:
+        case None:
+            return "–"
+        case str():
+            return cell
+        case Label(text, _, reading):
+            return f"{text} ({reading})" if reading else text
+        case Value():
+            limits = spread(cell, column) if interval else ""
+            text = amount(cell.value, column.digits, column.percent)
+            return f"{text} [{limits}]" if limits else text
+        case _:
+            return amount(float(cell), column.digits, column.percent)
+
+
+def marked(text: str) -> Markup:
+    """Escaped text in which `code` and **strong** are set as such.
+
+    >>> marked("a < **b**")
+    Markup('a &lt; <strong>b</strong>')
+    """
+    pieces, last = [], 0
+    for mark in _MARK.finditer(text):
+        pieces.append(escape(text[last : mark.start()]))
+        code, strong = mark.groups()
+        shell = Markup("<code>{}</code>") if code else Markup("<strong>{}</strong>")
+        pieces.append(shell.format(code or strong))
+        last = mark.end()
+    pieces.append(escape(text[last:]))
+    return Markup("").join(pieces)
+
+
+def paragraphs(text: str) -> Markup:
+    """Paragraphs, parted by blank lines."""
+    parts = [part.strip() for part in text.split("\n\n") if part.strip()]
+    return Markup("\n").join(Markup("<p>{}</p>").format(marked(part)) for part in parts)
+
+
+def _digits(value: float, digits: int | None) -> int:
+    """What was asked for; else none for whole numbers and three significant ones."""
+    if digits is not None:
+        return digits
+    if float(value).is_integer():
+        return 0
+    return max(0, 2 - math.floor(math.log10(abs(value))))
