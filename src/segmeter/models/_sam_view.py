@@ -1,0 +1,252 @@
+"""A SAM that has looked at a picture: prompts in, masks out, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, Prediction, Reading
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, signs
+from segmeter.models._frames import Frame
+from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
+
+__all__ = ["Network", "Policy", "SamPrediction", "SamView"]
+
+Choice = Literal["published", "sound"]
+
+STABILITY_OFFSET, STABLE = 0.05, 0.98
+"""SAM 2 keeps its single mask when its area hardly changes with the threshold."""
+
+MOST_FEEDBACK = 32.0
+"""SAM 2 clamps the logits that go back in as a prompt."""
+
+HINT_LOGIT = 10.0
+"""How sure a mask given by a person is, in logits."""
+
+STROKE_POINTS = 8
+"""A stroke is handed over as at most so many points, evenly spaced."""
+
+RENDERED_PIXELS = 1 << 24
+"""Most pixels that are rendered at once: 64 MB of float32."""
+
+
+class Network(Protocol):
+    """The parts of a loaded SAM."""
+
+    prompts: PromptEncoder
+    decoder: MaskDecoder
+    device: torch.device
+    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point beside boxes
+
+    def encode(self, pixels: Tensor) -> Embedding:
+        """The picture's embedding, from `(1, 3, side, side)`."""
+        ...
+
+    def frame(self, shape: tuple[int, int]) -> Frame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where the published wrappers and good sense differ.
+
+    `masks`: `published` shows the best of three at every click (SAM) or the single mask with
+    the stability fall-back (SAM 2); `sound` the best of three for one lone click and the
+    single mask afterwards, for all. `points`: `published` scales pixel indices, `sound`
+    pixel centres.
+    """
+
+    masks: Choice = "published"
+    points: Choice = "published"
+
+
+@dataclass(frozen=True, slots=True)
+class SamPrediction:
+    """Four candidates by token number: 0 is the single mask, 1 to 3 are the three."""
+
+    view: SamView
+    logits: Tensor  # (4, low, low) float32 on the network's device
+    scores: npt.NDArray[np.float32]
+    shown: int
+
+    @property
+    def memory(self) -> Tensor:
+        """Low-resolution logits of the mask shown, `(1, low, low)`."""
+        shown = self.logits[self.shown : self.shown + 1]
+        return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if self.view.network.second else shown
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        index = self.shown if candidate is None else candidate
+        return self.view.masks_of(self.logits[index : index + 1])[0]
+
+
+class SamView:
+    """Answers prompts on one embedding."""
+
+    def __init__(self, network: Network, frame: Frame, embedding: Embedding, policy: Policy):
+        self.network = network
+        self.frame = frame
+        self.embedding = embedding
+        self.policy = policy
+        with torch.no_grad():
+            self.position = network.prompts.position()
+
+    @torch.no_grad()
+    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+        """One prediction an ask. Asks with equally many tokens share a pass of the decoder."""
+        sets = [self._tokens(ask.prompts) for ask in asks]
+        predictions: dict[int, Prediction] = {}
+        for group in _groups([len(labels) for _, labels in sets], self._together()):
+            points = torch.tensor([sets[i][0] for i in group], dtype=torch.float32)
+            labels = torch.tensor([sets[i][1] for i in group], dtype=torch.long)
+            sparse = self.encode_points(points.reshape(len(group), -1, 2), labels)
+            dense = self.encode_masks([self._mask_prompt(asks[i]) for i in group])
+            logits, scores = self.decode(sparse, dense)
+            first = [_lone_click(asks[i].prompts) for i in group]
+            for i, prediction in zip(group, self._predictions(logits, scores, first), strict=True):
+                predictions[i] = prediction
+        return [predictions[i] for i in range(len(asks))]
+
+    def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
+        """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
+
+        Labels: 1 on the object, 0 beside it, 2 and 3 the corners of a box, -1 padding.
+        """
+        device = self.network.device
+        scale = torch.tensor(self.frame.scale, device=device)
+        places = points.to(device)
+        if self.policy.points == "sound":
+            places = (places + 0.5) * scale - 0.5
+        else:
+            places = places * scale
+        return self.network.prompts.points(places.flip(-1), labels.to(device))
+
+    def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
+        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when nobody has a mask."""
+        prompts = self.network.prompts
+        known = [i for i, mask in enumerate(masks) if mask is not None]
+        if not known:
+            return prompts.no_mask()
+        cells = self.embedding.cells.shape[1]
+        dense = prompts.no_mask().repeat(len(masks), cells, 1)
+        dense[known] = prompts.masks(torch.stack([m for m in masks if m is not None]))
+        return dense
+
+    def decode(self, sparse: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(B, 4, low, low)` and scores `(B, 4)` by token number, float32."""
+        logits, scores = self.network.decoder(self.embedding, self.position, sparse, dense)
+        return logits.float(), scores.float()
+
+    def render(self, predictions: Sequence[Prediction]) -> list[Mask]:
+        """The shown masks of many predictions; only bits leave the device."""
+        own = [p for p in predictions if isinstance(p, SamPrediction)]
+        if len(own) != len(predictions):
+            raise BadInput("a view renders only predictions that a view of its kind made")
+        return self.masks_of([p.logits[p.shown] for p in own])
+
+    @torch.no_grad()
+    def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
+        """Masks at the scene's size from low-resolution logits `(low, low)` each."""
+        height, width = self.frame.shape
+        step = max(1, RENDERED_PIXELS // max(height * width, self.frame.side**2))
+        masks: list[Mask] = []
+        for start in range(0, len(logits), step):
+            part = torch.stack(list(logits[start : start + step]))[:, None]
+            bits = (self.frame.leave(part)[:, 0] > 0).cpu().numpy()
+            masks += [Mask.of(b) for b in bits]
+        return masks
+
+    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+        """Published: not while there is at most one click of each sign, faulty as it is."""
+        only_clicks = all(isinstance(p, Click) for p in prompts)
+        if reading == "sound" or not only_clicks:
+            return True
+        return max(signs(prompts)) > 1
+
+    def _predictions(
+        self, logits: Tensor, scores: Tensor, first: Sequence[bool]
+    ) -> Iterator[SamPrediction]:
+        own = scores.cpu().numpy()
+        best = 1 + own[:, 1:].argmax(axis=1)
+        if self.policy.masks == "sound":
+            shown = np.where(first, best, 0)
+        elif self.network.second:
+            shown = np.where(stability(logits[:, 0]).cpu().numpy() >= STABLE, 0, best)
+        else:
+            shown = best
+        for i, index in enumerate(shown):
+            yield SamPrediction(self, logits[i], own[i], int(index))
+
+    def _tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
+        """Points `(y, x)` and labels; the last box counts, and its corners come last."""
+        points: list[Point] = []
+        labels: list[int] = []
+        for prompt in prompts:
+            for point, positive in _clicks(prompt):
+                points.append(point)
+                labels.append(int(positive))
+        boxes = [p for p in prompts if isinstance(p, Box)]
+        if boxes:
+            points += [boxes[-1].low, boxes[-1].high]
+            labels += [2, 3]
+        # The first SAM pads only where there is no box.
+        if points and (self.network.second or not boxes):
+            points.append((0.0, 0.0))
+            labels.append(NOT_A_POINT)
+        return points, labels
+
+    def _mask_prompt(self, ask: Ask) -> Tensor | None:
+        """Low-resolution logits: a hint just given, else the memory, else an earlier hint."""
+        hints = [p for p in ask.prompts if isinstance(p, MaskHint)]
+        fresh = bool(ask.prompts) and isinstance(ask.prompts[-1], MaskHint)
+        if ask.memory is not None and not fresh:
+            return torch.as_tensor(ask.memory, device=self.network.device)
+        if not hints:
+            return None
+        bits = torch.from_numpy(hints[-1].mask.dense()).to(self.network.device)
+        low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
+        return HINT_LOGIT * (2 * low[0] - 1)
+
+    def _together(self) -> int:
+        """How many asks share a pass: few on a processor, whose cache is small."""
+        return 4 if self.network.device.type == "cpu" else 64
+
+
+def stability(logits: Tensor) -> Tensor:
+    """Share of a looser mask's area that a stricter one keeps, `(B, h, w)` to `(B,)`."""
+    strict = (logits > STABILITY_OFFSET).sum((-2, -1))
+    loose = (logits > -STABILITY_OFFSET).sum((-2, -1))
+    return torch.where(loose > 0, strict / loose, 1.0)
+
+
+def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
+    match prompt:
+        case Click(point, positive):
+            return [(point, positive)]
+        case Scribble(points, positive):
+            count = min(STROKE_POINTS, len(points))
+            picked = np.linspace(0, len(points) - 1, count).round().astype(int)
+            return [(points[i], positive) for i in picked]
+        case _:
+            return []
+
+
+def _lone_click(prompts: Sequence[Prompt]) -> bool:
+    return len(prompts) == 1 and isinstance(prompts[0], Click)
+
+
+def _groups(sizes: Sequence[int], together: int) -> Iterator[list[int]]:
+    """Indices of equal size, at most so many together, in order."""
+    by_size: dict[int, list[int]] = {}
+    for index, size in enumerate(sizes):
+        by_size.setdefault(size, []).append(index)
+    for members in by_size.values():
+        for start in range(0, len(members), together):
+            yield members[start : start + together]

@@ -1,0 +1,194 @@
+"""Drawn models: segmenters with a known behaviour, for tests and for trying things out.
+
+The oracle and the noisy model read the scene's own targets, so their scores say nothing
+about anything but the instrument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.core import catalogue, seeds
+from segmeter.core.masks import Bits, Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
+from segmeter.core.scenes import Scene, Target
+
+__all__ = ["Disc", "Noisy", "Oracle", "Stubborn"]
+
+_ABILITIES = frozenset({"click", "box", "scribble", "mask"})
+
+
+@catalogue.models.add("oracle", "shows the target that is meant, at once")
+class Oracle:
+    """Shows the target that the prompts agree with most."""
+
+    card = ModelCard("oracle", "shows the target that is meant, at once", _ABILITIES)
+
+    def look(self, scene: Scene) -> OracleView:
+        return OracleView(scene)
+
+
+@catalogue.models.add("noisy", "shows the target with mistakes that halve at every prompt")
+class Noisy:
+    """The oracle with squares of mistakes, half as many after every prompt.
+
+    Parameters
+    ----------
+    wrong
+        Share of the squares that is wrong after the first prompt.
+    square
+        Side of a square in pixels.
+    """
+
+    card = ModelCard("noisy", "shows the target with mistakes that halve", _ABILITIES)
+
+    def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
+        self.wrong = wrong
+        self.square = square
+
+    def look(self, scene: Scene) -> NoisyView:
+        return NoisyView(scene, self.wrong, self.square)
+
+
+@catalogue.models.add("stubborn", "shows the same box whatever is asked")
+class Stubborn:
+    """Shows the middle of the scene and never changes its mind."""
+
+    card = ModelCard("stubborn", "shows the same box whatever is asked", _ABILITIES)
+
+    def look(self, scene: Scene) -> StubbornView:
+        return StubbornView(scene.shape)
+
+
+@catalogue.models.add("disc", "paints a disc at each click")
+class Disc:
+    """Paints a disc at a click, fills a box, follows a stroke; negative prompts erase."""
+
+    card = ModelCard("disc", "paints a disc at each click", _ABILITIES)
+
+    def __init__(self, radius: float = 20) -> None:
+        self.radius = radius
+
+    def look(self, scene: Scene) -> DiscView:
+        return DiscView(scene.shape, self.radius)
+
+
+@dataclass(frozen=True, slots=True)
+class OracleView:
+    scene: Scene
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._meant(ask.prompts)) for ask in asks]
+
+    def _meant(self, prompts: Iterable[Prompt]) -> Mask:
+        target = meant(self.scene, prompts)
+        return target.mask if target else Mask.empty(self.scene.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyView:
+    scene: Scene
+    wrong: float
+    square: int
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [self._one(ask.prompts) for ask in asks]
+
+    def _one(self, prompts: tuple[Prompt, ...]) -> MaskPrediction:
+        target = meant(self.scene, prompts)
+        if target is None:
+            return MaskPrediction(Mask.empty(self.scene.shape), 0.0)
+        share = self.wrong * 0.5 ** (len(prompts) - 1)
+        rng = seeds.generator("noisy", self.scene.name, target.id, len(prompts))
+        shape = self.scene.shape
+        coarse = rng.random([-(-n // self.square) for n in shape]) < share
+        flipped = coarse
+        for axis in range(len(shape)):
+            flipped = flipped.repeat(self.square, axis)
+        flipped = flipped[tuple(slice(n) for n in shape)]
+        return MaskPrediction(Mask.of(target.mask.dense() ^ flipped), 1 - share)
+
+
+@dataclass(frozen=True, slots=True)
+class StubbornView:
+    shape: tuple[int, ...]
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        low = [n // 4 for n in self.shape]
+        high = [max(n - n // 4, a + 1) for n, a in zip(self.shape, low, strict=True)]
+        return [MaskPrediction(Mask.box(self.shape, low, high))] * len(asks)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscView:
+    shape: tuple[int, ...]
+    radius: float
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._paint(ask.prompts)) for ask in asks]
+
+    def _paint(self, prompts: Iterable[Prompt]) -> Mask:
+        canvas = np.zeros(self.shape, dtype=bool)
+        for prompt in prompts:
+            match prompt:
+                case Click(point, positive):
+                    self._dab(canvas, point, positive)
+                case Scribble(points, positive):
+                    for point in points:
+                        self._dab(canvas, point, positive)
+                case Box(low, high):
+                    canvas[_within(low, high)] = True
+                case MaskHint(mask):
+                    canvas = mask.dense()
+        return Mask.of(canvas)
+
+    def _dab(self, canvas: Bits, point: Point, positive: bool) -> None:
+        low = tuple(max(0, int(c - self.radius)) for c in point)
+        box = _within(low, tuple(c + self.radius for c in point))
+        part = canvas[box]
+        axes = np.ogrid[tuple(slice(a, a + n) for a, n in zip(low, part.shape, strict=True))]
+        squared = sum((a - c) ** 2 for a, c in zip(axes, point, strict=True))
+        part[squared <= self.radius**2] = positive
+
+
+def meant(scene: Scene, prompts: Iterable[Prompt]) -> Target | None:
+    """The target that agrees with most prompts; the smallest among equals, then the first."""
+    wanted = list(prompts)
+    best = max(
+        scene.targets,
+        key=lambda t: (sum(_agrees(t.mask, p) for p in wanted), -t.mask.area),
+        default=None,
+    )
+    return best
+
+
+def _agrees(mask: Mask, prompt: Prompt) -> float:
+    match prompt:
+        case Click(point, positive):
+            return float(mask[_pixel(point)] == positive)
+        case Scribble(points, positive):
+            return sum(mask[_pixel(p)] == positive for p in points) / max(len(points), 1)
+        case Box(low, high):
+            corners = [_pixel(low), tuple(c + 1 for c in _pixel(high))]
+            return _likeness(mask, Mask.box(mask.shape, *corners))
+        case MaskHint(other):
+            return _likeness(mask, other)
+        case _:
+            return 0.0
+
+
+def _likeness(one: Mask, other: Mask) -> float:
+    both = one.overlap(other)
+    return both / max(one.area + other.area - both, 1)
+
+
+def _pixel(point: Point) -> tuple[int, ...]:
+    return tuple(int(c + 0.5) for c in point)
+
+
+def _within(low: Point, high: Point) -> tuple[slice, ...]:
+    return tuple(slice(max(0, int(a)), int(b) + 1) for a, b in zip(low, high, strict=True))

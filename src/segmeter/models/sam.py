@@ -1,0 +1,169 @@
+"""The Segment Anything family: SAM, SAM-HQ, SAM 2, SAM 2.1, SAM 3's tracker, EdgeTAM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.models import ModelCard
+from segmeter.core.scenes import Scene
+from segmeter.models import weights as weight_files
+
+if TYPE_CHECKING:
+    from segmeter.models._sam_networks import Family
+    from segmeter.models._sam_view import Network, SamView
+
+__all__ = ["ABILITIES", "Kind", "Sam"]
+
+Choice = Literal["published", "sound"]
+
+ABILITIES = frozenset({"click", "box", "scribble", "mask", "differentiable"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One published network: its name here, its family, and where the hub has it."""
+
+    name: str
+    family: Family
+    hub: str
+    blocks: int
+    summary: str
+
+
+class Sam:
+    """A SAM kind with weights in the hub's layout.
+
+    Files are found and checked when it is made; the network is loaded at the first look.
+
+    Parameters
+    ----------
+    weights
+        A folder of many models, the model's own folder, or a hub id in the hub's cache.
+    device, dtype
+        `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
+    masks, points
+        `published` or `sound`: which mask is shown, and where in a pixel a click lies.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        weights: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        masks: Choice = "published",
+        points: Choice = "published",
+    ) -> None:
+        self.kind = kind
+        self.device, self.dtype = device, dtype
+        self.masks, self.points = masks, points
+        for option, value in (("masks", masks), ("points", points)):
+            if value not in ("published", "sound"):
+                raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
+        self.path = weight_files.find(kind.name, weights, kind.hub)
+        self._check()
+
+    @cached_property
+    def card(self) -> ModelCard:
+        licence, citation = _CREDITS[self.kind.family]
+        return ModelCard(
+            name=self.kind.name,
+            summary=self.kind.summary,
+            abilities=ABILITIES,
+            licence=licence,
+            citation=citation,
+            family=self.kind.family,
+            fingerprint=weight_files.fingerprint(self.path),
+        )
+
+    @cached_property
+    def network(self) -> Network:
+        """Read from its files when first needed."""
+        from segmeter.models._sam_networks import HubNetwork
+
+        return HubNetwork.load(self.path, self.kind.family, self.device, self.dtype)
+
+    def look(self, scene: Scene) -> SamView:
+        """Embed the picture."""
+        import torch
+
+        from segmeter.models._sam_view import Policy, SamView
+
+        if scene.spacing_mm is not None:
+            raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
+        height, width = scene.shape
+        frame = self.network.frame((height, width))
+        with torch.no_grad():
+            pixels = frame.enter(scene.pixels, self.network.device)
+            embedding = self.network.encode(pixels)
+        return SamView(self.network, frame, embedding, Policy(self.masks, self.points))
+
+    def _check(self) -> None:
+        from segmeter.models._sam_networks import check_config
+
+        check_config(self.path, self.kind.family, self.kind.blocks)
+        weight_files.check(self.path)
+
+
+_CREDITS = {
+    "sam": ("Apache-2.0", "kirillov2023segment"),
+    "sam-hq": ("Apache-2.0", "ke2023segment"),
+    "sam2": ("Apache-2.0", "ravi2024sam2"),
+    "sam3": ("SAM License", "carion2025sam3"),
+    "edgetam": ("Apache-2.0", "zhou2025edgetam"),
+}
+
+
+def _kinds() -> list[Kind]:
+    vits = (("b", "base", 12), ("l", "large", 24), ("h", "huge", 32))
+    hieras = (("tiny", 12), ("small", 16), ("base-plus", 24), ("large", 48))
+    kinds = [
+        Kind(f"sam-vit-{s}", "sam", f"facebook/sam-vit-{size}", n, f"SAM, ViT-{s.upper()}")
+        for s, size, n in vits
+    ]
+    kinds += [
+        Kind(
+            f"sam-hq-vit-{s}",
+            "sam-hq",
+            f"syscv-community/sam-hq-vit-{size}",
+            n,
+            f"SAM-HQ, ViT-{s.upper()}",
+        )
+        for s, size, n in vits
+    ]
+    for release in ("2", "2.1"):
+        kinds += [
+            Kind(
+                f"sam{release}-hiera-{size}",
+                "sam2",
+                f"facebook/sam{release}-hiera-{size}",
+                n,
+                f"SAM {release}, Hiera {size}",
+            )
+            for size, n in hieras
+        ]
+    kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
+    kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
+    return kinds
+
+
+def _maker(kind: Kind) -> Callable[..., Any]:
+    def make(
+        weights: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        masks: Choice = "published",
+        points: Choice = "published",
+    ) -> Sam:
+        return Sam(kind, weights, device, dtype, masks, points)
+
+    return make
+
+
+for _kind in _kinds():
+    catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))

@@ -1,0 +1,182 @@
+"""Weights: where they lie, what they are, and reading them without running anything.
+
+A model's files are looked for in the folder given (itself, or its sub-folder of the model's
+name), in `SEGMETER_WEIGHTS`, in segmeter's own cache, and in the hub's cache. Nothing is
+downloaded here: `segmeter fetch NAME` does that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.core.errors import BadWeights, NotFound
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["check", "files", "find", "fingerprint", "home", "load_into", "read"]
+
+_SUFFIXES = (".safetensors", ".pt", ".pth")
+
+
+def home() -> Path:
+    """Where `segmeter fetch` puts weights: one folder a model."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "segmeter" / "weights"
+
+
+def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
+    """The folder or file with the weights of model `name`.
+
+    Parameters
+    ----------
+    given
+        A folder of many models, the model's own folder or file, or a hub id `owner/name`.
+    hub
+        The hub id the model is published under.
+    """
+    tried: list[str] = []
+    for place in (given, os.environ.get("SEGMETER_WEIGHTS"), home()):
+        if place is None:
+            continue
+        for path in (Path(place) / name, Path(place)):
+            if path.exists() and files(path):
+                return path
+        tried.append(f"'{place}'")
+    own = str(given) if given and _is_hub_id(str(given)) else hub
+    cached = _from_hub_cache(own)
+    if cached is not None:
+        return cached
+    raise NotFound(
+        f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
+        f"'segmeter fetch {name}' gets them, or say where they are with --weights"
+    )
+
+
+def files(path: Path) -> list[Path]:
+    """The weight files at a place, safetensors before anything else."""
+    if path.is_file():
+        return [path] if path.suffix in _SUFFIXES else []
+    for suffix in _SUFFIXES:
+        found = sorted(p for p in path.glob(f"*{suffix}") if p.is_file())
+        if found:
+            return found
+    return []
+
+
+def fingerprint(path: Path) -> str:
+    """A digest of the weight files' contents."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files(path):
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def check(path: Path) -> None:
+    """Refuse damaged safetensors at once; reads their headers only."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in files(path):
+        if file.suffix == ".safetensors":
+            try:
+                with safe_open(file, framework="numpy"):
+                    pass
+            except (SafetensorError, OSError) as error:
+                raise _damaged(file, error) from error
+
+
+def read(path: Path) -> dict[str, Any]:
+    """All tensors by name. Safetensors, or a checkpoint that holds tensors and nothing else.
+
+    A checkpoint may hold other plain values beside its tensors; they come back as they are.
+    """
+    content: dict[str, Any] = {}
+    for file in files(path):
+        part = _read_safetensors(file) if file.suffix == ".safetensors" else _read_checkpoint(file)
+        content.update(part)
+    return content
+
+
+def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[str, ...]) -> None:
+    """Fill a network; refuse tensors that are missing, left over or of another shape.
+
+    `spare` are endings and beginnings of names that the network may leave unfilled or ignore.
+    """
+    own = network.state_dict()
+    known = {k for k in own if not _spare(k, spare)}
+    given = {k for k in tensors if not _spare(k, spare)}
+    odd = sorted(known ^ given)
+    if odd:
+        fault = "lack" if odd[0] in known else "also hold"
+        raise BadWeights(
+            f"{what} are of another architecture: they {fault} '{odd[0]}'"
+            f"{f' and {len(odd) - 1} more differ' if len(odd) > 1 else ''}"
+        )
+    for key in sorted(known):
+        if own[key].shape != tensors[key].shape:
+            mine, theirs = (" x ".join(map(str, t.shape)) for t in (own[key], tensors[key]))
+            raise BadWeights(
+                f"{what} are of another architecture: '{key}' is {theirs} where {mine} is needed"
+            )
+    network.load_state_dict({k: tensors[k] for k in known}, strict=False)
+
+
+def _spare(key: str, spare: tuple[str, ...]) -> bool:
+    return key.startswith(spare) or key.endswith(spare) if spare else False
+
+
+def _read_safetensors(file: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(file))
+    except (SafetensorError, OSError) as error:
+        raise _damaged(file, error) from error
+
+
+def _read_checkpoint(file: Path) -> dict[str, Any]:
+    import torch
+
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise BadWeights(
+            f"'{file}' is not opened: it holds more than tensors and could run code; "
+            "take the original checkpoint or a safetensors file"
+        ) from error
+    except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+        raise _damaged(file, error) from error
+    if not isinstance(content, dict):
+        raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
+    return content
+
+
+def _damaged(file: Path, error: Exception) -> BadWeights:
+    reason = str(error).split("\n")[0]
+    return BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again")
+
+
+def _is_hub_id(text: str) -> bool:
+    return text.count("/") == 1 and not text.startswith((".", "/", "~"))
+
+
+def _from_hub_cache(hub: str) -> Path | None:
+    if not hub:
+        return None
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError:
+        return None
+    try:
+        path = Path(snapshot_download(hub, local_files_only=True))
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
+        return None
+    return path if files(path) else None
