@@ -1,1 +1,1 @@
-"""Clickability: where people click."""
+"""Clickability: where people click, as maps over the mistake they want mended."""

@@ -235,39 +235,42 @@ Index at_share(Weights map, double share, std::uint64_t seed) {
     return first->place;
 }
 
-// NumPy's pairwise sum of float32, over an array given by a function and known to be zero on
-// some stretches: `blank(start, n)` may skip them, which adds nothing and changes no rounding.
-template <typename At, typename Blank>
-float pairwise(At at, Blank blank, Index start, Index n) {
+// NumPy's pairwise sum of float32, over an array that is known to be zero on some stretches:
+// `blank(start, n)` may skip them, which adds nothing and changes no rounding; `load` copies
+// a stretch of at most 128 values.
+template <typename Load, typename Blank>
+float pairwise(const Load &load, const Blank &blank, Index start, Index n) {
     if (blank(start, n)) return 0.0f;
-    if (n < 8) {
-        float sum = -0.0f;
-        for (Index i = 0; i < n; ++i) sum += at(start + i);
-        return sum;
+    if (n > 128) {
+        Index half = n / 2;
+        half -= half % 8;
+        return pairwise(load, blank, start, half) + pairwise(load, blank, start + half, n - half);
     }
-    if (n <= 128) {
+    float part[128];
+    load(start, n, part);
+    float sum = -0.0f;
+    Index i = 0;
+    if (n >= 8) {
         float r[8];
-        for (Index k = 0; k < 8; ++k) r[k] = at(start + k);
-        Index i = 8;
-        for (; i < n - n % 8; i += 8)
-            for (Index k = 0; k < 8; ++k) r[k] += at(start + i + k);
-        float sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-        for (; i < n; ++i) sum += at(start + i);
-        return sum;
+        for (Index k = 0; k < 8; ++k) r[k] = part[k];
+        for (i = 8; i < n - n % 8; i += 8)
+            for (Index k = 0; k < 8; ++k) r[k] += part[i + k];
+        sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
     }
-    Index half = n / 2;
-    half -= half % 8;
-    return pairwise(at, blank, start, half) + pairwise(at, blank, start + half, n - half);
+    for (; i < n; ++i) sum += part[i];
+    return sum;
 }
 
-void sort_positive(std::vector<std::uint32_t> &keys) {
+// The bits of floats that are not negative sort like the floats.
+void sort_bits(std::vector<std::uint32_t> &keys) {
     std::vector<std::uint32_t> other(keys.size());
+    std::vector<size_t> place[3];
+    for (auto &p : place) p.assign(2049, 0);
+    for (std::uint32_t k : keys)
+        for (int pass = 0; pass < 3; ++pass) ++place[pass][((k >> (11 * pass)) & 2047) + 1];
     for (int pass = 0; pass < 3; ++pass) {
-        const int shift = 11 * pass;
-        std::vector<size_t> place(2049, 0);
-        for (std::uint32_t k : keys) ++place[((k >> shift) & 2047) + 1];
-        std::partial_sum(place.begin(), place.end(), place.begin());
-        for (std::uint32_t k : keys) other[place[(k >> shift) & 2047]++] = k;
+        std::partial_sum(place[pass].begin(), place[pass].end(), place[pass].begin());
+        for (std::uint32_t k : keys) other[place[pass][(k >> (11 * pass)) & 2047]++] = k;
         keys.swap(other);
     }
 }
@@ -277,30 +280,33 @@ std::pair<float, float> group_limits(Weights map, Index pixels, double low, doub
     const size_t n = map.size();
     const float *w = map.data();
     nb::gil_scoped_release free;
-    std::vector<std::uint32_t> keys;
-    keys.reserve(n);
-    for (size_t i = 0; i < n; ++i)
-        if (w[i] > 0) keys.push_back(bits_of(w[i]));
-    sort_positive(keys);
-    const auto value = [&](size_t i) {
-        float v;
-        std::memcpy(&v, &keys[i], sizeof v);
-        return v;
-    };
-    const Index zeros = pixels - static_cast<Index>(keys.size());
-    const float total = pairwise([&](Index i) { return i < zeros ? 0.0f : value(static_cast<size_t>(i - zeros)); },
-                                 [&](Index start, Index count) { return start + count <= zeros; }, 0, pixels);
-    const float from = static_cast<float>(low) * total, to = static_cast<float>(high) * total;
-    float bottom = 0.0f, top = 0.0f, sum = 0.0f;
-    bool found = (zeros > 0 && 0.0f >= from), ended = false;
-    if (zeros > 0 && 0.0f > to) ended = true;
-    for (size_t i = 0; i < keys.size() && !(found && ended); ++i) {
-        sum += value(i);
-        if (!found && sum >= from) { bottom = value(i); found = true; }
-        if (!ended && sum > to) { top = value(i); ended = true; }
+    std::vector<std::uint32_t> keys(n);
+    size_t filled = 0;
+    for (size_t i = 0; i < n; ++i) {
+        keys[filled] = bits_of(w[i]);
+        filled += w[i] > 0;
     }
-    if (!ended) top = keys.empty() ? 0.0f : value(keys.size() - 1);
-    if (!found) bottom = std::numeric_limits<float>::infinity();
+    keys.resize(filled);
+    sort_bits(keys);
+    std::vector<float> sorted(filled);
+    if (filled) std::memcpy(sorted.data(), keys.data(), filled * sizeof(float));
+    const Index zeros = pixels - static_cast<Index>(filled);
+    const auto load = [&](Index start, Index count, float *out) {
+        for (Index i = 0; i < count; ++i)
+            out[i] = start + i < zeros ? 0.0f : sorted[static_cast<size_t>(start + i - zeros)];
+    };
+    const auto blank = [&](Index start, Index count) { return start + count <= zeros; };
+    const float total = pairwise(load, blank, 0, pixels);
+    const float from = static_cast<float>(low) * total, to = static_cast<float>(high) * total;
+    float bottom = std::numeric_limits<float>::infinity(), sum = 0.0f;
+    float top = sorted.empty() ? 0.0f : sorted.back();
+    bool found = zeros > 0 && 0.0f >= from;
+    if (found) bottom = 0.0f;
+    for (float value : sorted) {
+        sum += value;
+        if (!found && sum >= from) { bottom = value; found = true; }
+        if (sum > to) { top = value; break; }
+    }
     return {bottom, top};
 }
 
@@ -311,13 +317,16 @@ Index draw_between(Weights map, std::tuple<Index, Index, Index, Index> frame,
     const Index rows = static_cast<Index>(map.shape(0)), columns = static_cast<Index>(map.shape(1));
     const float *w = map.data();
     nb::gil_scoped_release free;
-    const auto keep = [&](float v) { return v > 0 && v >= limits.first && v <= limits.second; };
+    const float bottom = limits.first, top = limits.second;
+    const auto kept = [=](float v) { return v >= bottom && v <= top ? v : 0.0f; };
     const Index wide = picture_columns, left = low_x, up = low_y;
-    const auto at = [&](Index i) {
-        const Index y = i / wide - up, x = i % wide - left;
-        if (y < 0 || y >= rows || x < 0 || x >= columns) return 0.0f;
-        const float v = w[y * columns + x];
-        return keep(v) ? v : 0.0f;
+    const auto load = [&](Index start, Index count, float *out) {
+        Index y = start / wide - up, x = start % wide - left;
+        for (Index i = 0; i < count; ++i) {
+            const bool inside = y >= 0 && y < rows && x >= 0 && x < columns;
+            out[i] = inside ? kept(w[y * columns + x]) : 0.0f;
+            if (++x == wide - left) { x = -left; ++y; }
+        }
     };
     const auto blank = [&](Index start, Index count) {
         const Index last = start + count - 1;
@@ -325,18 +334,28 @@ Index draw_between(Weights map, std::tuple<Index, Index, Index, Index> frame,
         if (start / wide != last / wide) return false;
         return last % wide < left || start % wide >= left + columns;
     };
-    const float total = pairwise(at, blank, 0, picture_rows * wide);
-    double whole = 0;
-    for (Index i = 0; i < rows * columns; ++i)
-        if (keep(w[i])) whole += static_cast<double>(w[i] / total);
-    if (!(whole > 0)) return -1;
+    const float total = pairwise(load, blank, 0, picture_rows * wide);
+    if (!(total > 0)) return -1;
+    std::vector<double> before(static_cast<size_t>(rows) + 1, 0.0);
     double sum = 0;
+    for (Index y = 0; y < rows; ++y) {
+        before[static_cast<size_t>(y)] = sum;
+        for (Index x = 0; x < columns; ++x)
+            if (const float v = kept(w[y * columns + x]); v > 0) sum += static_cast<double>(v / total);
+    }
+    const double whole = sum;
+    before.back() = whole;
+    // The last row whose start has not passed the number holds the pixel.
+    Index y = 0;
+    while (y + 1 < rows && before[static_cast<size_t>(y) + 1] / whole <= uniform) ++y;
+    sum = before[static_cast<size_t>(y)];
     Index last = -1;
-    for (Index i = 0; i < rows * columns; ++i) {
-        if (!keep(w[i])) continue;
-        sum += static_cast<double>(w[i] / total);
+    for (Index i = y * columns; i < rows * columns; ++i) {
+        const float v = kept(w[i]);
+        if (!(v > 0)) continue;
+        sum += static_cast<double>(v / total);
         last = i;
-        if (sum / whole > uniform) return i;
+        if (sum / whole > uniform) break;
     }
     return last;
 }

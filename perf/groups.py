@@ -1,0 +1,69 @@
+"""One draw from a clicking group on a 12-megapixel picture: the published sort against ours.
+
+Run as `python perf/groups.py`; one thread, ratios within one run. The map covers an ellipse
+of 24 % of the picture (the first round), or the part that a shifted guess missed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from segmeter.clickability.groups import draw_published, draw_sound, share_of_group
+from segmeter.clickability.maps import ClickMap, distance
+from segmeter.core.masks import Mask
+
+SHAPE = (3000, 4000)
+
+
+def published_sort(weights: np.ndarray, share: tuple[float, float], uniform: float) -> int:
+    """The original's way: sort every pixel of the picture, running sums, a legacy draw."""
+    ordered = np.sort(weights.ravel())
+    total, sums = ordered.sum(), np.cumsum(ordered)
+    first = np.searchsorted(sums, share[0] * total)
+    last = min(np.searchsorted(sums, share[1] * total, side="right"), ordered.size - 1)
+    kept = np.where((weights >= ordered[first]) & (weights <= ordered[last]), weights, 0)
+    steps = np.cumsum((kept / kept.sum()).ravel().astype(np.float64))
+    steps /= steps[-1]
+    return int(np.searchsorted(steps, uniform, side="right"))
+
+
+def ellipse(centre: tuple[float, float]) -> np.ndarray:
+    y, x = np.ogrid[: SHAPE[0], : SHAPE[1]]
+    height, width = 0.276 * SHAPE[0], 0.276 * SHAPE[1]
+    return ((y - centre[0]) / height) ** 2 + ((x - centre[1]) / width) ** 2 < 1
+
+
+def milliseconds(call: Callable[[], object], times: int) -> float:
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - start)
+    return min(took) * 1000
+
+
+def show(name: str, mistake: Mask) -> None:
+    map: ClickMap = distance(mistake)
+    whole, share = map.dense(), share_of_group(7)
+    slow = milliseconds(lambda: published_sort(whole, share, 0.37), 3)
+    exact = milliseconds(lambda: draw_published(map, share, 0.37), 5)
+    sound = milliseconds(lambda: draw_sound(map, share, 0.37, 1), 5)
+    place = divmod(published_sort(whole, share, 0.37), SHAPE[1])
+    same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"
+    print(f"{name}: {mistake.area / 1e6:.2f} of {whole.size / 1e6:.0f} megapixels")
+    print(f"  published sort      {slow:8.1f} ms")
+    print(f"  ours, published     {exact:8.1f} ms  {slow / exact:6.1f} x  {same}")
+    print(f"  ours, sound         {sound:8.1f} ms  {slow / sound:6.1f} x")
+
+
+def main() -> None:
+    truth = ellipse((1500, 2000))
+    show("first round, whole object", Mask.of(truth))
+    show("later round, missed part", Mask.of(truth & ~ellipse((1560, 2100))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Click maps: how likely each pixel of a mistake is to be clicked.
+
+A map keeps weights only inside the box of the mistake; they need not sum to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+
+__all__ = ["ClickMap", "blurred_clicks", "distance", "from_clicks", "soft_mistake", "uniform"]
+
+Weights = npt.NDArray[np.float32]
+
+# People's dots are blurred by this many pixels on a full-HD picture, less on smaller ones.
+SIGMA = 5.0
+_FULL_HD = math.hypot(1920, 1080)
+
+
+@dataclass(frozen=True, slots=True)
+class ClickMap:
+    """Weights of the pixels in a box of a scene.
+
+    Attributes
+    ----------
+    shape
+        Size of the whole scene, `(H, W)`.
+    low
+        First pixel of the box.
+    weights
+        float32, not negative; the box's content.
+    """
+
+    shape: tuple[int, int]
+    low: tuple[int, int]
+    weights: Weights
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.floating]) -> ClickMap:
+        """A map of a whole picture."""
+        if values.ndim != 2 or not np.isfinite(values).all() or (values < 0).any():
+            raise BadInput("a click map is H x W of finite numbers, none below zero")
+        return cls(
+            (values.shape[0], values.shape[1]),
+            (0, 0),
+            np.ascontiguousarray(values, dtype=np.float32),
+        )
+
+    def dense(self) -> Weights:
+        """The whole scene's weights."""
+        whole = np.zeros(self.shape, dtype=np.float32)
+        rows, columns = self.weights.shape
+        whole[self.low[0] : self.low[0] + rows, self.low[1] : self.low[1] + columns] = self.weights
+        return whole
+
+    def on(self, mistake: Mask) -> ClickMap:
+        """The part of the map that lies on a mistake, in the mistake's box."""
+        low = (mistake.low[0], mistake.low[1])
+        if (self.low, self.weights.shape) == (low, mistake.bits.shape):
+            return ClickMap(self.shape, low, self.weights * mistake.bits)
+        part = np.zeros(mistake.bits.shape, dtype=np.float32)
+        first = [max(a, b) for a, b in zip(low, self.low, strict=True)]
+        ends = zip(mistake.high, self.low, self.weights.shape, strict=True)
+        last = [min(high, start + n) for high, start, n in ends]
+        if all(a < b for a, b in zip(first, last, strict=True)):
+            mine = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, self.low, strict=True))
+            theirs = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))
+            part[theirs] = self.weights[mine]
+        return ClickMap(self.shape, low, part * mistake.bits)
+
+    def without(self, points: Iterable[Sequence[float]]) -> ClickMap:
+        """The map with the given pixels set to zero: nobody clicks the same pixel twice."""
+        weights = None
+        for point in points:
+            y, x = (round(p) - a for p, a in zip(point, self.low, strict=True))
+            if 0 <= y < self.weights.shape[0] and 0 <= x < self.weights.shape[1]:
+                weights = self.weights.copy() if weights is None else weights
+                weights[y, x] = 0
+        return self if weights is None else ClickMap(self.shape, self.low, weights)
+
+
+def uniform(mistake: Mask) -> ClickMap:
+    """Every wrong pixel alike (UD)."""
+    return _over(mistake, mistake.bits.astype(np.float32))
+
+
+def distance(mistake: Mask, reading: Reading = "sound") -> ClickMap:
+    """Depth as weight (DT), largest 1.
+
+    `published` does not count the picture's border as an edge of the mistake; `sound` does.
+    """
+    if not mistake:
+        return uniform(mistake)
+    # Beside the box there is nothing of the mistake, except where the picture ends.
+    ring = [
+        int(reading == "sound" or not at_border)
+        for axis in (0, 1)
+        for at_border in (mistake.low[axis] == 0, mistake.high[axis] == mistake.shape[axis])
+    ]
+    ringed = np.pad(mistake.bits.view(np.uint8), ((ring[0], ring[1]), (ring[2], ring[3])))
+    depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    rows, columns = mistake.bits.shape
+    inner = depth[ring[0] : ring[0] + rows, ring[2] : ring[2] + columns]
+    return _over(mistake, np.ascontiguousarray(inner / inner.max()))
+
+
+def from_clicks(
+    clicks: npt.ArrayLike,
+    mistake: npt.NDArray[np.floating] | Mask,
+    sigma: float = SIGMA,
+    reading: Reading = "published",
+) -> ClickMap:
+    """A map from real clicks `(y, x)`: blurred dots on a softened mistake.
+
+    `published` does what the authors' code does: the mistake's edge is softened by 0.7 % of
+    the diagonal, cut to whole pixels, and the result is left with its largest value near 1;
+    `sound` does what the paper says: 1 % of the diagonal, and a sum of 1.
+    """
+    soft = soft_mistake(mistake, reading)
+    values = soft * blurred_clicks(clicks, (soft.shape[0], soft.shape[1]), sigma)
+    if reading == "sound":
+        values /= values.sum()
+    return ClickMap.of(values)
+
+
+def blurred_clicks(clicks: npt.ArrayLike, shape: tuple[int, int], sigma: float = SIGMA) -> Weights:
+    """Clicks as blurred dots, largest 1; clicks outside are moved to the border."""
+    points = np.asarray(clicks, dtype=np.int64).reshape(-1, 2)
+    if not len(points):
+        raise BadInput("a click map needs at least one click")
+    radius = sigma * math.hypot(*shape) / _FULL_HD
+    y, x = (np.clip(points[:, k], 0, shape[k] - 1) for k in (0, 1))
+    dots = np.zeros(shape, dtype=np.float32)
+    np.add.at(dots, (y, x), np.float32(255 * 2 * math.pi * radius**2 / len(points)))
+    side = math.ceil(7 * radius)
+    side += 1 - side % 2
+    border = cv2.BORDER_CONSTANT
+    blurred = cv2.GaussianBlur(dots, (side, side), radius, sigmaY=radius, borderType=border)
+    return np.asarray(blurred / blurred.max(), dtype=np.float32)
+
+
+def soft_mistake(mistake: npt.NDArray[np.floating] | Mask, reading: Reading) -> Weights:
+    """The mistake with a softened edge, since people miss by a little."""
+    from scipy import ndimage
+
+    hard = mistake.dense() if isinstance(mistake, Mask) else mistake
+    diagonal = math.hypot(*hard.shape)
+    radius = 0.01 * diagonal if reading == "sound" else int(5 * diagonal / (500 * math.sqrt(2)))
+    if not radius:
+        return hard.astype(np.float32)
+    return np.asarray(ndimage.gaussian_filter(hard.astype(np.float32), radius), dtype=np.float32)
+
+
+def _over(mistake: Mask, weights: Weights) -> ClickMap:
+    shape, low = mistake.shape, mistake.low
+    return ClickMap((shape[0], shape[1]), (low[0], low[1]), weights)
