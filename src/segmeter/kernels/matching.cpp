@@ -333,6 +333,15 @@ Graph part(const Graph &whole, const std::vector<char> &keep_left, bool kept,
     return out;
 }
 
+// Every second row looks at its columns from the last, so that ties lean neither way.
+Graph even_handed(Graph graph) {
+    for (Node row = 1; row < graph.nodes(); row += 2) {
+        std::reverse(graph.to.begin() + graph.begin(row), graph.to.begin() + graph.end(row));
+        std::reverse(graph.cost.begin() + graph.begin(row), graph.cost.begin() + graph.end(row));
+    }
+    return graph;
+}
+
 Nodes partners(const Graph &graph, Node rights) {
     const Maximum maximum(graph, rights);
     const std::vector<char> spare = dispensable(graph, maximum);
@@ -341,9 +350,9 @@ Nodes partners(const Graph &graph, Node rights) {
     for (Node l = 0; l < graph.nodes(); ++l)
         if (spare[at(l)] && maximum.left[at(l)] != none) scarce[at(maximum.left[at(l)])] = 1;
 
-    const Graph needed = part(graph, spare, false, scarce, rights, false);
+    const Graph needed = even_handed(part(graph, spare, false, scarce, rights, false));
     Nodes result = Assignment(needed, rights).column_of;
-    const Graph contested = part(graph, spare, true, scarce, rights, true);
+    const Graph contested = even_handed(part(graph, spare, true, scarce, rights, true));
     const Assignment chosen(contested, graph.nodes());
     for (Node l = 0; l < graph.nodes(); ++l)
         if (chosen.row_of[at(l)] != none) result[at(l)] = chosen.row_of[at(l)];
@@ -366,7 +375,7 @@ Partners match(Places left, Places right, std::int64_t width, std::int64_t reach
 }  // namespace
 
 void bind_matching(nb::module_ &m) {
-    m.def("match", &match, nb::arg("left"), nb::arg("right"), nb::arg("width"),
+    m.def("match_pixels", &match, nb::arg("left"), nb::arg("right"), nb::arg("width"),
           nb::arg("reach_squared"),
           "For each left pixel its right partner's number, or -1; pixels are sorted raster "
           "indices in a picture of the given width.");

@@ -1,0 +1,225 @@
+"""Plain twin of the matching kernel: the same steps in the same order, for any machine.
+
+The tie rule, since several matchings may be equally good: pixels are numbered row by row and
+looked at in that order; of equally good choices the one found first is kept. In detail:
+
+1. A maximum matching tells which left pixels some maximum matching leaves over (they are
+   reached by alternating paths from free ones); this set does not depend on which maximum
+   matching was found. The right pixels that these can pair with are fewer, so in every best
+   answer all of them are taken, and all other left pixels are taken too.
+2. So there are two assignment problems in which every *row* gets a *column*: the needed
+   left pixels choose among the remaining right ones, and the scarce right pixels choose
+   among the spare left ones. A row of even number looks at its columns in rising order,
+   one of odd number in falling order, so that ties lean neither way.
+3. Rows bid in two rounds: a row takes its cheapest column (the first of equals; the second
+   of equals if only that one is free), lowering the price by what the column is worth to it
+   above the next, and whoever is turned out waits.
+4. Waiting rows, in the order they lost, search the shortest augmenting path by (distance,
+   column number); of equally near free columns the first found wins.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["match"]
+
+Edges = list[list[tuple[int, int]]]
+"""For each row its columns, ascending, and what they cost (distance in hundredths)."""
+
+Places = npt.NDArray[np.int64]
+_NONE = -1
+_FAR = 1 << 30
+_BIDDING_ROUNDS = 2
+
+
+def match(left: Places, right: Places, width: int, reach_squared: int) -> npt.NDArray[np.int32]:
+    """For each left pixel its right partner's number, or -1.
+
+    Pixels are ascending raster indices in a picture of the given width; those at most
+    `reach_squared` apart may pair. As many pairs as can be, then the least distance.
+    """
+    edges = _candidates(left.tolist(), right.tolist(), width, reach_squared)
+    partner, owner = _maximum(edges, right.size)
+    spare = _dispensable(edges, partner, owner)
+    scarce = [o != _NONE and spare[o] for o in owner]
+    needed: Edges = [[] for _ in edges]
+    contested: Edges = [[] for _ in owner]
+    for number, choices in enumerate(edges):
+        for other, cost in choices:
+            if spare[number] and scarce[other]:
+                contested[other].append((number, cost))
+            elif not spare[number] and not scarce[other]:
+                needed[number].append((other, cost))
+    result = _Assignment(needed, right.size).column_of
+    for number, row in enumerate(_Assignment(contested, left.size).row_of):
+        if row != _NONE:
+            result[number] = row
+    return np.array(result, dtype=np.int32)
+
+
+def _candidates(left: list[int], right: list[int], width: int, reach_squared: int) -> Edges:
+    reach = math.isqrt(reach_squared)
+    half = [math.isqrt(reach_squared - dy * dy) for dy in range(reach + 1)]
+    edges: Edges = []
+    for place in left:
+        y, x = divmod(place, width)
+        near: list[tuple[int, int]] = []
+        for dy in range(-reach, reach + 1):
+            start = (y + dy) * width
+            low = bisect_left(right, start + max(0, x - half[abs(dy)]))
+            high = bisect_right(right, start + min(width - 1, x + half[abs(dy)]))
+            for number in range(low, high):
+                dx = right[number] - start - x
+                near.append((number, round(100 * math.sqrt(dx * dx + dy * dy))))
+        edges.append(near)
+    return edges
+
+
+def _maximum(edges: Edges, rights: int) -> tuple[list[int], list[int]]:
+    """Any maximum matching: partners of the left nodes and of the right.
+
+    Depth-first searches from free left nodes, in sweeps that visit each node once.
+    """
+    partner, owner = [_NONE] * len(edges), [_NONE] * rights
+    for number, choices in enumerate(edges):
+        free = next((other for other, _ in choices if owner[other] == _NONE), _NONE)
+        if free != _NONE:
+            partner[number], owner[free] = free, number
+    grown = True
+    while grown:
+        grown, visited = False, [False] * len(edges)
+        for number in range(len(edges)):
+            if partner[number] == _NONE and _augment(number, edges, partner, owner, visited):
+                grown = True
+    return partner, owner
+
+
+def _augment(
+    start: int, edges: Edges, partner: list[int], owner: list[int], visited: list[bool]
+) -> bool:
+    visited[start] = True
+    path = [(start, iter(edges[start]))]
+    taken: list[int] = []
+    while path:
+        other = next((other for other, _ in path[-1][1] if not _seen(owner[other], visited)), _NONE)
+        if other == _NONE:
+            path.pop()
+            del taken[len(path) - 1 :]
+            continue
+        taken.append(other)
+        if owner[other] == _NONE:
+            for (number, _), new in zip(path, taken, strict=True):
+                partner[number], owner[new] = new, number
+            return True
+        visited[owner[other]] = True
+        path.append((owner[other], iter(edges[owner[other]])))
+    return False
+
+
+def _seen(number: int, visited: list[bool]) -> bool:
+    return number != _NONE and visited[number]
+
+
+def _dispensable(edges: Edges, partner: list[int], owner: list[int]) -> list[bool]:
+    reached = [p == _NONE for p in partner]
+    queue = [number for number, free in enumerate(reached) if free]
+    for number in queue:
+        for other, _ in edges[number]:
+            if not reached[owner[other]]:
+                reached[owner[other]] = True
+                queue.append(owner[other])
+    return reached
+
+
+class _Assignment:
+    """The cheapest assignment that gives every row with edges a column of its own."""
+
+    def __init__(self, edges: Edges, columns: int) -> None:
+        self.edges = [choices[:: -1 if row % 2 else 1] for row, choices in enumerate(edges)]
+        self.column_of = [_NONE] * len(edges)
+        self.row_of = [_NONE] * columns
+        self.price = [0] * columns
+        waiting: Sequence[int] = [row for row, choices in enumerate(edges) if choices]
+        for _ in range(_BIDDING_ROUNDS):
+            waiting = self._bid(waiting)
+        for row in waiting:
+            self._find_place(row)
+
+    def _bid(self, waiting: Sequence[int]) -> list[int]:
+        lost: list[int] = []
+        for row in waiting:
+            first, second, least, following = self._two_best(row)
+            if following == least and self.row_of[first] != _NONE:
+                first = second
+            owner = self.row_of[first]
+            if owner != _NONE:
+                if following in (least, _FAR):
+                    lost.append(row)
+                    continue
+                self.column_of[owner] = _NONE
+                lost.append(owner)
+                self.price[first] -= following - least
+            self.row_of[first], self.column_of[row] = row, first
+        return lost
+
+    def _two_best(self, row: int) -> tuple[int, int, int, int]:
+        """The two cheapest columns of a row, the first found of equals, and their costs."""
+        first = second = _NONE
+        least = following = _FAR
+        for column, cost in self.edges[row]:
+            asked = cost - self.price[column]
+            if asked < least:
+                second, following = first, least
+                first, least = column, asked
+            elif asked < following:
+                second, following = column, asked
+        return first, second, least, following
+
+    def _find_place(self, start: int) -> None:
+        """Shortest augmenting path from a row; prices follow the distances."""
+        distance: dict[int, int] = {}
+        giver: dict[int, int] = {}
+        settled: list[int] = []
+        heap: list[tuple[int, int]] = []
+        goal, limit, row, so_far = _NONE, _FAR, start, 0
+        while True:
+            worth = self._worth(row)
+            for column, cost in self.edges[row]:
+                there = so_far + cost - self.price[column] - worth
+                if there >= limit or there >= distance.get(column, _FAR):
+                    continue
+                distance[column], giver[column] = there, row
+                if self.row_of[column] == _NONE:
+                    goal, limit = column, there
+                else:
+                    heapq.heappush(heap, (there, column))
+            while heap and heap[0][0] != distance[heap[0][1]]:
+                heapq.heappop(heap)
+            if not heap or heap[0][0] >= limit:
+                break
+            so_far, column = heapq.heappop(heap)
+            settled.append(column)
+            row = self.row_of[column]
+        for column in settled:
+            self.price[column] += distance[column] - limit
+        self._flip(start, goal, giver)
+
+    def _worth(self, row: int) -> int:
+        """What the row pays for the column it has; 0 for the row that has none."""
+        mine = self.column_of[row]
+        return next((c - self.price[mine] for column, c in self.edges[row] if column == mine), 0)
+
+    def _flip(self, start: int, goal: int, giver: dict[int, int]) -> None:
+        column = goal
+        while column != _NONE:
+            row = giver[column]
+            before = self.column_of[row]
+            self.row_of[column], self.column_of[row] = row, column
+            column = _NONE if row == start else before

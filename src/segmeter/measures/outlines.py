@@ -1,0 +1,113 @@
+"""Outlines: where a partition or a mask changes, on two grids.
+
+*Pixel grid*: a pixel is boundary when its label differs from that of its right, lower or
+lower-right neighbour. *Contour grid*: `(2H + 1, 2W + 1)`, pixel (y, x) lies at
+(2y + 1, 2x + 1), and boundary are the places between two neighbours that differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits, Mask
+from segmeter.measures.thinning import thin
+
+__all__ = ["Grid", "Outline", "contour_grid", "mask_outline", "outline", "pixel_grid"]
+
+Grid = Literal["pixel", "contour"]
+Labels = npt.NDArray[Any]
+_MOST_PIXELS = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Boundary pixels of a map: its size, and their raster indices, ascending."""
+
+    shape: tuple[int, int]
+    places: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, bits: Bits, what: str = "the boundary map") -> Outline:
+        """The set pixels of a map as they are, not thinned."""
+        if bits.ndim != 2:
+            raise BadInput(f"{what} has {bits.ndim} axes; it must be H x W")
+        if bits.dtype != np.bool_:
+            raise BadInput(f"{what} holds {bits.dtype} values; compare it with a threshold first")
+        return cls((bits.shape[0], bits.shape[1]), np.flatnonzero(bits).astype(np.int64))
+
+    def __len__(self) -> int:
+        return int(self.places.size)
+
+    def bits(self) -> Bits:
+        """The map itself, `(H, W)`."""
+        whole = np.zeros(self.shape, dtype=bool)
+        whole.flat[self.places] = True
+        return whole
+
+
+def outline(labels: Labels, grid: Grid = "pixel", what: str = "the partition") -> Outline:
+    """Boundaries of a partition, thinned on the pixel grid, as they are on the contour grid.
+
+    >>> len(outline(np.array([[1, 1, 2, 2]] * 3))), len(outline(np.eye(2, dtype=int), "contour"))
+    (3, 4)
+    """
+    _check_labels(labels, what)
+    if grid == "pixel":
+        return Outline.of(thin(pixel_grid(labels)))
+    if grid == "contour":
+        return Outline.of(contour_grid(labels))
+    raise BadInput(f"no grid '{grid}'; it is 'pixel' or 'contour'")
+
+
+def mask_outline(mask: Mask, thinned: bool = True) -> Outline:
+    """Outline of an object on the pixel grid, found inside its own box; kept with the mask."""
+    return mask.derived(("outline", thinned), lambda: _mask_outline(mask, thinned))
+
+
+def pixel_grid(labels: Labels) -> Bits:
+    """Pixels whose label differs from the right, lower or lower-right neighbour's."""
+    edges = np.zeros(labels.shape, dtype=bool)
+    edges[:, :-1] = labels[:, 1:] != labels[:, :-1]
+    edges[:-1] |= labels[1:] != labels[:-1]
+    edges[:-1, :-1] |= labels[1:, 1:] != labels[:-1, :-1]
+    return edges
+
+
+def contour_grid(labels: Labels) -> Bits:
+    """Places between neighbours that differ; corner points and the frame stay empty."""
+    height, width = labels.shape
+    edges = np.zeros((2 * height + 1, 2 * width + 1), dtype=bool)
+    edges[1::2, 2:-1:2] = labels[:, 1:] != labels[:, :-1]
+    edges[2:-1:2, 1::2] = labels[1:] != labels[:-1]
+    return edges
+
+
+def _mask_outline(mask: Mask, thinned: bool) -> Outline:
+    height, width = _plane(mask)
+    low = (max(0, mask.low[0] - 1), max(0, mask.low[1] - 1))
+    high = (min(height, mask.high[0] + 1), min(width, mask.high[1] + 1))
+    edges = pixel_grid(mask.crop(low, high))
+    y, x = np.nonzero(thin(edges) if thinned else edges)
+    return Outline((height, width), (y + low[0]) * width + x + low[1])
+
+
+def _plane(mask: Mask) -> tuple[int, int]:
+    if len(mask.shape) != 2:
+        raise BadInput(f"an outline needs a picture's mask, not one of {len(mask.shape)} axes")
+    return mask.shape[0], mask.shape[1]
+
+
+def _check_labels(labels: Labels, what: str) -> None:
+    if labels.ndim != 2:
+        raise BadInput(f"{what} has {labels.ndim} axes; a label map is H x W")
+    if labels.size == 0:
+        raise BadInput(f"{what} has no pixel")
+    if labels.size > _MOST_PIXELS:
+        raise BadInput(f"{what} has {labels.size} pixels; at most {_MOST_PIXELS} can be matched")
+    if labels.dtype.kind not in "iub":
+        raise BadInput(f"{what} holds {labels.dtype} values; labels are whole numbers, so round it")
