@@ -1,0 +1,198 @@
+"""Proposals: how good is the best of the first N masks that a method offers?
+
+A picture has objects and a ranked list of proposals. For each object the best quality among
+the first N counts, Jaccard's index J or the boundary's F; ties take the earliest. An object
+in a picture without proposals scores 0. `curve` follows N: mean over objects (J_instance),
+median, recall at 0.5, 0.7 and 0.85 (strictly above), average recall (at or above 0.50,
+0.55, ... 0.95), and J_class: pixels added up over the objects of a class first.
+
+    Pont-Tuset, Van Gool. Boosting object proposals: from Pascal to COCO. ICCV 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.measures.tables import Real, Whole
+
+__all__ = [
+    "NUMBERS",
+    "RECALL_LEVELS",
+    "Judged",
+    "ProposalCurve",
+    "Quality",
+    "curve",
+    "judge",
+    "shuffled",
+]
+
+Quality = Callable[[Mask, Mask], float]
+
+NUMBERS: tuple[int, ...] = (
+    *range(10, 101, 5),
+    *range(125, 1001, 25),
+    *range(1500, 6001, 500),
+    100_000,
+)
+RECALL_LEVELS = (0.5, 0.7, 0.85)
+_AVERAGE_LEVELS = np.arange(10, 20) / 20
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One picture: every object against every proposal, in rank order.
+
+    All arrays are objects x proposals; `shared`, `spilled` and `missed` count judged pixels.
+    """
+
+    quality: Real
+    shared: Whole
+    spilled: Whole
+    missed: Whole
+    classes: tuple[str, ...]
+
+    @property
+    def objects(self) -> int:
+        return len(self.classes)
+
+    @property
+    def proposals(self) -> int:
+        return int(self.quality.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalCurve:
+    """Quality against number of proposals; arrays have one value a number asked for.
+
+    `best` is objects x numbers, `mean_number` what was available on average over pictures.
+    """
+
+    numbers: tuple[int, ...]
+    mean_number: Real
+    best: Real
+    instance: Real
+    median: Real
+    recall: Mapping[float, Real]
+    average_recall: Real
+    by_class: Mapping[str, Real]
+    class_mean: Real
+
+
+def judge(
+    objects: Sequence[Mask],
+    proposals: Sequence[Mask],
+    *,
+    classes: Sequence[str] | None = None,
+    ignore: Mask | None = None,
+    quality: Quality | None = None,
+) -> Judged:
+    """Compare all objects of a picture with all its proposals.
+
+    `quality` replaces J as what "best" means, for instance by a boundary measure; pixels
+    of `ignore` are then cleared from both masks before it sees them.
+
+    >>> whole = Mask.box((2, 4), (0, 0), (2, 4))
+    >>> judge([whole], [Mask.box((2, 4), (0, 0), (2, 2)), whole]).quality.tolist()
+    [[0.5, 1.0]]
+    """
+    names = tuple(classes) if classes is not None else ("",) * len(objects)
+    if len(names) != len(objects):
+        raise BadInput(f"{len(objects)} objects have {len(names)} class names; give one each")
+    if ignore is not None:
+        objects = [mask.without(ignore) for mask in objects]
+        proposals = [mask.without(ignore) for mask in proposals]
+    if not all(objects):
+        raise BadInput("an object without a judged pixel has no best proposal; leave it out")
+    size = (len(objects), len(proposals))
+    shared = np.array([o.overlap(p) for o in objects for p in proposals], np.int64).reshape(size)
+    truth_areas = np.array([o.area for o in objects], np.int64)[:, None]
+    guess_areas = np.array([p.area for p in proposals], np.int64)[None, :]
+    spilled, missed = guess_areas - shared, truth_areas - shared
+    values = shared / (shared + spilled + missed)
+    if quality is not None:
+        found = [quality(o, p) for o in objects for p in proposals]
+        values = np.array(found, np.float64).reshape(size)
+    return Judged(values, shared, spilled, missed, names)
+
+
+def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
+    """Follow the best proposal of each object as more are let in."""
+    if not any(picture.objects for picture in pictures):
+        raise BadInput("proposals need at least one object to be judged by")
+    if min(numbers) < 1:
+        raise BadInput(f"a number of proposals is 1 or more, not {min(numbers)}")
+    chosen = [_chosen(picture, numbers) for picture in pictures]
+    best = np.concatenate([_best(p, c) for p, c in zip(pictures, chosen, strict=True)])
+    available = np.array([[min(n, p.proposals) for n in numbers] for p in pictures])
+    by_class = _by_class(pictures, chosen)
+    return ProposalCurve(
+        numbers=tuple(numbers),
+        mean_number=available.mean(axis=0),
+        best=best,
+        instance=best.mean(axis=0),
+        median=np.median(best, axis=0),
+        recall={level: (best > level).mean(axis=0) for level in RECALL_LEVELS},
+        average_recall=(best[..., None] >= _AVERAGE_LEVELS).mean(axis=(0, 2)),
+        by_class=by_class,
+        class_mean=np.mean(list(by_class.values()), axis=0),
+    )
+
+
+def shuffled(picture: Judged, rng: np.random.Generator) -> Judged:
+    """The same picture with its proposals in random order, for methods without a ranking."""
+    order = rng.permutation(picture.proposals)
+    return Judged(
+        picture.quality[:, order],
+        picture.shared[:, order],
+        picture.spilled[:, order],
+        picture.missed[:, order],
+        picture.classes,
+    )
+
+
+def _chosen(picture: Judged, numbers: Sequence[int]) -> Whole:
+    """Which proposal is best for each object among the first of each number; -1 for none."""
+    if picture.proposals == 0:
+        return np.full((picture.objects, len(numbers)), -1, dtype=np.int64)
+    best = np.maximum.accumulate(picture.quality, axis=1)
+    better = np.diff(best, axis=1, prepend=-1.0) > 0
+    places = np.where(better, np.arange(picture.proposals), 0)
+    running = np.maximum.accumulate(places, axis=1)
+    return running[:, [min(n, picture.proposals) - 1 for n in numbers]]
+
+
+def _best(picture: Judged, chosen: Whole) -> Real:
+    return _at(picture.quality, chosen)
+
+
+def _by_class(pictures: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:
+    """J of added-up pixels a class; objects that were offered nothing add nothing."""
+    names = np.array([name for picture in pictures for name in picture.classes])
+    shared, spilled, missed = (
+        np.concatenate([_at(a, c) for a, c in zip(arrays, chosen, strict=True)])
+        for arrays in (
+            [p.shared for p in pictures],
+            [p.spilled for p in pictures],
+            [p.missed for p in pictures],
+        )
+    )
+    found: dict[str, Real] = {}
+    for name in sorted(set(names.tolist())):
+        mine = names == name
+        both = shared[mine].sum(axis=0)
+        union = both + spilled[mine].sum(axis=0) + missed[mine].sum(axis=0)
+        found[name] = np.divide(both, union, out=np.zeros(both.size), where=union > 0)
+    return found
+
+
+def _at(values: npt.NDArray[np.float64] | Whole, chosen: Whole) -> Real:
+    """The chosen proposals' values, 0 where nothing was offered."""
+    if values.shape[1] == 0:
+        return np.zeros(chosen.shape)
+    return np.take_along_axis(values, chosen, axis=1).astype(np.float64)

@@ -1,0 +1,118 @@
+"""The region benchmark of BSDS500: covering, PRI and VoI over a sweep.
+
+A method gives a partition at each of several settings. Covering is pooled: pictures with
+more annotators weigh more. PRI and VoI are averaged over annotators, then over pictures.
+ODS takes one setting for all pictures, OIS the best for each, and covering's *best* lets
+every ground-truth region choose its own.
+
+    Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image segmentation.
+    IEEE TPAMI 33(5), 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.core.errors import BadInput
+from segmeter.measures.partitions import FORMULAS
+from segmeter.measures.tables import Comparison, Real
+
+__all__ = ["AtBest", "RegionCounts", "RegionSummary", "region_counts", "region_summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCounts:
+    """One picture over a sweep; arrays have one value a setting.
+
+    `covered` sums area times best J over the regions of all annotators, out of
+    `coverable`; `guess_covered` does so over the partition's regions, out of `pixels`.
+    """
+
+    covered: Real
+    coverable: int
+    guess_covered: Real
+    pixels: int
+    best_covered: float
+    pri: Real
+    voi: Real
+
+
+@dataclass(frozen=True, slots=True)
+class AtBest:
+    """A measure at one setting for all pictures (ODS, at `place`) and at each one's own (OIS)."""
+
+    ods: float
+    place: int
+    ois: float
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSummary:
+    """A set's numbers; `best` is covering with a setting for every ground-truth region."""
+
+    covering: AtBest
+    best: float
+    pri: AtBest
+    voi: AtBest
+
+
+def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
+    """What the benchmark needs of one picture, from its comparisons at every setting."""
+    covered, guess_covered, pri, voi = [], [], [], []
+    best: list[Real] = []
+    areas: list[Real] = []
+    pixels = 0
+    for comparison in sweep:
+        tables = comparison.tables
+        overlaps = [t.best_by_column(t.overlap) for t in tables]
+        areas, pixels = [t.truth_areas.astype(np.float64) for t in tables], comparison.pixels
+        best = [np.maximum(*pair) for pair in zip(best or overlaps, overlaps, strict=True)]
+        covered.append(_weighted(areas, overlaps))
+        any_truth = np.maximum.reduce([t.best_by_row(t.overlap) for t in tables])
+        guess_covered.append(float(tables[0].guess_areas @ any_truth))
+        pri.append(FORMULAS["pri"](comparison))
+        voi.append(FORMULAS["voi"](comparison))
+    if not covered:
+        raise BadInput("a sweep needs at least one setting")
+    return RegionCounts(
+        covered=np.array(covered),
+        coverable=len(areas) * pixels,
+        guess_covered=np.array(guess_covered),
+        pixels=pixels,
+        best_covered=_weighted(areas, best),
+        pri=np.array(pri),
+        voi=np.array(voi),
+    )
+
+
+def region_summary(pictures: Sequence[RegionCounts]) -> RegionSummary:
+    """ODS, OIS and best of a set of pictures with the same settings."""
+    if len({picture.covered.size for picture in pictures}) != 1:
+        raise BadInput("the region benchmark needs pictures that share one list of settings")
+    coverable = sum(picture.coverable for picture in pictures)
+    covered = np.array([picture.covered for picture in pictures]) / coverable * len(pictures)
+    return RegionSummary(
+        covering=_at_best(covered),
+        best=sum(picture.best_covered for picture in pictures) / coverable,
+        pri=_at_best(np.array([picture.pri for picture in pictures])),
+        voi=_lowest(np.array([picture.voi for picture in pictures])),
+    )
+
+
+def _at_best(values: Real) -> AtBest:
+    """Largest mean over pictures, first setting on ties; and mean of each one's largest."""
+    means = values.mean(axis=0)
+    place = int(np.argmax(means))
+    return AtBest(float(means[place]), place, float(values.max(axis=1).mean()))
+
+
+def _lowest(values: Real) -> AtBest:
+    found = _at_best(-values)
+    return AtBest(-found.ods, found.place, -found.ois)
+
+
+def _weighted(areas: Sequence[Real], overlaps: Sequence[Real]) -> float:
+    return float(sum(a @ o for a, o in zip(areas, overlaps, strict=True)))
