@@ -1,68 +1,76 @@
-"""Click similarity: the plain loops against ours, in one run, on one thread.
+"""Centre click, IoU and Boundary IoU: the published way against ours, one thread.
 
-Run as `python perf/clicks.py`; prints milliseconds and ratios, and checks equal values.
+    python perf/clicks.py
+
+Ours starts from the same boolean array: the time to find its box is counted.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from functools import partial
-
+import cv2
 import numpy as np
-from scipy.stats import wasserstein_distance_nd as distance_nd
+import numpy.typing as npt
+import published_way
+from stopwatch import milliseconds, row
 
-from segmeter.measures.clicks import ks_2d, pl1, wasserstein
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import deepest, mistakes
+from segmeter.core.scenes import Target
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.objects import iou
 
-
-def plain_pl1(a: np.ndarray, b: np.ndarray) -> float:
-    """One real click after the other against all drawn ones."""
-    return float(np.mean([np.abs(b - point).sum(axis=1).mean() for point in a]))
-
-
-def plain_ks(a: np.ndarray, b: np.ndarray) -> float:
-    """Quadrant shares counted anew around every click."""
-
-    def shares(point: np.ndarray, sample: np.ndarray) -> np.ndarray:
-        x, y = sample[:, 0] <= point[0], sample[:, 1] <= point[1]
-        first = [np.count_nonzero(x & y), np.count_nonzero(x & ~y), np.count_nonzero(~x & y)]
-        parts = np.array(first) / len(sample)
-        return np.append(parts, 1 - parts[0] - parts[1] - parts[2])
-
-    def farthest(own: np.ndarray, other: np.ndarray) -> float:
-        gap = np.array([shares(p, own) - shares(p, other) for p in own])
-        gap[:, 0] -= 1 / len(own)
-        return max(-gap.min(), gap.max() + 1 / len(own))
-
-    return (farthest(a, b) + farthest(b, a)) / 2
+SIZES = {"1 Mpx": (866, 1155), "3 Mpx": (1500, 2000), "12 Mpx": (3000, 4000)}
 
 
-def best_of(times: int, call: Callable[[], float]) -> tuple[float, float]:
-    """Shortest wall time in milliseconds, and the value."""
-    took = []
-    for _ in range(times):
-        start = time.perf_counter()
-        value = call()
-        took.append(time.perf_counter() - start)
-    return min(took) * 1000, value
+def ellipse(shape: tuple[int, int], cy: float, cx: float) -> npt.NDArray[np.bool_]:
+    """An ellipse of about 24 % of the picture around a centre in shares of the sides."""
+    h, w = shape
+    y, x = np.ogrid[:h, :w]
+    return ((y - cy * h) / (0.3 * h)) ** 2 + ((x - cx * w) / (0.255 * w)) ** 2 <= 1
 
 
-def row(name: str, plain: Callable[[], float], ours: Callable[[], float], times: int) -> None:
-    slow, expected = best_of(times, plain)
-    fast, value = best_of(20, ours)
-    same = "same" if np.isclose(expected, value, rtol=1e-9, atol=1e-12) else "DIFFERENT"
-    print(f"{name:28s} plain {slow:10.2f} ms  ours {fast:8.3f} ms  {slow / fast:7.0f} x  {same}")
+def with_local_error(truth: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The truth with a square hole of 2 % of the picture."""
+    h, w = truth.shape
+    half = int((0.02 * h * w) ** 0.5 / 2)
+    guess = truth.copy()
+    guess[h // 2 - half : h // 2 + half, w // 2 - half : w // 2 + half] = False
+    return guess
 
 
 def main() -> None:
-    rng = np.random.default_rng(7)
-    a, b = rng.integers(0, 2000, (2, 10_000, 2)).astype(float)
-    row("PL1, 10 000 clicks", lambda: plain_pl1(a, b), lambda: pl1(a, b), 1)
-    row("KS, 10 000 clicks", lambda: plain_ks(a, b), lambda: ks_2d(a, b).distance, 1)
-    for n in (50, 100, 200):
-        c, d = rng.integers(0, 500, (2, n, 2)).astype(float)
-        for name, e in ((f"WD, {n} clicks", d), (f"WD, {n} against {n - 10}", d[10:])):
-            row(name, partial(distance_nd, c, e), partial(wasserstein, c, e), 1)
+    cv2.setNumThreads(1)
+    print(f"{'':<44} {'published':>13} {'segmeter':>13} {'ratio':>10}")
+    for name, shape in SIZES.items():
+        truth = ellipse(shape, 0.5, 0.5)
+        guesses = {"shifted": ellipse(shape, 0.55, 0.56), "local error": with_local_error(truth)}
+        labels, target = truth.astype(np.int32), Target("1", Mask.of(truth))
+        for kind, guess in guesses.items():
+            compare(f"{name}, {kind}", labels, target, guess)
+
+
+def compare(
+    name: str, labels: npt.NDArray[np.int32], target: Target, guess: npt.NDArray[np.bool_]
+) -> None:
+    theirs = published_way.Clicker(labels)
+
+    def their_click() -> None:
+        theirs.fresh[...] = True
+        theirs.click(guess)
+
+    def our_click() -> None:
+        for mistake in mistakes(target, Mask.of(guess)):
+            deepest(mistake)
+
+    row(f"centre click, {name}", milliseconds(their_click), milliseconds(our_click))
+    for title, plain, measure in (
+        ("IoU", published_way.iou, iou),
+        ("Boundary IoU", published_way.boundary_iou, boundary_iou),
+    ):
+        assert abs(plain(labels, guess) - measure(target.mask, Mask.of(guess))) < 1e-12
+        slow = milliseconds(lambda plain=plain: plain(labels, guess))
+        fast = milliseconds(lambda measure=measure: measure(target.mask, Mask.of(guess)))
+        row(f"{title}, {name}", slow, fast)
 
 
 if __name__ == "__main__":

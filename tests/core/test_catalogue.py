@@ -1,0 +1,57 @@
+"""The catalogue: names, files, options, and sentences for what is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound
+
+
+def test_a_near_miss_is_answered_with_the_right_name() -> None:
+    with pytest.raises(NotFound, match="did you mean 'centre-click'"):
+        catalogue.users.make("center-click")
+
+
+def test_an_unknown_option_is_named_with_those_that_exist() -> None:
+    with pytest.raises(BadInput, match="no option 'fitt'; did you mean 'fit'"):
+        catalogue.users.make("box?fitt=loose")
+
+
+def test_options_reach_the_thing() -> None:
+    assert catalogue.users.make("box?fit=loose").name == "loose-box"
+
+
+def test_defaults_fill_only_what_a_thing_takes() -> None:
+    assert catalogue.users.make("centre-click", data="/nowhere").name == "centre-click"
+
+
+def test_an_object_in_a_file_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    'A user of my own.'\n    name = 'mine'\n")
+    entry = catalogue.users.entry(f"{file}:Mine")
+    assert entry.summary == "A user of my own."
+    assert catalogue.users.make(f"{file}:Mine").name == "mine"
+
+
+def test_a_missing_file_or_name_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    with pytest.raises(NotFound, match="no file"):
+        catalogue.users.make(f"{file}:Mine")
+    file.write_text("Mine = 1\n")
+    with pytest.raises(NotFound, match="did you mean 'Mine'"):
+        catalogue.users.make(f"{file}:Mines")
+
+
+def test_a_spec_can_be_said_again() -> None:
+    text = "sam?dtype=bfloat16&tiles=[1, 2]&fast=true"
+    assert str(Spec.parse(text)) == text
+    assert Spec.parse(str(Spec.parse(text))) == Spec.parse(text)
+
+
+def test_an_option_without_a_value_is_refused() -> None:
+    with pytest.raises(BadInput, match="has no value"):
+        Spec.parse("sam?fast")

@@ -1,0 +1,89 @@
+"""Masks agree with dense arrays, and on disk with COCO's own library."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pycocotools import mask as coco
+
+from segmeter.core import runs
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask, joint_box
+
+Array = np.ndarray[Any, np.dtype[np.bool_]]
+pictures = hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20))
+volumes = hnp.arrays(bool, hnp.array_shapes(min_dims=3, max_dims=3, max_side=7))
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
+    shape = draw(hnp.array_shapes(min_dims=2, max_dims=3, max_side=12))
+    return draw(hnp.arrays(bool, shape)), draw(hnp.arrays(bool, shape))
+
+
+@given(pictures | volumes)
+def test_a_mask_gives_back_its_array(array: Array) -> None:
+    assert np.array_equal(Mask.of(array).dense(), array)
+
+
+@given(pairs())
+def test_set_operations_equal_those_on_arrays(pair: tuple[Array, Array]) -> None:
+    a, b = pair
+    one, other = Mask.of(a), Mask.of(b)
+    assert one.overlap(other) == np.count_nonzero(a & b)
+    assert one.both(other) == Mask.of(a & b)
+    assert one.without(other) == Mask.of(a & ~b)
+    assert one.either(other) == Mask.of(a | b)
+    assert one.area == np.count_nonzero(a)
+
+
+@given(pairs())
+def test_the_joint_box_holds_both(pair: tuple[Array, Array]) -> None:
+    masks = [Mask.of(a) for a in pair]
+    low, high = joint_box(*masks)
+    assert sum(int(m.crop(low, high).sum()) for m in masks) == sum(m.area for m in masks)
+
+
+@given(pictures)
+def test_run_lengths_are_those_of_coco(array: Array) -> None:
+    mask = Mask.of(array)
+    theirs = coco.encode(np.asfortranarray(array.astype(np.uint8)))
+    assert mask.to_coco() == {"size": list(array.shape), "counts": theirs["counts"].decode()}
+    assert Mask.from_coco(theirs) == mask
+
+
+@given(pictures | volumes)
+def test_run_lengths_come_back(array: Array) -> None:
+    mask = Mask.of(array)
+    assert Mask.from_coco(mask.to_coco()) == mask
+    plain = {"size": list(array.shape), "counts": mask.run_lengths().tolist()}
+    assert Mask.from_coco(plain) == mask
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40))
+def test_garbage_run_lengths_are_refused_or_fill_the_picture(text: bytes | str) -> None:
+    with suppress(BadInput):
+        assert runs.to_bits(runs.unpack(text), (5, 7)).shape == (5, 7)
+
+
+def test_run_lengths_of_another_size_are_refused() -> None:
+    with pytest.raises(BadInput, match="do not add up"):
+        Mask.from_coco({"size": [3, 3], "counts": [4]})
+
+
+def test_masks_of_different_size_cannot_be_compared() -> None:
+    with pytest.raises(BadInput, match="different size"):
+        Mask.empty((3, 4)).overlap(Mask.empty((4, 3)))
+
+
+def test_a_pixel_can_be_asked_for() -> None:
+    mask = Mask.box((5, 5), (1, 1), (3, 3))
+    assert mask[2, 2]
+    assert not mask[3, 3]
+    assert not mask[0, 4]

@@ -1,0 +1,140 @@
+"""Sessions: lockstep changes nothing but the number of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sessions import Player, play
+from segmeter.core.users import Sight
+from segmeter.measures.objects import iou
+from segmeter.users.centre_click import CentreClick
+from segmeter.users.random_click import RandomClick
+
+SHAPE = (40, 50)
+
+
+@dataclass
+class Painter:
+    """Paints a disc at every click and counts how often it is asked."""
+
+    radius: int = 6
+    calls: list[int] = field(default_factory=list)
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
+        self.calls.append(len(asks))
+        return [self.paint(ask) for ask in asks]
+
+    def paint(self, ask: Ask) -> Prediction:
+        y, x = np.ogrid[: SHAPE[0], : SHAPE[1]]
+        dense = np.zeros(SHAPE, dtype=bool)
+        for prompt in ask.prompts:
+            assert isinstance(prompt, Click)
+            cy, cx = prompt.point
+            dense[(y - cy) ** 2 + (x - cx) ** 2 <= self.radius**2] = prompt.positive
+        memory = (ask.memory or 0) + 1
+        return MaskPrediction(Mask.of(dense), score=float(memory), memory=memory)
+
+
+class Forgetful(Painter):
+    """Drops its memory at the second click in the reading `published`."""
+
+    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+        return reading == "sound" or len(prompts) > 2
+
+
+def scene_with(*targets: Target) -> Scene:
+    return Scene("test", "one", np.zeros((*SHAPE, 3), np.uint8), targets)
+
+
+def judge(target: Target, mask: Mask) -> dict[str, float]:
+    return {"iou": iou(target.mask, mask)}
+
+
+BIG = Target("big", Mask.box(SHAPE, (5, 5), (35, 30)))
+SMALL = Target("small", Mask.box(SHAPE, (20, 38), (26, 46)))
+
+
+def test_all_players_of_a_round_share_one_call() -> None:
+    view = Painter()
+    players = [Player(t, RandomClick(), "sound") for t in (BIG, SMALL)]
+    play(scene_with(BIG, SMALL), view, players, 5, judge)
+    assert view.calls == [2] * 5
+
+
+def test_readings_that_have_not_parted_are_asked_for_once() -> None:
+    view = Painter()
+    players = [Player(BIG, CentreClick(), reading) for reading in ("published", "sound")]
+    play(scene_with(BIG), view, players, 4, judge)
+    assert view.calls == [1] * 4
+
+
+def test_readings_part_where_memory_is_dropped() -> None:
+    view = Forgetful()
+    players = [Player(BIG, CentreClick(), reading) for reading in ("published", "sound")]
+    published, sound = play(scene_with(BIG), view, players, 3, judge)
+    assert view.calls == [1, 2, 2]
+    assert [r.fed for r in published.rounds] == [False, False, True]
+    assert [r.fed for r in sound.rounds] == [False, True, True]
+
+
+def test_together_or_alone_each_player_plays_the_same() -> None:
+    players = [
+        Player(target, user, "sound")
+        for target in (BIG, SMALL)
+        for user in (CentreClick(), RandomClick())
+    ]
+    scene = scene_with(BIG, SMALL)
+    together = play(scene, Painter(), players, 6, judge, seed=3)
+    with ThreadPoolExecutor(2) as pool:
+        threaded = play(scene, Painter(), players, 6, judge, seed=3, pool=pool)
+    for player, one, other in zip(players, together, threaded, strict=True):
+        (alone,) = play(scene, Painter(), [player], 6, judge, seed=3)
+        for record in (one, other):
+            assert [r.prompt for r in record.rounds] == [r.prompt for r in alone.rounds]
+            assert [r.scores for r in record.rounds] == [r.scores for r in alone.rounds]
+
+
+def test_a_content_user_ends_and_the_last_scores_stand() -> None:
+    disc = Target("disc", Painter(6).paint(Ask((Click((20, 20)),))).mask())
+    (record,) = play(scene_with(disc), Painter(6), [Player(disc, CentreClick(), "sound")], 4, judge)
+    assert [r.content for r in record.rounds] == [False, True, True, True]
+    assert [r.scores["iou"] for r in record.rounds] == [1.0] * 4
+
+
+def test_a_user_who_takes_many_sights_at_once_is_asked_once() -> None:
+    asked: list[int] = []
+
+    @dataclass(frozen=True)
+    class Together(CentreClick):
+        def next_many(
+            self, sights: Sequence[Sight], draws: Sequence[np.random.Generator]
+        ) -> list[Prompt | None]:
+            asked.append(len(sights))
+            return [self.next(s, d) for s, d in zip(sights, draws, strict=True)]
+
+    user = Together()
+    players = [Player(t, user, "sound") for t in (BIG, SMALL)]
+    play(scene_with(BIG, SMALL), Painter(), players, 3, judge)
+    assert asked == [2, 2, 2]
+
+
+def test_draws_depend_on_names_not_on_company() -> None:
+    scene = scene_with(BIG, SMALL)
+    first = play(scene, Painter(), [Player(BIG, RandomClick(), "sound")], 3, judge, seed=1)
+    other = play(scene, Painter(), [Player(BIG, RandomClick(), "sound")], 3, judge, seed=2)
+    assert [r.prompt for r in first[0].rounds] != [r.prompt for r in other[0].rounds]
+
+
+def test_a_session_without_rounds_is_refused() -> None:
+    with pytest.raises(BadInput, match="at least one round"):
+        play(scene_with(BIG), Painter(), [], 0, judge)
