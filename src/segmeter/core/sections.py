@@ -80,8 +80,7 @@ class Column:
     percent
         Numbers are fractions and shown times 100.
     better
-        Which direction is good, where one is: the best number is set strong, and those
-        that its interval does not part from it too.
+        Which direction is good, where one is: the best number is set strong.
     plot
         Draw each number and its interval on a common scale beside it.
     shade

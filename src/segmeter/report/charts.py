@@ -89,10 +89,8 @@ def _axes(frame: Frame, x: Scale, y: Scale) -> list[Markup]:
             element("path", d=_path([(frame.left, at), (frame.plot_right, at)]), class_="rule")
         )
         parts.append(element("text", y.label(tick), x=frame.left - 6, y=at + 4, class_="tick end"))
-    for tick in x.ticks:
-        parts.append(
-            element("text", x.label(tick), x=x(tick), y=frame.plot_bottom + 16, class_="tick mid")
-        )
+    below = frame.plot_bottom + 16
+    parts += [element("text", x.label(t), x=x(t), y=below, class_="tick mid") for t in x.ticks]
     base = [(frame.left, frame.plot_bottom), (frame.plot_right, frame.plot_bottom)]
     parts.append(element("path", d=_path(base), class_="base"))
     parts.append(element("text", y.axis.title, x=2, y=12, class_="axis"))
@@ -175,8 +173,6 @@ def _end_labels(
         points = _points(line.x, line.y, x, y)
         if points:
             ends.append((points[-1], line.name))
-    if len(ends) == 1 and len(lines) == 1:
-        pass  # one curve is named too: the page may show its colour elsewhere
     places = _apart([at[1] for at, _ in ends], 14.0, frame.top, frame.plot_bottom)
     room = int((frame.right - 12) / _LETTER)
     parts = []

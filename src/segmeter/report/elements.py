@@ -19,7 +19,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
         if value is not None
     )
     # Names of elements and attributes come from our own code, never from data.
-    return Markup(f"<{name}{pairs}>{joined(children)}</{name}>")  # noqa: S704
+    return Markup(f"<{name}{pairs}>{joined(children)}</{name}>")
 
 
 def joined(children: object) -> Markup:

@@ -1,0 +1,151 @@
+"""Exports: the tables of a report as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
+from segmeter.report.wording import amount, cell_text, spread
+
+__all__ = ["Format", "export", "formats", "tables_of", "to_csv", "to_latex", "to_markdown"]
+
+Format = Literal["csv", "md", "tex"]
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": r"$-$",
+    "–": r"--",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def to_csv(table: Table) -> str:
+    """Full numbers in their own units; a column with intervals becomes three."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    wide = [_has_limits(table, k) for k in range(len(table.columns))]
+    heads: list[str] = []
+    for column, limits in zip(table.columns, wide, strict=True):
+        name = _heading(column)
+        heads += [name, f"{name}, low", f"{name}, high"] if limits else [name]
+    writer.writerow(heads)
+    for row in table.rows:
+        cells: list[object] = []
+        for cell, limits, column in zip(row, wide, table.columns, strict=True):
+            cells += _fields(cell, limits, column)
+        writer.writerow(cells)
+    return file.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table; intervals stand in brackets."""
+    heads = [_heading(c).replace("|", "\\|") for c in table.columns]
+    rules = ["---:" if c.digits is not None else "---" for c in table.columns]
+    lines = [heads, rules] + [
+        [
+            cell_text(cell, column).replace("|", "\\|").replace("\n", " ")
+            for cell, column in zip(row, table.columns, strict=True)
+        ]
+        for row in table.rows
+    ]
+    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return (f"{table.caption}\n\n" if table.caption else "") + text + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table; intervals stand small behind their numbers."""
+    layout = "".join("r" if c.digits is not None else "l" for c in table.columns)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_latex(table.caption)}}}" if table.caption else "",
+        rf"\begin{{tabular}}{{{layout}}}",
+        r"\toprule",
+        " & ".join(_latex(_heading(c)) for c in table.columns) + r" \\",
+        r"\midrule",
+        *(
+            " & ".join(_latex_cell(v, c) for v, c in zip(row, table.columns, strict=True)) + r" \\"
+            for row in table.rows
+        ),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+formats = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+
+
+def tables_of(sections: Sequence[Section]) -> Iterator[Table]:
+    """All tables, in reading order."""
+    for section in sections:
+        for block in section.blocks:
+            if isinstance(block, Table):
+                yield block
+
+
+def export(sections: Sequence[Section], folder: Path, kinds: Sequence[Format]) -> list[Path]:
+    """Write every table in every format asked for; the files written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for table in tables_of(sections):
+        for kind in kinds:
+            path = folder / f"{_stem(table.name)}.{kind}"
+            path.write_text(formats[kind](table), "utf-8")
+            written.append(path)
+    return written
+
+
+def _stem(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in name) or "table"
+
+
+def _heading(column: Column) -> str:
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _has_limits(table: Table, k: int) -> bool:
+    cells = [row[k] for row in table.rows]
+    return any(isinstance(cell, Value) and cell.low is not None for cell in cells)
+
+
+def _fields(cell: Cell, limits: bool, column: Column) -> list[object]:
+    scale = 100 if column.percent else 1
+
+    def plain(value: float | None) -> object:
+        return "" if value is None else value * scale
+
+    match cell:
+        case Value(value, low, high):
+            return [plain(value), plain(low), plain(high)] if limits else [plain(value)]
+        case Label() | str() | None:
+            shown: object = "" if cell is None else cell_text(cell, column)
+        case _:
+            shown = plain(float(cell)) if column.digits is not None else cell
+    return [shown, "", ""] if limits else [shown]
+
+
+def _latex_cell(cell: Cell, column: Column) -> str:
+    if isinstance(cell, Value):
+        limits = spread(cell, column)
+        text = _latex(amount(cell.value, column.digits, column.percent))
+        return rf"{text} {{\scriptsize [{_latex(limits)}]}}" if limits else text
+    return _latex(cell_text(cell, column))
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in text)

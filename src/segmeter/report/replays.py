@@ -1,0 +1,118 @@
+"""Replays: a session round by round, all rounds drawn, one of them shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
+from segmeter.core.sections import Frame, Outline, Replay
+from segmeter.report.elements import element, number
+from segmeter.report.pictures import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
+from segmeter.report.wording import amount
+
+__all__ = ["ReplayView", "replay_view"]
+
+_WIDTH, _HEIGHT, _PAD = 320.0, 96.0, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayView:
+    """A replay ready for the page: its drawing, its little curve, its list of rounds."""
+
+    key: str
+    title: str
+    caption: str
+    scene: Markup
+    curve: Markup
+    steps: list[dict[str, str]]
+    last: int
+
+
+def replay_view(replay: Replay, album: Album) -> ReplayView:
+    """Draw every round of a session over one picture."""
+    prompts = [f.prompt for f in replay.frames if f.prompt is not None]
+    masks = [f.mask for f in replay.frames]
+    around = [m for m in (replay.truth, *masks[-3:]) if m is not None]
+    window = window_of(replay.picture, around, prompts)
+    key = album.add(replay.picture, window)
+    drawn = [
+        [_frame(frame, k + 1, window) for k, frame in enumerate(replay.frames)],
+        outline_svg(Outline(replay.truth, "truth", "the truth"), window) if replay.truth else None,
+        [
+            prompt_svg(frame.prompt, k + 1, window)
+            for k, frame in enumerate(replay.frames)
+            if frame.prompt is not None
+        ],
+    ]
+    return ReplayView(
+        replay.key,
+        replay.title,
+        replay.caption,
+        scene_svg(key, window, drawn, f"{replay.title}: picture with masks and clicks"),
+        _curve(replay),
+        [_step(frame) for frame in replay.frames],
+        len(replay.frames),
+    )
+
+
+def _frame(frame: Frame, round_: int, window: Window) -> Markup:
+    return element("g", outline_svg(Outline(frame.mask), window), class_="frame", data_round=round_)
+
+
+def _step(frame: Frame) -> dict[str, str]:
+    scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
+    waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
+    return {"said": _said(frame.prompt), "scores": scores, "seconds": waited, "note": frame.note}
+
+
+def _said(prompt: Prompt | None) -> str:
+    """A prompt in words; coordinates across, then down, as people read them."""
+    match prompt:
+        case None:
+            return "content, nothing more to say"
+        case Click(point, positive):
+            place = f"{amount(point[-1], 0)} across, {amount(point[-2], 0)} down"
+            return f"{'+' if positive else '−'} click at {place}"
+        case Box(low, high):
+            return f"box {amount(high[-1] - low[-1] + 1, 0)} × {amount(high[-2] - low[-2] + 1, 0)}"
+        case Scribble(points, positive):
+            return f"{'+' if positive else '−'} stroke through {len(points)} points"
+        case Words(text):
+            return f"“{text}”"
+        case _:
+            return "mask"
+
+
+def _curve(replay: Replay) -> Markup:
+    """The first score over the rounds, with the goal as a rule."""
+    scores = [next(iter(f.scores.values()), float("nan")) for f in replay.frames]
+    many = max(len(scores) - 1, 1)
+    spot = [(_PAD + (_WIDTH - 2 * _PAD) * k / many, _level(s)) for k, s in enumerate(scores)]
+    parts = [element("path", d=f"M{_PAD} {_level(0.0)}H{_WIDTH - _PAD}", class_="base")]
+    if replay.goal is not None:
+        level = _level(replay.goal)
+        parts.append(element("path", d=f"M{_PAD} {number(level)}H{_WIDTH - _PAD}", class_="goal"))
+        said = f"goal {amount(replay.goal, 0, percent=True)}"
+        parts.append(element("text", said, x=_WIDTH - _PAD, y=level - 3, class_="tick end"))
+    route = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in spot)
+    parts.append(element("path", d=route, class_="curve ink"))
+    parts += [
+        element("circle", cx=x, cy=y, r=3.0, class_="beat", data_round=k + 1)
+        for k, (x, y) in enumerate(spot)
+    ]
+    name = next(iter(replay.frames[0].scores), "score") if replay.frames else "score"
+    return element(
+        "svg",
+        element("title", f"{name} over the rounds"),
+        parts,
+        viewBox=f"0 0 {_WIDTH:.0f} {_HEIGHT:.0f}",
+        class_="chart beats",
+        role="img",
+    )
+
+
+def _level(score: float) -> float:
+    known = score if score == score else 0.0
+    return _HEIGHT - _PAD - (_HEIGHT - 2 * _PAD) * min(max(known, 0.0), 1.0)
