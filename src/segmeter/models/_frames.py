@@ -17,8 +17,11 @@ __all__ = ["Frame", "Padded", "Squeezed"]
 class Frame(Protocol):
     """Where a picture's pixels lie in the square that a network sees."""
 
-    shape: tuple[int, int]
-    side: int
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def side(self) -> int: ...
 
     @property
     def scale(self) -> tuple[float, float]:

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Embedding", "MaskDecoder", "PromptEncoder", "from_cells", "to_cells"]
+__all__ = ["ChannelNorm", "Embedding", "MaskDecoder", "PromptEncoder", "from_cells", "to_cells"]
 
 NOT_A_POINT = -1
 """Label of the padding token; 0 and 1 are clicks, 2 and 3 the corners of a box."""
@@ -81,10 +81,10 @@ class PromptEncoder(nn.Module):
         self.not_a_point_embed = nn.Embedding(1, width)
         self.mask_downscaling = nn.Sequential(
             nn.Conv2d(1, 4, 2, 2),
-            _ChannelNorm(4),
+            ChannelNorm(4),
             nn.GELU(),
             nn.Conv2d(4, 16, 2, 2),
-            _ChannelNorm(16),
+            ChannelNorm(16),
             nn.GELU(),
             nn.Conv2d(16, width, 1),
         )
@@ -102,7 +102,8 @@ class PromptEncoder(nn.Module):
 
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
-        first, norm1, _, second, norm2, _, last = self.mask_downscaling
+        parts: Any = self.mask_downscaling  # a Sequential does not say what its members are
+        first, norm1, _, second, norm2, _, last = parts
         x = to_cells(logits.to(first.weight.dtype), 2)
         batch, cells = x.shape[:2]
         # The quarter's quarters are the kernel's four inputs.
@@ -120,7 +121,7 @@ class PromptEncoder(nn.Module):
         matrix = self.pe_layer.positional_encoding_gaussian_matrix
         centres = (torch.arange(self.grid_side, device=matrix.device) + 0.5) / self.grid_side
         y, x = torch.meshgrid(centres, centres, indexing="ij")
-        code = self.pe_layer(torch.stack([x, y], dim=-1).reshape(1, -1, 2))
+        code: Tensor = self.pe_layer(torch.stack([x, y], dim=-1).reshape(1, -1, 2))
         return code.to(self.no_mask_embed.weight.dtype)
 
 
@@ -141,7 +142,7 @@ class MaskDecoder(nn.Module):
         self.mask_tokens = nn.Embedding(4, width)
         self.output_upscaling = nn.Sequential(
             nn.ConvTranspose2d(width, width // 4, 2, 2),
-            _ChannelNorm(width // 4),
+            ChannelNorm(width // 4),
             nn.GELU(),
             nn.ConvTranspose2d(width // 4, width // 8, 2, 2),
             nn.GELU(),
@@ -157,14 +158,15 @@ class MaskDecoder(nn.Module):
             self.embedding_encoder = _enlarger(width, width // 4, width // 8)
             self.embedding_maskfeature = nn.Sequential(
                 nn.Conv2d(width // 8, width // 4, 3, 1, 1),
-                _ChannelNorm(width // 4),
+                ChannelNorm(width // 4),
                 nn.GELU(),
                 nn.Conv2d(width // 4, width // 8, 3, 1, 1),
             )
 
     def fuse(self, image: Tensor, early: Tensor) -> Tensor:
-        """SAM-HQ's features from the picture's embedding and an early layer, both `(B, C, h, w)`."""
-        return self.embedding_encoder(image) + self.compress_vit_feat(early)  # type: ignore[no-any-return]
+        """SAM-HQ's features from embedding and first global layer, both `(B, C, h, w)`."""
+        fused: Tensor = self.embedding_encoder(image) + self.compress_vit_feat(early)
+        return fused
 
     def forward(
         self, image: Embedding, position: Tensor, sparse: Tensor, dense: Tensor
@@ -201,7 +203,8 @@ class MaskDecoder(nn.Module):
 
     def _enlarge(self, image: Embedding, cells: Tensor) -> Tensor:
         """Sixteen pixels of 32 channels for each cell: `(B, cells, 16, 32)`."""
-        first, norm, _, second, _ = self.output_upscaling
+        parts: Any = self.output_upscaling
+        first, norm, _, second, _ = parts
         x = _quarters(cells, first)
         if image.fine is not None:
             x = x + image.fine[0]
@@ -228,13 +231,13 @@ class _FourierCode(nn.Module):
 
     def _apply(self, *args: Any, **options: Any) -> Self:
         """Moves with the network but stays float32: angles reach many turns."""
-        super()._apply(*args, **options)
+        super()._apply(*args, **options)  # type: ignore[no-untyped-call]  # torch has none
         matrix = self.positional_encoding_gaussian_matrix
         self.positional_encoding_gaussian_matrix = matrix.float()
         return self
 
 
-class _ChannelNorm(nn.Module):
+class ChannelNorm(nn.Module):
     """Layer norm over the channels of each pixel."""
 
     def __init__(self, width: int) -> None:
@@ -267,7 +270,8 @@ class _Attention(nn.Module):
             for project, x in ((self.q_proj, query), (self.k_proj, key), (self.v_proj, value))
         )
         mixed = F.scaled_dot_product_attention(q, k, v)
-        return self.out_proj(mixed.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        return out
 
 
 class _TwoWayBlock(nn.Module):
@@ -325,7 +329,8 @@ class _TwoLayers(nn.Module):
         self.lin2 = nn.Linear(inner, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.lin2(F.relu(self.lin1(x)))  # type: ignore[no-any-return]
+        out: Tensor = self.lin2(F.relu(self.lin1(x)))
+        return out
 
 
 class _Perceptron(nn.Module):
@@ -339,13 +344,14 @@ class _Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first, second, last = self.layers
-        return last(F.relu(second(F.relu(first(x)))))  # type: ignore[no-any-return]
+        out: Tensor = last(F.relu(second(F.relu(first(x)))))
+        return out
 
 
 def _enlarger(width: int, inner: int, out: int) -> nn.Sequential:
     return nn.Sequential(
         nn.ConvTranspose2d(width, inner, 2, 2),
-        _ChannelNorm(inner),
+        ChannelNorm(inner),
         nn.GELU(),
         nn.ConvTranspose2d(inner, out, 2, 2),
     )
@@ -361,4 +367,4 @@ def _quarters(x: Tensor, convolution: nn.ConvTranspose2d) -> Tensor:
     weight = convolution.weight.permute(2, 3, 1, 0).flatten(0, 2)
     assert convolution.bias is not None
     out = F.linear(x, weight, convolution.bias.repeat(4))
-    return out.unflatten(-1, (4, -1))
+    return out.reshape(*x.shape[:-1], 4, -1)

@@ -9,10 +9,9 @@ the prompts were looked at.
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,17 +20,19 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
 from segmeter.models._frames import Frame, Padded, Squeezed
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models._tinyvit import TinyVit
 
-__all__ = ["Family", "HubNetwork", "check_config", "decoder_tensors", "pick_device", "pick_dtype"]
+if TYPE_CHECKING:
+    from segmeter.models.sam import Family
 
-Family = Literal["sam", "sam-hq", "sam2", "sam3", "edgetam"]
+__all__ = ["HubNetwork", "MobileNetwork", "decoder_tensors", "pick_device", "pick_dtype"]
 
-_CLASSES: dict[Family, tuple[str, tuple[str, ...]]] = {
-    "sam": ("SamModel", ("sam",)),
-    "sam-hq": ("SamHQModel", ("sam_hq",)),
-    "sam2": ("Sam2Model", ("sam2", "sam2_video")),
-    "sam3": ("Sam3TrackerModel", ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3")),
-    "edgetam": ("EdgeTamModel", ("edgetam", "edgetam_video")),
+_CLASSES = {
+    "sam": "SamModel",
+    "sam-hq": "SamHQModel",
+    "sam2": "Sam2Model",
+    "sam3": "Sam3TrackerModel",
+    "edgetam": "EdgeTamModel",
 }
 
 _RENAMED = [
@@ -93,15 +94,15 @@ class HubNetwork:
         """From a folder; the tensors are read as float32 and turned to `dtype` afterwards."""
         import transformers
 
-        made = getattr(transformers, _CLASSES[family][0], None)
+        made = getattr(transformers, _CLASSES[family], None)
         if made is None:
             raise NotFound(
                 f"this version of transformers ({transformers.__version__}) has no "
-                f"{_CLASSES[family][0]}; install a newer one"
+                f"{_CLASSES[family]}; install a newer one"
             )
         if family == "edgetam" and importlib.util.find_spec("timm") is None:
             raise NotFound("EdgeTAM's image encoder needs the package 'timm'; install it")
-        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             hub_model, report = made.from_pretrained(
                 path,
@@ -113,7 +114,7 @@ class HubNetwork:
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             reason = str(error).strip().split("\n")[0]
             raise BadWeights(
-                f"'{path}' does not load as {_CLASSES[family][0]}: {reason}"
+                f"'{path}' does not load as {_CLASSES[family]}: {reason}"
             ) from error
         absent = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
         if absent:
@@ -141,25 +142,40 @@ class HubNetwork:
         return Embedding(_flat(coarse), quality=quality)
 
 
-def check_config(path: Path, family: Family, blocks: int) -> None:
-    """Refuse a folder that is not of this kind, by its `config.json` alone."""
-    file = path / "config.json"
-    if not file.is_file():
-        raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
-    try:
-        config = json.loads(file.read_text())
-        kind, vision = config["model_type"], config.get("vision_config") or {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
-    if kind not in _CLASSES[family][1]:
-        raise BadWeights(
-            f"'{path}' holds weights of another architecture: a '{kind}', not a '{family}'"
+class MobileNetwork:
+    """MobileSAM: TinyViT before the decoder of the first SAM, from its own checkpoint."""
+
+    second = False
+
+    def __init__(self, device: str = "cpu", dtype: str = "float32") -> None:
+        """With random weights; `load` fills them."""
+        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
+        self.encoder = TinyVit()
+        self.prompts = PromptEncoder()
+        self.decoder = MaskDecoder()
+        self.parts = torch.nn.ModuleDict(
+            {
+                "image_encoder": self.encoder,
+                "prompt_encoder": self.prompts,
+                "mask_decoder": self.decoder,
+            }
         )
-    found = _blocks(vision)
-    if blocks and found and found != blocks:
-        raise BadWeights(
-            f"'{path}' holds weights of another size: {found} blocks where {blocks} are needed"
-        )
+        self.parts.eval().requires_grad_(False)
+
+    @classmethod
+    def load(cls, path: Path, device: str, dtype: str) -> MobileNetwork:
+        """From the official `mobile_sam.pt` or the same tensors as safetensors."""
+        network = cls(device, dtype)
+        spare = ("num_batches_tracked", "image_encoder.norm_head.", "image_encoder.head.")
+        weights.load_into(network.parts, weights.read(path), f"the weights in '{path}'", spare)
+        network.parts.to(network.device, network.dtype)
+        return network
+
+    def frame(self, shape: tuple[int, int]) -> Frame:
+        return Padded(shape)
+
+    def encode(self, pixels: Tensor) -> Embedding:
+        return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
 
 
 def decoder_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -213,8 +229,3 @@ def _sizes(config: Any) -> tuple[int, int]:
     side, patch = config.image_size, config.patch_size
     side, patch = (v if isinstance(v, int) else v[0] for v in (side, patch))
     return side, side // patch
-
-
-def _blocks(vision: dict[str, Any]) -> int:
-    stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
-    return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)

@@ -110,8 +110,7 @@ class SamView:
             dense = self.encode_masks([self._mask_prompt(asks[i]) for i in group])
             logits, scores = self.decode(sparse, dense)
             first = [_lone_click(asks[i].prompts) for i in group]
-            for i, prediction in zip(group, self._predictions(logits, scores, first), strict=True):
-                predictions[i] = prediction
+            predictions |= zip(group, self._predictions(logits, scores, first), strict=True)
         return [predictions[i] for i in range(len(asks))]
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
@@ -121,11 +120,8 @@ class SamView:
         """
         device = self.network.device
         scale = torch.tensor(self.frame.scale, device=device)
-        places = points.to(device)
-        if self.policy.points == "sound":
-            places = (places + 0.5) * scale - 0.5
-        else:
-            places = places * scale
+        offset = 0.5 if self.policy.points == "sound" else 0.0
+        places = (points.to(device) + offset) * scale - offset
         return self.network.prompts.points(places.flip(-1), labels.to(device))
 
     def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:

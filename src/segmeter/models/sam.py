@@ -1,25 +1,27 @@
-"""The Segment Anything family: SAM, SAM-HQ, SAM 2, SAM 2.1, SAM 3's tracker, EdgeTAM."""
+"""The Segment Anything family: SAM, SAM-HQ, MobileSAM, SAM 2, 2.1, SAM 3's tracker, EdgeTAM."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_networks import Family
     from segmeter.models._sam_view import Network, SamView
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
 Choice = Literal["published", "sound"]
+Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
 
 ABILITIES = frozenset({"click", "box", "scribble", "mask", "differentiable"})
 
@@ -84,8 +86,10 @@ class Sam:
     @cached_property
     def network(self) -> Network:
         """Read from its files when first needed."""
-        from segmeter.models._sam_networks import HubNetwork
+        from segmeter.models._sam_networks import HubNetwork, MobileNetwork
 
+        if self.kind.family == "mobile-sam":
+            return MobileNetwork.load(self.path, self.device, self.dtype)
         return HubNetwork.load(self.path, self.kind.family, self.device, self.dtype)
 
     def look(self, scene: Scene) -> SamView:
@@ -104,19 +108,29 @@ class Sam:
         return SamView(self.network, frame, embedding, Policy(self.masks, self.points))
 
     def _check(self) -> None:
-        from segmeter.models._sam_networks import check_config
-
-        check_config(self.path, self.kind.family, self.kind.blocks)
         weight_files.check(self.path)
+        if self.kind.family != "mobile-sam":
+            _check_config(self.path, self.kind)
 
 
 _CREDITS = {
     "sam": ("Apache-2.0", "kirillov2023segment"),
     "sam-hq": ("Apache-2.0", "ke2023segment"),
+    "mobile-sam": ("Apache-2.0", "zhang2023faster"),
     "sam2": ("Apache-2.0", "ravi2024sam2"),
     "sam3": ("SAM License", "carion2025sam3"),
     "edgetam": ("Apache-2.0", "zhou2025edgetam"),
 }
+
+
+_CONFIGS = {
+    "sam": ("sam",),
+    "sam-hq": ("sam_hq",),
+    "sam2": ("sam2", "sam2_video"),
+    "sam3": ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3"),
+    "edgetam": ("edgetam", "edgetam_video"),
+}
+"""What `model_type` in `config.json` may say."""
 
 
 def _kinds() -> list[Kind]:
@@ -147,9 +161,36 @@ def _kinds() -> list[Kind]:
             )
             for size, n in hieras
         ]
+    kinds.append(Kind("mobile-sam", "mobile-sam", "", 0, "MobileSAM, TinyViT"))
     kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
     kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
     return kinds
+
+
+def _check_config(path: Path, kind: Kind) -> None:
+    """Refuse a folder that is not of this kind, by its `config.json` alone."""
+    file = path / "config.json"
+    if not file.is_file():
+        raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
+    try:
+        config = json.loads(file.read_text())
+        found, vision = config["model_type"], config.get("vision_config") or {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
+    if found not in _CONFIGS[kind.family]:
+        raise BadWeights(
+            f"'{path}' holds weights of another architecture: a '{found}', not a '{kind.family}'"
+        )
+    blocks = _blocks(vision)
+    if kind.blocks and blocks and blocks != kind.blocks:
+        raise BadWeights(
+            f"'{path}' holds weights of another size: {blocks} blocks where {kind.blocks} are needed"
+        )
+
+
+def _blocks(vision: dict[str, Any]) -> int:
+    stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
+    return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
 
 
 def _maker(kind: Kind) -> Callable[..., Any]:
