@@ -21,7 +21,7 @@ def thin(bits: Bits, rounds: int | None = None) -> Bits:
 
     >>> thin(np.ones((3, 7), dtype=bool)).astype(int)
     array([[0, 0, 0, 0, 0, 0, 0],
-           [0, 0, 1, 1, 1, 0, 0],
+           [0, 1, 1, 1, 1, 1, 0],
            [0, 0, 0, 0, 0, 0, 0]])
     """
     if compiled is None:
