@@ -113,9 +113,7 @@ class HubNetwork:
             )
         except (OSError, RuntimeError, ValueError, KeyError) as error:
             reason = str(error).strip().split("\n")[0]
-            raise BadWeights(
-                f"'{path}' does not load as {_CLASSES[family]}: {reason}"
-            ) from error
+            raise BadWeights(f"'{path}' does not load as {_CLASSES[family]}: {reason}") from error
         absent = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
         if absent:
             raise BadWeights(

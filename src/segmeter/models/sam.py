@@ -184,7 +184,7 @@ def _check_config(path: Path, kind: Kind) -> None:
     blocks = _blocks(vision)
     if kind.blocks and blocks and blocks != kind.blocks:
         raise BadWeights(
-            f"'{path}' holds weights of another size: {blocks} blocks where {kind.blocks} are needed"
+            f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
         )
 
 
