@@ -10,14 +10,14 @@ from __future__ import annotations
 import cv2
 import numpy as np
 import numpy.typing as npt
-import published_way
-from stopwatch import milliseconds, row
 
+import published_way
 from segmeter.core.masks import Mask
 from segmeter.core.mistakes import deepest, mistakes
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
+from stopwatch import milliseconds, row
 
 SIZES = {"1 Mpx": (866, 1155), "3 Mpx": (1500, 2000), "12 Mpx": (3000, 4000)}
 

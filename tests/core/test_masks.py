@@ -14,7 +14,7 @@ from pycocotools import mask as coco
 
 from segmeter.core import runs
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask, joint_box
+from segmeter.core.masks import Mask, _plain_tight, _tight, joint_box
 
 Array = np.ndarray[Any, np.dtype[np.bool_]]
 pictures = hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20))
@@ -30,6 +30,11 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
 @given(pictures | volumes)
 def test_a_mask_gives_back_its_array(array: Array) -> None:
     assert np.array_equal(Mask.of(array).dense(), array)
+
+
+@given(pictures)
+def test_the_compiled_box_equals_the_plain_one(array: Array) -> None:
+    assert _tight(array) == _plain_tight(array)
 
 
 @given(pairs())

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core import runs
 from segmeter.core.errors import BadInput
+from segmeter.kernels import compiled
 
 __all__ = ["Bits", "Mask", "joint_box"]
 
@@ -219,6 +220,13 @@ def joint_box(*masks: Mask) -> tuple[Index, Index]:
 
 def _tight(bits: Bits) -> tuple[slice, ...] | None:
     """Slices of the smallest box around the true pixels, or None when there are none."""
+    if compiled is None or bits.ndim != 2 or not bits.flags.c_contiguous:
+        return _plain_tight(bits)
+    top, bottom, left, right = compiled.box(bits)
+    return (slice(top, bottom), slice(left, right)) if bottom else None
+
+
+def _plain_tight(bits: Bits) -> tuple[slice, ...] | None:
     box: list[slice] = []
     part = bits
     for axis in range(bits.ndim):

@@ -11,6 +11,7 @@ namespace nb = nanobind;
 // Row-major read-only bits, one byte a pixel, as NumPy's bool arrays lie in memory.
 using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);
 void bind_depth(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
