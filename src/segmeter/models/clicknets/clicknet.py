@@ -1,0 +1,63 @@
+"""The model behind every click network: a card, a shape, a file of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from segmeter.core.errors import BadInput
+from segmeter.core.models import ModelCard
+from segmeter.core.scenes import Scene
+from segmeter.models import weights as places
+from segmeter.models.clicknets import containers
+from segmeter.models.clicknets.architectures import Shape
+from segmeter.models.clicknets.view import ClickNetView, Settings
+
+__all__ = ["ClickNet"]
+
+
+class ClickNet:
+    """A click network; its weights are read when it first looks at something.
+
+    Parameters
+    ----------
+    settings
+        Zoom, mirroring and threshold for a data set's name.
+    weights
+        A `.pth` or `.safetensors` file, or a folder that holds the model's own.
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        shape: Shape,
+        settings: Callable[[str], Settings],
+        weights: str | Path | None = None,
+        device: str | None = None,
+    ) -> None:
+        self._card, self.shape, self._settings = card, shape, settings
+        self._path = places.find(card.name, weights)
+        self._device = device
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return replace(self._card, fingerprint=places.fingerprint(self._path))
+
+    @cached_property
+    def network(self) -> Any:
+        import torch
+
+        device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
+        file = places.files(self._path)[0]
+        return containers.load(file, self.shape, self._card.name).to(device)
+
+    def look(self, scene: Scene) -> ClickNetView:
+        if scene.spacing_mm is not None:
+            raise BadInput(
+                f"{scene.name}: '{self._card.name}' looks at pictures, and this is a volume; "
+                f"try 'slicewise?model={self._card.name}'"
+            )
+        return ClickNetView(self.network, scene, self._settings(scene.dataset))

@@ -1,0 +1,190 @@
+"""Checkpoint files of the click networks, opened without running what is in them.
+
+A published `.pth` is a pickle of weights and of a class path with its arguments. The
+weights are read with torch's weights-only reader; the class path is looked up in a list
+and never imported.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from segmeter.core.errors import BadWeights
+from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
+
+__all__ = ["load", "read"]
+
+_LOSS = "isegm.model.modeling.transformer_helper.cross_entropy_loss"
+_NORMS = {
+    "torch.nn.modules.batchnorm.BatchNorm2d",
+    "torch.nn.modules.batchnorm.SyncBatchNorm",
+}
+
+
+def load(path: Path, shape: Shape, name: str) -> Any:
+    """The network of a shape with the weights of a file, in evaluation mode."""
+    state, found = read(path)
+    if found is not None and found != shape:
+        named = next((n for n, s in (RITM | SIMPLECLICK).items() if s == found), None)
+        hint = f"use model '{named}'" if named else "no model here has that shape"
+        raise BadWeights(f"{path}: these weights are {found}, not '{name}'; {hint}")
+    network = _network(shape)
+    missing, unexpected = network.load_state_dict(_float32(path, state), strict=False)
+    tolerated = ("num_batches_tracked", "head.up_conv")
+    lost = [key for key in missing if not any(part in key for part in tolerated)]
+    if lost or unexpected:
+        what = f"lacks '{lost[0]}'" if lost else f"holds an unknown '{unexpected[0]}'"
+        raise BadWeights(f"{path}: {what}, so these are not the weights of '{name}'")
+    return network.eval()
+
+
+def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
+    """The tensors of a file, and the shape its container describes, if it is one."""
+    if path.suffix == ".safetensors":
+        return _safetensors(path), None
+    content = _weights_only(path)
+    if isinstance(content, list) and content:
+        content = content[0]  # several networks by click number: the first is the default
+    if not isinstance(content, Mapping):
+        raise BadWeights(f"{path}: holds a {type(content).__name__} where weights should be")
+    if "state_dict" not in content:
+        return content, None
+    return content["state_dict"], _shape(path, content.get("config"))
+
+
+def _network(shape: Shape) -> Any:
+    if isinstance(shape, Ritm):
+        from segmeter.models.clicknets._ritm import RitmNetwork
+
+        return RitmNetwork(shape)
+    from segmeter.models.clicknets._vit import SimpleClickNetwork
+
+    return SimpleClickNetwork(shape)
+
+
+def _safetensors(path: Path) -> Mapping[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise BadWeights(f"{path}: not a safetensors file that can be read ({error})") from error
+
+
+def _weights_only(path: Path) -> Any:
+    import torch
+
+    try:
+        with torch.serialization.safe_globals(_stand_ins()):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        named = re.search(r"(?:GLOBAL|global|function|class)\s+([\w.]+\.[\w.]+)", str(error))
+        what = f"asks for '{named[1]}'" if named else "asks for more than tensors"
+        raise BadWeights(
+            f"{path}: refused, because the file {what} while it is opened, and weights have "
+            "no need for that; take the file from its authors again or convert it to safetensors"
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadWeights(f"{path}: cannot be read as a checkpoint ({reason})") from error
+
+
+def _stand_ins() -> list[Any]:
+    """Inert things for the two names that SimpleClick's files mention besides tensors."""
+
+    class Stored:
+        def __setstate__(self, state: object) -> None:
+            """Keeps nothing: the training loss has no part in an answer."""
+
+    def unused(*_: object) -> None:
+        raise BadWeights("a training loss inside a checkpoint is never called")
+
+    Stored.__module__ = unused.__module__ = _LOSS
+    Stored.__name__ = Stored.__qualname__ = "CrossEntropyLoss"
+    unused.__name__ = unused.__qualname__ = "cross_entropy"
+    return [Stored, unused]
+
+
+def _shape(path: Path, config: Any) -> Shape:
+    """What a container's class path and arguments describe."""
+    try:
+        kind = config["class"]
+        given = {key: value["value"] for key, value in config["params"].items()}
+        norm = given.get("norm_layer")
+        if norm is not None and norm not in _NORMS:
+            raise BadWeights(f"{path}: asks for the layer '{norm}', which is not on the list")
+        shape = _SHAPES[kind](given) if kind in _SHAPES else None
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise BadWeights(f"{path}: its configuration lacks or garbles {error}") from error
+    if shape is None:
+        raise BadWeights(
+            f"{path}: is made for the class '{kind}', which is not on the list "
+            f"({', '.join(_SHAPES)}); it is never imported"
+        )
+    _refuse_other_ways(path, config["params"], given)
+    return shape
+
+
+def _refuse_other_ways(path: Path, params: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Ways to build these networks that no released file uses, and arguments nobody knows."""
+    ways = ("use_rgb_conv", "conv_extend", "binary_prev_mask", "random_split")
+    refused = [way for way in ways if given.get(way)]
+    if not given.get("use_disks", True) or given.get("norm_radius", 5) != 5:
+        refused.append("clicks other than discs of radius 5")
+    if given.get("head_params", {}).get("upsample", "x1") != "x1":
+        refused.append("an upsampling head")
+    refused += [k for k, v in params.items() if v.get("specified") and k not in _KNOWN]
+    if refused:
+        raise BadWeights(f"{path}: was built with {refused[0]}, which is not supported")
+
+
+def _ritm(given: Mapping[str, Any]) -> Ritm:
+    return Ritm(
+        width=given.get("width", 48),
+        ocr_width=given.get("ocr_width", 256),
+        small=given.get("small", False),
+        with_previous=given.get("with_prev_mask", False),
+        leaky=given.get("use_leaky_relu", False),
+    )
+
+
+def _simpleclick(given: Mapping[str, Any]) -> SimpleClick:
+    backbone, neck, head = (given[f"{part}_params"] for part in ("backbone", "neck", "head"))
+    size, patch = backbone["img_size"], backbone["patch_size"]
+    outs = neck["out_dims"]
+    return SimpleClick(
+        patch=patch[0] if isinstance(patch, list | tuple) else patch,
+        dim=backbone["embed_dim"],
+        depth=backbone["depth"],
+        heads=backbone["num_heads"],
+        neck=(outs[0], outs[1], outs[2], outs[3]),
+        head=head.get("channels", 256),
+        image=size[0] if isinstance(size, list | tuple) else size,
+    )
+
+
+_KNOWN = {
+    "width", "ocr_width", "small", "backbone_lr_mult", "norm_layer", "use_rgb_conv",
+    "with_aux_output", "norm_radius", "use_disks", "cpu_dist_maps", "clicks_groups",
+    "with_prev_mask", "use_leaky_relu", "binary_prev_mask", "conv_extend", "norm_mean_std",
+    "backbone_params", "neck_params", "head_params", "random_split",
+}  # fmt: skip
+
+_SHAPES: dict[str, Callable[[Mapping[str, Any]], Shape]] = {
+    "isegm.model.is_hrnet_model.HRNetModel": _ritm,
+    "isegm.model.is_plainvit_model.PlainVitModel": _simpleclick,
+}
+
+
+def _float32(path: Path, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights stored in half precision are computed with in single."""
+    import torch
+
+    if not all(isinstance(tensor, torch.Tensor) for tensor in state.values()):
+        raise BadWeights(f"{path}: its weights hold something that is not a tensor")
+    return {k: t.float() if t.is_floating_point() else t for k, t in state.items()}

@@ -1,0 +1,186 @@
+"""A click network that looks at a picture: RITM's predictor, many sessions at a time.
+
+What a session remembers is the last map of probabilities and the box it zoomed in on.
+Sessions whose inputs have the same size go through the network together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Scene
+from segmeter.models.clicknets.discs import hard_discs, points_tensor
+from segmeter.models.clicknets.zoom import Frame, Spot, Zoom, ZoomBox
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from segmeter.models.clicknets.softening import SoftSessions
+
+__all__ = ["ClickNetPrediction", "ClickNetView", "Memory", "Settings"]
+
+_PIXELS_AT_ONCE = 4_000_000  # of network input; about 6 GB of activations for HRNet-18
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a network is used: zoom, averaging over the mirrored picture, threshold."""
+
+    zoom: Zoom
+    flip: bool = True
+    threshold: float = 0.49
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What goes from click to click: probabilities `(H, W)` and the kept box."""
+
+    probabilities: Tensor
+    box: ZoomBox | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClickNetPrediction:
+    """Probabilities of one mask; these networks give no score of their own."""
+
+    memory: Memory
+    threshold: float
+    shown: int = 0
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        return np.ones(1, dtype=np.float32)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        found = self.memory.probabilities > self.threshold
+        return Mask.of(found.cpu().numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One ask, prepared: its clicks, what it remembers, and what the network will see."""
+
+    spots: tuple[Spot, ...]
+    previous: Tensor
+    frame: Frame
+    box: ZoomBox | None
+
+
+class ClickNetView:
+    """Answers clicks on one picture."""
+
+    def __init__(self, network: Any, scene: Scene, settings: Settings) -> None:
+        import torch
+
+        self.network, self.settings, self.name = network, settings, scene.name
+        self.device = next(network.parameters()).device
+        pixels = torch.from_numpy(np.array(scene.pixels)).to(self.device)
+        self.picture = pixels.permute(2, 0, 1).float() / 255
+
+    def answer(self, asks: Sequence[Ask]) -> list[ClickNetPrediction]:
+        import torch
+
+        with torch.no_grad():
+            sessions = [self.session(ask) for ask in asks]
+            maps = self._probabilities(sessions)
+            sessions, maps = self._look_again(sessions, maps)
+        return [
+            ClickNetPrediction(Memory(found, session.box), self.settings.threshold)
+            for session, found in zip(sessions, maps, strict=True)
+        ]
+
+    def session(self, ask: Ask) -> Session:
+        """What the network will be shown for an ask."""
+        memory = ask.memory if ask.memory is not None else Memory(self._nothing())
+        spots = _spots(ask.prompts, self.name)
+        frame, box = self.settings.zoom.frame(spots, memory.probabilities, memory.box)
+        return Session(spots, memory.probabilities, frame, box)
+
+    def soften(self, asks: Sequence[Ask]) -> SoftSessions:
+        """The same asks with the last click free to move, for whoever follows a gradient."""
+        from segmeter.models.clicknets.softening import SoftSessions
+
+        return SoftSessions(self, [self.session(ask) for ask in asks])
+
+    def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
+        """Logits `(B, h, w)` of sessions with inputs of one size, mirrored and averaged."""
+        import torch
+
+        seen = [session.frame.cut(self.picture) for session in sessions]
+        pictures, maps = torch.stack(seen), discs
+        if self.network.with_previous:
+            before = torch.stack([s.frame.cut(s.previous[None]) for s in sessions])
+            maps = torch.cat([before, discs], dim=1)
+        if not self.settings.flip:
+            direct: Tensor = self.network(pictures, maps)
+            return direct[:, 0]
+        both = self.network(
+            torch.cat([pictures, pictures.flip(3)]), torch.cat([maps, maps.flip(3)])
+        )
+        straight, mirrored = both.chunk(2)
+        mean: Tensor = 0.5 * (straight + mirrored.flip(3))
+        return mean[:, 0]
+
+    def discs(self, sessions: Sequence[Session]) -> Tensor:
+        """The clicks of sessions with inputs of one size, as the networks know them."""
+        moved = [[(*s.frame.into(spot[:2]), spot[2]) for spot in s.spots] for s in sessions]
+        return hard_discs(points_tensor(moved).to(self.device), sessions[0].frame.input)
+
+    def _probabilities(self, sessions: Sequence[Session]) -> list[Tensor]:
+        """Maps at the picture's size, computed group by group of equal input size."""
+        found: dict[int, Tensor] = {}
+        for part in batches(sessions):
+            group = [sessions[i] for i in part]
+            maps = self.logits(group, self.discs(group)).sigmoid()
+            found |= {i: sessions[i].frame.paste(one) for i, one in zip(part, maps, strict=True)}
+        return [found[i] for i in range(len(sessions))]
+
+    def _look_again(
+        self, sessions: list[Session], maps: list[Tensor]
+    ) -> tuple[list[Session], list[Tensor]]:
+        """Small objects are predicted once more, zoomed in, when the rule says so."""
+        zoom = self.settings.zoom
+        again = [i for i, s in enumerate(sessions) if zoom.looks_again(maps[i], s.box)]
+        for i in again:
+            old = sessions[i]
+            # The box comes from the new map, what the network is told is still the old one.
+            frame, box = zoom.frame(old.spots, maps[i], None)
+            sessions[i] = Session(old.spots, old.previous, frame, box)
+        for i, found in zip(again, self._probabilities([sessions[i] for i in again]), strict=True):
+            maps[i] = found
+        return sessions, maps
+
+    def _nothing(self) -> Tensor:
+        return self.picture.new_zeros(self.picture.shape[1:])
+
+
+def batches(sessions: Sequence[Session]) -> list[list[int]]:
+    """Which sessions go through the network together: equal input sizes, not too many."""
+    groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, session in enumerate(sessions):
+        groups[session.frame.input].append(i)
+    parts: list[list[int]] = []
+    for (height, width), members in groups.items():
+        most = max(1, _PIXELS_AT_ONCE // (height * width))
+        parts += [members[k : k + most] for k in range(0, len(members), most)]
+    return parts
+
+
+def _spots(prompts: Sequence[Prompt], name: str) -> tuple[Spot, ...]:
+    spots: list[Spot] = []
+    for prompt in prompts:
+        if not isinstance(prompt, Click):
+            kind = type(prompt).__name__.lower()
+            raise BadInput(f"{name}: a click network takes clicks only, not a {kind}")
+        spots.append((float(prompt.point[0]), float(prompt.point[1]), prompt.positive))
+    return tuple(spots)

@@ -1,0 +1,69 @@
+"""Click networks as models: the real one replays its trace, the absent ones say why."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, Model
+from segmeter.core.prompts import Box
+from segmeter.core.users import Sight
+from segmeter.measures.objects import iou
+from segmeter.models.clicknets.absent import ABSENT
+from segmeter.users.centre_click import centre_click
+
+
+def trace(golden, target):
+    packed = (golden / "traces/eiseg-hrnet18-ocr64_GrabCut.csv.gz").read_bytes()
+    rows = csv.DictReader(gzip.decompress(packed).decode().splitlines())
+    return [row for row in rows if row["target"] == target]
+
+
+def test_the_real_network_replays_its_trace(golden, real_data, real_weights):
+    pytest.importorskip("torch").set_num_threads(1)
+    scene = catalogue.datasets.make("grabcut", data=real_data).load("106024")
+    view = catalogue.models.make("eiseg-hrnet18-ocr64", weights=real_weights).look(scene)
+    target, mask, memory, prompts = scene.targets[0], Mask.empty(scene.shape), None, ()
+    for row in trace(golden, "106024.jpg")[:4]:
+        click = centre_click(Sight(scene, target, mask, prompts, "published", view))
+        assert (*click.point, click.positive) == (
+            int(row["y"]),
+            int(row["x"]),
+            row["positive"] == "1",
+        )
+        prompts += (click,)
+        prediction = view.answer([Ask(prompts, memory)])[0]
+        memory, mask = prediction.memory, prediction.mask()
+        box = [row[f"box_{side}"] for side in ("top", "bottom", "left", "right")]
+        assert [str(n) for n in memory.box or ("",) * 4] == box
+        judged = (target.mask.without(target.ignore), mask.without(target.ignore))
+        assert iou(*judged) == pytest.approx(float(row["iou"]), abs=1e-4)
+        assert abs(mask.area - int(row["area"])) <= 5
+    with pytest.raises(BadInput, match="takes clicks only, not a box"):
+        view.answer([Ask((Box((1, 1), (9, 9)),))])
+
+
+def test_the_real_network_has_a_card(real_weights):
+    model = catalogue.models.make("eiseg-hrnet18-ocr64", weights=real_weights)
+    assert isinstance(model, Model)
+    assert len(model.card.fingerprint) == 32
+    assert "differentiable" in model.card.abilities
+
+
+@pytest.mark.parametrize("card", ABSENT, ids=lambda card: card.name)
+def test_a_network_that_is_not_here_says_what_is_missing(card):
+    entry = catalogue.models.entry(card.name)
+    assert "not available" in entry.summary
+    with pytest.raises(NotFound) as refusal:
+        catalogue.models.make(card.name)
+    assert card.missing in str(refusal.value)
+
+
+def test_weights_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(NotFound, match="no weights for 'ritm-h18s'"):
+        catalogue.models.make("ritm-h18s", weights=tmp_path)
