@@ -6,9 +6,8 @@ import importlib
 import pkgutil
 import sys
 import traceback
-from typing import Any
+from typing import Any, cast
 
-import click
 import typer
 
 import segmeter.cli
@@ -37,6 +36,10 @@ app = typer.Typer(
 )
 
 
+# A wrong option or command: typer's own class, or that of the click it stands on.
+_Misuse: type[Exception] = typer.BadParameter.__mro__[1]
+
+
 @app.callback()
 def _top(
     context: typer.Context,
@@ -55,15 +58,13 @@ def run_app() -> None:
         code: Any = app(standalone_mode=False)
     except SegmeterError as error:
         code = _complain(str(error))
-    except click.exceptions.NoArgsIsHelpError as error:
-        typer.echo(error.format_message())
+    except _Misuse as error:
+        cast(Any, error).show()
         code = Exit.BAD_INPUT
-    except click.ClickException as error:
-        error.show()
-        code = Exit.BAD_INPUT
-    except (KeyboardInterrupt, click.Abort):
-        typer.echo("segmeter: interrupted; what was finished is kept", err=True)
+    except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
+    if code == Exit.INTERRUPTED:
+        typer.echo("segmeter: interrupted; what was finished is kept", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
 
 
