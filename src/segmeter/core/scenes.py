@@ -46,7 +46,8 @@ class Target:
 class Scene:
     """A picture `(H, W, 3)` uint8, or a volume `(Z, Y, X)`, with its targets; read late.
 
-    Pixels and targets may be given as they are or as functions that read them.
+    Pixels and targets may be given as they are or as functions that read them. Where
+    people cut the whole picture into regions, `partitions` are their label maps.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Scene:
         *,
         spacing_mm: tuple[float, ...] | None = None,
         orientation: str = "",
+        partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
     ) -> None:
         self.dataset = dataset
         self.id = id
@@ -65,6 +67,7 @@ class Scene:
         self.orientation = orientation
         self._pixels = pixels
         self._targets = targets
+        self._partitions = partitions
 
     @property
     def name(self) -> str:
@@ -93,6 +96,11 @@ class Scene:
     @cached_property
     def targets(self) -> tuple[Target, ...]:
         return tuple(self._targets() if callable(self._targets) else self._targets)
+
+    @cached_property
+    def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Each person's regions as labels `(H, W)`; none where nobody drew any."""
+        return tuple(self._partitions()) if self._partitions is not None else ()
 
     def check(self) -> None:
         """Refuse what cannot be scored: an empty target, or one of another size."""

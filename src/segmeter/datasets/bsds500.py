@@ -73,7 +73,13 @@ class Bsds500:
                 f"bsds500/{scene}: no picture in '{self._folder / 'images' / self.split}';"
                 " its partitions alone can be read"
             )
-        return Scene("bsds500", scene, lambda: read_rgb(picture), ())
+        return Scene(
+            "bsds500",
+            scene,
+            lambda: read_rgb(picture),
+            (),
+            partitions=lambda: self.partitions(scene),
+        )
 
     def partitions(self, scene: str | Scene) -> list[Labels]:
         """Each person's regions as labels 1..k, `(H, W)`, in the file's order."""
