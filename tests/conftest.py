@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# What a machine may lack even where the reference folder is there.
+EXCUSES = ("no browser", "no GPU", "no compiler", "timm")
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SEGMETER_SHARED", ROOT.parent / "shared"))
 
@@ -32,3 +35,15 @@ def real_data(shared: Path) -> Path:
 @pytest.fixture(scope="session")
 def real_weights(shared: Path) -> Path:
     return shared / "weights"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With SEGMETER_REQUIRE_SHARED a test that skips for want of real data is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get("SEGMETER_REQUIRE_SHARED") or reporter is None:
+        return
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(excuse in reason for excuse in EXCUSES):
+            reporter.write_line(f"\nskipped though the reference folder is there: {report.nodeid}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,65 @@
+# segmeter: `make demo` first, then `make test`. Everything is set up on the way.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
+WORKERS ?= 2
+
+# What an installation depends on; new Python files are seen without one.
+BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
+PERF := $(filter-out perf/published.py,$(wildcard perf/*.py))
+
+# One thread a process: two tests run side by side, and figures mean one core.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help demo test check docs perf published clean
+
+help:
+	@echo "make demo       set up, play two models on the pictures that ship inside, write a report"
+	@echo "make test       set up, then style, types and all tests"
+	@echo "make check      style and types only"
+	@echo "make docs       the documentation, in site/"
+	@echo "make perf       speed: ratios measured in one run"
+	@echo "make published  the full tables on real data (hours; needs ../shared or SEGMETER_SHARED)"
+	@echo "make clean      remove what make made"
+
+demo: $(VENV)/.use
+	@$(BIN)/segmeter demo
+
+test: check
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs
+
+check: $(VENV)/.develop
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+
+docs: $(VENV)/.develop
+	@$(BIN)/mkdocs build --strict --quiet --site-dir site
+	@echo "documentation in site/index.html"
+
+perf: $(VENV)/.develop
+	@for script in $(PERF); do echo "== $$script"; $(ONE_THREAD) $(BIN)/python $$script || exit 1; done
+
+published: $(VENV)/.develop
+	@$(BIN)/python perf/published.py
+
+clean:
+	rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache
+
+# The two installations: for use, and for work on segmeter itself (which serves both).
+$(VENV)/.use: EXTRAS := models
+$(VENV)/.develop: EXTRAS := models,volumes,dev,docs
+$(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
+	@echo "installing segmeter[$(EXTRAS)]; the first time takes a few minutes"
+	@$(PIP) install -c constraints.txt cmake ninja nanobind scikit-build-core
+	@$(PIP) install -c constraints.txt --no-build-isolation -e ".[$(EXTRAS)]"
+	@touch $(VENV)/.use $@
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "segmeter needs Python 3.11 or newer; say which with: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "$(PYTHON) has no venv; on Debian: apt-get install python3-venv"; exit 1; }
+	@touch $@
