@@ -20,7 +20,6 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.measures.tables import (
     Comparison,
-    Labels,
     Real,
     Regions,
     Truths,
@@ -30,7 +29,7 @@ from segmeter.measures.tables import (
     regions,
 )
 
-__all__ = ["Hierarchy", "contour_map", "partition_at", "sweep"]
+__all__ = ["Hierarchy", "partition_at", "sweep"]
 
 Numbers = npt.NDArray[np.int32]
 
@@ -94,7 +93,7 @@ def sweep(
 def partition_at(levels: npt.NDArray[Any], threshold: float) -> Numbers:
     """The partition of a contour map at one threshold.
 
-    >>> levels = contour_map(np.array([[0, 1, 2]]), np.array([[0, 1, 3], [1, 0, 3], [3, 3, 0]]))
+    >>> levels = np.array([[0] * 7, [0, 0, 1, 0, 3, 0, 0], [0] * 7])
     >>> partition_at(levels, 1)
     array([[0, 0, 1]], dtype=int32)
     """
@@ -102,22 +101,6 @@ def partition_at(levels: npt.NDArray[Any], threshold: float) -> Numbers:
     down, right = _between(levels)
     found = regions(_joined(down, right, threshold))
     return found.numbers.reshape(found.shape)
-
-
-def contour_map(labels: Labels, apart: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """The contour map of a partition whose regions i and j are joined at `apart[i, j]`.
-
-    Points where lines meet take the strongest of them; the frame stays 0.
-    """
-    height, width = labels.shape
-    levels = np.zeros((2 * height + 1, 2 * width + 1), dtype=np.float32)
-    levels[2:-1:2, 1::2] = apart[labels[:-1], labels[1:]]
-    levels[1::2, 2:-1:2] = apart[labels[:, :-1], labels[:, 1:]]
-    lines = levels[2:-1:2], levels[:, 2:-1:2]
-    across = np.maximum(lines[0][:, 1:-2:2], lines[0][:, 3::2])
-    along = np.maximum(lines[1][1:-2:2], lines[1][3::2])
-    levels[2:-1:2, 2:-1:2] = np.maximum(across, along)
-    return levels
 
 
 def _check(levels: npt.NDArray[Any]) -> None:

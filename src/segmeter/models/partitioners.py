@@ -1,0 +1,251 @@
+"""Classical segmenters: partitions and hierarchies without a network or a user.
+
+Each is a method: `segment(scene)` gives one result at its settings. Those whose result is
+one flat partition also have `sweep(scene)`, the same method from fine to coarse settings,
+so that a curve can be drawn; a hierarchy is its own sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.models import ModelCard, Segmentation
+from segmeter.core.scenes import Scene
+from segmeter.core.seeds import generator
+
+__all__ = ["Felzenszwalb", "MeanShift", "RandomHierarchy", "SlicHierarchy", "Watershed"]
+
+Labels = npt.NDArray[np.int32]
+
+
+def _card(name: str, summary: str, citation: str) -> ModelCard:
+    return ModelCard(name, summary, frozenset({"automatic"}), citation=citation, family="classical")
+
+
+@catalogue.methods.add("felzenszwalb", summary="graph-based segmentation, coarser with scale")
+class Felzenszwalb:
+    """Efficient graph-based segmentation; `scale` is its k, `smallest` in pixels."""
+
+    scales = (50, 100, 200, 300, 400, 500, 600, 800, 1000, 1500, 2000, 4000, 8000)
+    card = _card(
+        "felzenszwalb",
+        "graph-based segmentation, coarser with scale",
+        "Felzenszwalb, Huttenlocher. Efficient graph-based image segmentation. IJCV 59(2), 2004",
+    )
+
+    def __init__(self, scale: float = 500, sigma: float = 0.8, smallest: int = 50) -> None:
+        self.scale, self.sigma, self.smallest = scale, sigma, smallest
+
+    def segment(self, scene: Scene) -> Segmentation:
+        return Segmentation(labels=self._cut(scene, self.scale))
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
+        return {f"scale={k}": Segmentation(labels=self._cut(scene, k)) for k in self.scales}
+
+    def _cut(self, scene: Scene, scale: float) -> Labels:
+        from skimage.segmentation import felzenszwalb
+
+        # The library scales k down by 255 to match pictures in 0..1.
+        found = felzenszwalb(scene.pixels, scale=scale, sigma=self.sigma, min_size=self.smallest)
+        return np.asarray(found, dtype=np.int32)
+
+
+@catalogue.methods.add("mean-shift", summary="mean shift in place and colour, small regions joined")
+class MeanShift:
+    """Mean shift filtering, then neighbours of like colour joined.
+
+    `reach` in pixels, `colour` in 8-bit Lab units, `smallest` in pixels.
+    """
+
+    settings = ((5, 5), (7, 7), (7, 9), (10, 12), (10, 16), (15, 20), (20, 25), (25, 32), (30, 40))
+    card = _card(
+        "mean-shift",
+        "mean shift in place and colour, small regions joined",
+        "Comaniciu, Meer. Mean shift: a robust approach toward feature space analysis. "
+        "IEEE TPAMI 24(5), 2002",
+    )
+
+    def __init__(self, reach: int = 10, colour: int = 12, smallest: int = 200) -> None:
+        self.reach, self.colour, self.smallest = reach, colour, smallest
+
+    def segment(self, scene: Scene) -> Segmentation:
+        return Segmentation(labels=self._cut(scene, self.reach, self.colour))
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
+        return {
+            f"reach={reach} colour={colour}": Segmentation(labels=self._cut(scene, reach, colour))
+            for reach, colour in self.settings
+        }
+
+    def _cut(self, scene: Scene, reach: int, colour: int) -> Labels:
+        import cv2
+
+        lab = cv2.cvtColor(scene.pixels, cv2.COLOR_RGB2LAB)
+        smooth = cv2.pyrMeanShiftFiltering(lab, reach, colour, maxLevel=1).astype(np.int16)
+        down = np.abs(np.diff(smooth, axis=0)).max(axis=2)
+        right = np.abs(np.diff(smooth, axis=1)).max(axis=2)
+        found = _components(down <= colour // 2, right <= colour // 2)
+        return _without_small(found, smooth.astype(np.float64), self.smallest)
+
+
+@catalogue.methods.add("slic-hierarchy", summary="SLIC superpixels joined by colour, a hierarchy")
+class SlicHierarchy:
+    """SLIC superpixels, joined where the spread of colours grows least."""
+
+    card = _card(
+        "slic-hierarchy",
+        "SLIC superpixels joined by colour, a hierarchy",
+        "Achanta et al. SLIC superpixels compared to state-of-the-art superpixel methods. "
+        "IEEE TPAMI 34(11), 2012",
+    )
+
+    def __init__(self, superpixels: int = 400, compactness: float = 10) -> None:
+        self.superpixels, self.compactness = superpixels, compactness
+
+    def segment(self, scene: Scene) -> Segmentation:
+        from segmeter.models import _merging
+
+        labels = _superpixels(scene, self.superpixels, self.compactness)
+        criterion = _merging.ColourSpread(labels, _lab(scene))
+        apart = _merging.joined_at(labels, criterion)
+        return Segmentation(levels=_merging.contour_map(labels, apart))
+
+
+@catalogue.methods.add("watershed", summary="watershed of the colour gradient, a hierarchy")
+class Watershed:
+    """Catchment basins of the colour gradient, joined over their weakest shared ridge."""
+
+    card = _card(
+        "watershed",
+        "watershed of the colour gradient, a hierarchy",
+        "Vincent, Soille. Watersheds in digital spaces. IEEE TPAMI 13(6), 1991",
+    )
+
+    def __init__(self, sigma: float = 2.0, apart: int = 7) -> None:
+        self.sigma, self.apart = sigma, apart
+
+    def segment(self, scene: Scene) -> Segmentation:
+        from skimage.segmentation import watershed
+
+        from segmeter.models import _merging
+
+        ridge = _gradient(_lab(scene), self.sigma)
+        # The library gives this function no types.
+        found = watershed(ridge, markers=_basins(ridge, self.apart))  # type: ignore[no-untyped-call]
+        labels = _merging.consecutive(found)
+        apart = _merging.joined_at(labels, _merging.BoundaryStrength(labels, ridge))
+        return Segmentation(levels=_merging.contour_map(labels, apart))
+
+
+@catalogue.methods.add("random-hierarchy", summary="superpixels joined at random; a baseline")
+class RandomHierarchy:
+    """200 SLIC superpixels of compactness 10, random neighbours joined until one is left.
+
+    The original baseline's settings are not public; these are ours.
+    """
+
+    card = _card("random-hierarchy", "superpixels joined at random; a baseline", "")
+
+    def __init__(self, superpixels: int = 200, seed: int = 0) -> None:
+        self.superpixels, self.seed = superpixels, seed
+
+    def segment(self, scene: Scene) -> Segmentation:
+        from segmeter.models import _merging
+
+        labels = _superpixels(scene, self.superpixels, 10)
+        rng = generator("random-hierarchy", self.seed, scene.name)
+        return Segmentation(levels=_merging.contour_map(labels, _merging.random_joins(labels, rng)))
+
+
+def _superpixels(scene: Scene, count: int, compactness: float) -> npt.NDArray[np.int64]:
+    from skimage.segmentation import slic
+
+    from segmeter.models import _merging
+
+    found = slic(scene.pixels, n_segments=count, compactness=compactness, start_label=0)
+    return _merging.consecutive(found)
+
+
+def _lab(scene: Scene) -> npt.NDArray[np.float64]:
+    from skimage.color import rgb2lab
+
+    return np.asarray(rgb2lab(scene.pixels), dtype=np.float64)
+
+
+def _gradient(colours: npt.NDArray[np.float64], sigma: float) -> npt.NDArray[np.float64]:
+    """Strength of the colour gradient in 0..1: x / (1 + x) of Lab units a pixel."""
+    from scipy.ndimage import gaussian_gradient_magnitude
+
+    channels = [gaussian_gradient_magnitude(colours[..., c], sigma) for c in range(3)]
+    strength = np.sqrt(np.sum(np.square(channels), axis=0))
+    return np.asarray(strength / (1 + strength))
+
+
+def _basins(ridge: npt.NDArray[np.float64], apart: int) -> Labels:
+    """Numbered places that are lowest within a window of side `apart`."""
+    from scipy.ndimage import label, minimum_filter
+
+    found, _ = label(ridge == minimum_filter(ridge, size=apart))
+    return np.asarray(found, dtype=np.int32)
+
+
+def _components(down: npt.NDArray[np.bool_], right: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Components of pixels joined to the one below and to the right where these say so."""
+    import cv2
+
+    height, width = right.shape[0], down.shape[1]
+    open_ = np.zeros((2 * height - 1, 2 * width - 1), dtype=np.uint8)
+    open_[::2, ::2] = 1
+    open_[1::2, ::2], open_[::2, 1::2] = down, right
+    found = cv2.connectedComponents(open_, connectivity=4, ltype=cv2.CV_32S)[1][::2, ::2]
+    return np.asarray(found, dtype=np.int64) - 1
+
+
+def _without_small(
+    labels: npt.NDArray[np.int64], colours: npt.NDArray[np.float64], smallest: int
+) -> Labels:
+    """Join each region below `smallest` pixels to the neighbour of the nearest colour.
+
+    Smallest first, in rounds, until none is left or one region is.
+    """
+    from segmeter.models import _merging
+
+    labels = _merging.consecutive(labels)
+    while True:
+        areas = np.bincount(labels.ravel())
+        if areas.min() >= smallest or areas.size == 1:
+            return labels.astype(np.int32)
+        means = _means(labels, areas, colours)
+        pairs = _merging.adjacent(labels)
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        both = both[areas[both[:, 0]] < smallest]
+        gaps = np.abs(means[both[:, 0]] - means[both[:, 1]]).sum(axis=1)
+        order = np.lexsort((both[:, 1], gaps, both[:, 0]))
+        small, first = np.unique(both[order, 0], return_index=True)
+        labels = _merging.consecutive(_joined_once(areas, small, both[order][first, 1])[labels])
+
+
+def _means(labels: Any, areas: Any, colours: Any) -> npt.NDArray[np.float64]:
+    flat = labels.ravel()
+    sums = [np.bincount(flat, weights=colours[..., c].ravel()) for c in range(colours.shape[2])]
+    return np.asarray(np.stack(sums, axis=1) / areas[:, None])
+
+
+def _joined_once(areas: Any, small: Any, nearest: Any) -> npt.NDArray[np.int64]:
+    """New number of every region after each small one, smallest first, joined its nearest."""
+    parent = np.arange(areas.size)
+
+    def root(region: int) -> int:
+        while parent[region] != region:
+            region = int(parent[region])
+        return region
+
+    for place in np.lexsort((small, areas[small])):
+        a, b = root(int(small[place])), root(int(nearest[place]))
+        parent[a] = b
+    return np.array([root(region) for region in range(areas.size)])
