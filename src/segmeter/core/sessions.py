@@ -134,7 +134,7 @@ def _round(
     if not speaking:
         return {}
     asks = [_ask(view, states[i], prompt) for i, prompt, _ in speaking]
-    places, unique = _distinct(asks)
+    places, unique = _distinct(asks, [states[i].last for i, _, _ in speaking])
     start = perf_counter()
     predictions = view.answer(unique)
     masks = render(view, predictions)
@@ -222,13 +222,18 @@ def _ask(view: View, state: _State, prompt: Prompt) -> Ask:
     return Ask(prompts, memory if kept else None)
 
 
-def _distinct(asks: Sequence[Ask]) -> tuple[list[int], list[Ask]]:
-    """Where each ask's answer will lie among the distinct ones, and those."""
+def _distinct(
+    asks: Sequence[Ask], lasts: Sequence[Prediction | None]
+) -> tuple[list[int], list[Ask]]:
+    """Where each ask's answer will lie among the distinct ones, and those.
+
+    Asks are the same when their prompts are and their memory is that of one prediction.
+    """
     seen: dict[tuple[object, int], int] = {}
     unique: list[Ask] = []
     places = []
-    for ask in asks:
-        key = (ask.prompts, id(ask.memory))
+    for ask, last in zip(asks, lasts, strict=True):
+        key = (ask.prompts, 0 if ask.memory is None else id(last))
         if key not in seen:
             seen[key] = len(unique)
             unique.append(ask)
