@@ -1,0 +1,200 @@
+"""The page: sections become one HTML file that needs nothing outside itself."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+from segmeter.core.sections import (
+    Answer,
+    Bars,
+    Block,
+    Chart,
+    Gallery,
+    Multiples,
+    Note,
+    Replay,
+    Section,
+    Table,
+)
+from segmeter.report.bars import bars_svg
+from segmeter.report.charts import chart_svg
+from segmeter.report.exports import formats
+from segmeter.report.marks import Palette
+from segmeter.report.pictures import Album, picture_svg
+from segmeter.report.replays import replay_view
+from segmeter.report.tables import table_view
+from segmeter.report.wording import marked, paragraphs, reading_note
+
+__all__ = ["Page", "render"]
+
+_WIDE, _NARROW, _SMALL = 760, 380, 400
+_MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
+_FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What stands on a page: a title, a line of facts, sections."""
+
+    title: str
+    subtitle: str
+    facts: Sequence[str]
+    sections: Sequence[Section]
+
+
+def render(page: Page) -> str:
+    """The page as HTML text."""
+    drawing = _Drawing()
+    sections = [drawing.section(section) for section in page.sections]
+    template = _environment().get_template("page.html")
+    html: str = template.render(
+        page=page,
+        sections=sections,
+        album=drawing.album.defs(),
+        style=Markup(_asset("style.css")),
+        script=Markup(_asset("script.js")),
+        reading_note=reading_note,
+    )
+    return html
+
+
+class _Drawing:
+    """Turns blocks into what the template shows; one palette and album a page."""
+
+    def __init__(self) -> None:
+        self.palette = Palette()
+        self.album = Album()
+        self._ids: set[str] = set()
+
+    def section(self, section: Section) -> dict[str, Any]:
+        return {
+            "id": self._id(section.title),
+            "title": section.title,
+            "text": paragraphs(section.text),
+            "folded": section.folded,
+            "blocks": [self._block(block) for block in _grouped(section.blocks)],
+        }
+
+    def _block(self, block: Block | list[Replay]) -> dict[str, Any]:
+        match block:
+            case list():
+                return {"kind": "replays", "replays": [replay_view(r, self.album) for r in block]}
+            case Answer():
+                return {
+                    "kind": "answer",
+                    "sentence": marked(block.sentence),
+                    "detail": paragraphs(block.detail),
+                }
+            case Note():
+                return {"kind": "note", "role": block.role, "text": paragraphs(block.text)}
+            case Table():
+                return {
+                    "kind": "table",
+                    "table": table_view(block),
+                    "downloads": _links(block),
+                    "caption": marked(block.caption),
+                    "note": marked(block.note),
+                }
+            case Chart():
+                return {
+                    "kind": "chart",
+                    "title": block.title,
+                    "caption": marked(block.caption),
+                    "wide": chart_svg(block, self.palette, _WIDE, 400),
+                    "narrow": chart_svg(block, self.palette, _NARROW, 300),
+                }
+            case Multiples():
+                return {
+                    "kind": "multiples",
+                    "caption": marked(block.caption),
+                    "charts": [
+                        {
+                            "title": c.title,
+                            "caption": marked(c.caption),
+                            "svg": chart_svg(c, self.palette, _SMALL, 270),
+                        }
+                        for c in block.charts
+                    ],
+                }
+            case Bars():
+                return {
+                    "kind": "chart",
+                    "title": block.title,
+                    "caption": marked(block.caption),
+                    "wide": bars_svg(block, _WIDE),
+                    "narrow": bars_svg(block, _NARROW),
+                }
+            case Gallery():
+                return {
+                    "kind": "gallery",
+                    "caption": marked(block.caption),
+                    "pictures": [
+                        {
+                            "svg": picture_svg(p, self.album),
+                            "link": p.link,
+                            "caption": marked(p.caption),
+                        }
+                        for p in block.pictures
+                    ],
+                }
+            case Replay():
+                return self._block([block])
+
+    def _id(self, title: str) -> str:
+        stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+        name, k = stem, 2
+        while name in self._ids:
+            name, k = f"{stem}-{k}", k + 1
+        self._ids.add(name)
+        return name
+
+
+def _grouped(blocks: Sequence[Block]) -> list[Block | list[Replay]]:
+    """Replays that follow each other, as one list."""
+    grouped: list[Block | list[Replay]] = []
+    for block in blocks:
+        if not isinstance(block, Replay):
+            grouped.append(block)
+        elif grouped and isinstance(grouped[-1], list):
+            grouped[-1].append(block)
+        else:
+            grouped.append([block])
+    return grouped
+
+
+def _links(table: Table) -> list[dict[str, str]]:
+    """The table as files, inside the page."""
+    links = []
+    for kind, write in formats.items():
+        data = base64.b64encode(write(table).encode()).decode()
+        links.append(
+            {
+                "name": _FORMAT_NAMES[kind],
+                "file": f"{table.name}.{kind}",
+                "href": f"data:{_MIME[kind]};base64,{data}",
+            }
+        )
+    return links
+
+
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("segmeter.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("segmeter.report") / "assets" / name).read_text("utf-8")
