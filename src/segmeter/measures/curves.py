@@ -1,0 +1,253 @@
+"""Precision-recall curves of a sweep, and the numbers that sum them up.
+
+ODS is the best F with one threshold for all pictures, OIS with each picture's own, AP the
+area under the curve, R50 the recall at half precision. Three programs compute them, not in
+the same way; a rule names whose way is taken:
+
+- `seism`: no interpolation between thresholds; a picture without any boundary left counts
+  as precise (P = 1), which lifts AP.
+- `bench`: BSDS500's benchmark; 100 points between neighbouring thresholds for ODS; an empty
+  side gives 0.
+- `edges`: as `bench`, with R50; of equal recalls the curve keeps the first only.
+
+AP sums 101 samples over 100 in all three, so a perfect curve scores 1.01.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.measures.boundaries import BoundaryCounts
+from segmeter.measures.objects_and_parts import harmonic
+
+__all__ = ["Curve", "MeanScores", "Point", "PooledCounts", "Rule", "Sweep", "summarize"]
+
+Rule = Literal["seism", "bench", "edges"]
+Real = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+_STEPS = np.linspace(0, 1, 100)[:, None]
+_SAMPLES = np.linspace(0, 1, 101)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place on a curve; `threshold` is None where every picture has its own."""
+
+    threshold: float | None
+    precision: float
+    recall: float
+
+    @property
+    def f(self) -> float:
+        return harmonic(self.precision, self.recall)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Precision and recall of a set at each threshold, and what sums them up.
+
+    `r50` is None but under the rule `edges`, and there NaN when no precision reaches half.
+    """
+
+    rule: Rule
+    thresholds: Real
+    precision: Real
+    recall: Real
+    ods: Point
+    ois: Point
+    ap: float
+    r50: float | None
+
+    @property
+    def f(self) -> Real:
+        return _f(self.precision, self.recall)
+
+
+class Sweep(Protocol):
+    """Scores of some pictures (rows) at some thresholds (columns)."""
+
+    @property
+    def thresholds(self) -> Real: ...
+
+    def of_set(self, rule: Rule) -> tuple[Real, Real]:
+        """Precision and recall of all pictures together at each threshold."""
+
+    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
+        """Precision and recall of each picture at each threshold."""
+
+    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
+        """Precision and recall of all together, each picture at a threshold of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PooledCounts:
+    """Matched and all boundary pixels; arrays are pictures x thresholds. Counts are pooled."""
+
+    thresholds: Real
+    matched_truth: Whole
+    truth: Whole
+    matched_guess: Whole
+    guess: Whole
+
+    def __post_init__(self) -> None:
+        parts = (self.matched_truth, self.truth, self.matched_guess, self.guess)
+        _check_sizes(self.thresholds, parts)
+
+    @classmethod
+    def of(
+        cls, thresholds: Sequence[float] | Real, pictures: Sequence[Sequence[BoundaryCounts]]
+    ) -> PooledCounts:
+        """Gather the counts of each picture at each threshold."""
+        names = ("matched_truth", "truth", "matched_guess", "guess")
+        _same_length(thresholds, pictures)
+        parts = [np.array([[getattr(c, n) for c in row] for row in pictures]) for n in names]
+        return cls(np.asarray(thresholds, dtype=np.float64), *parts)
+
+    def of_set(self, rule: Rule) -> tuple[Real, Real]:
+        return _rates(rule, True, *(part.sum(axis=0) for part in self._parts()))
+
+    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
+        return _rates(rule, False, *self._parts())
+
+    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
+        rows = np.arange(len(places))
+        precision, recall = _rates(rule, True, *(p[rows, places].sum() for p in self._parts()))
+        return float(precision), float(recall)
+
+    def _parts(self) -> tuple[Whole, Whole, Whole, Whole]:
+        return self.matched_truth, self.truth, self.matched_guess, self.guess
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScores:
+    """Precision and recall, pictures x thresholds, that are averaged: F_op and F_r."""
+
+    thresholds: Real
+    precision: Real
+    recall: Real
+
+    def __post_init__(self) -> None:
+        _check_sizes(self.thresholds, (self.precision, self.recall))
+
+    def of_set(self, rule: Rule) -> tuple[Real, Real]:
+        return self.precision.mean(axis=0), self.recall.mean(axis=0)
+
+    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
+        return self.precision, self.recall
+
+    def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
+        rows = np.arange(len(places))
+        return float(self.precision[rows, places].mean()), float(self.recall[rows, places].mean())
+
+
+def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
+    """The curve of a sweep and its ODS, OIS, AP and R50 under a rule.
+
+    >>> counts = [[BoundaryCounts(8, 10, 6, 12), BoundaryCounts(4, 10, 4, 4)]]
+    >>> curve = summarize(PooledCounts.of([0.2, 0.8], counts))
+    >>> round(curve.ods.f, 3), curve.ods.threshold
+    (0.615, 0.2)
+    """
+    if rule not in get_args(Rule):
+        hint = suggestion(rule, get_args(Rule))
+        raise BadInput(f"no rule '{rule}';{hint} there are {', '.join(get_args(Rule))}")
+    precision, recall = sweep.of_set(rule)
+    chosen = np.argmax(_f(*sweep.of_pictures(rule)), axis=1)
+    return Curve(
+        rule,
+        sweep.thresholds,
+        precision,
+        recall,
+        ods=_best(sweep.thresholds, precision, recall, between=rule != "seism"),
+        ois=Point(None, *sweep.of_choice(chosen, rule)),
+        ap=_area(precision, recall),
+        r50=_recall_at_half(precision, recall) if rule == "edges" else None,
+    )
+
+
+def _rates(
+    rule: Rule,
+    pooled: bool,
+    matched_truth: Whole,
+    truth: Whole,
+    matched_guess: Whole,
+    guess: Whole,
+) -> tuple[Real, Real]:
+    """Precision and recall from counts, with each program's answer to empty sides."""
+    precision = matched_guess / np.maximum(guess, 1)
+    recall = matched_truth / np.maximum(truth, 1)
+    if rule != "seism":
+        return precision, recall
+    no_guess, no_truth = guess == 0, truth == 0
+    if pooled:  # over a set an empty guess is asked first, for one picture an empty truth
+        no_truth = no_truth & ~no_guess
+        nothing = (guess > 0) & (matched_truth == 0) & ~no_truth
+        precision = np.where(nothing, 0.0, precision)
+    else:
+        no_guess = no_guess & ~no_truth
+    precision = np.where(no_guess, 1.0, np.where(no_truth, 0.0, precision))
+    recall = np.where(no_guess, 0.0, np.where(no_truth, 1.0, recall))
+    return precision, recall
+
+
+def _f(precision: Real, recall: Real) -> Real:
+    total = precision + recall
+    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+
+
+def _best(thresholds: Real, precision: Real, recall: Real, between: bool) -> Point:
+    """The first place with the largest F, among thresholds or also between neighbours."""
+    columns = [np.asarray(values, dtype=np.float64) for values in (thresholds, precision, recall)]
+    if between and len(thresholds) > 1:
+        columns = [
+            np.append(v[0], (v[:-1] * (1 - _STEPS) + v[1:] * _STEPS).T.ravel()) for v in columns
+        ]
+    best = int(np.argmax(_f(columns[1], columns[2])))
+    return Point(*(float(values[best]) for values in columns))
+
+
+def _area(precision: Real, recall: Real) -> float:
+    """Area under the curve: 101 samples of recall, nothing outside, summed over 100."""
+    recalls, first = np.unique(recall, return_index=True)
+    if len(recalls) < 2:
+        return 0.0
+    samples = np.interp(_SAMPLES, recalls, precision[first], left=0.0, right=0.0)
+    return float(samples.sum() / 100)
+
+
+def _recall_at_half(precision: Real, recall: Real) -> float:
+    """Recall at half precision, along a curve in falling recall without equal recalls."""
+    _, first = np.unique(recall, return_index=True)
+    precision, recall = precision[first[::-1]], recall[first[::-1]]
+    precisions, first = np.unique(precision, return_index=True)
+    at = max(0.5, float(precisions[0]))
+    return float(np.interp(at, precisions, recall[first], right=np.nan))
+
+
+def _check_sizes(thresholds: Real, parts: Sequence[npt.NDArray[np.generic]]) -> None:
+    for part in parts:
+        if part.ndim != 2 or part.shape[1] != len(thresholds) or part.shape != parts[0].shape:
+            raise BadInput(
+                f"a sweep needs tables of pictures x {len(thresholds)} thresholds, "
+                f"but one is {' x '.join(map(str, part.shape))}"
+            )
+    if parts[0].size == 0:
+        raise BadInput("a sweep needs at least one picture and one threshold")
+
+
+def _same_length(
+    thresholds: Sequence[float] | Real, pictures: Sequence[Sequence[BoundaryCounts]]
+) -> None:
+    for place, row in enumerate(pictures, 1):
+        if len(row) != len(thresholds):
+            raise BadInput(
+                f"picture {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
+            )
+    if not pictures:
+        raise BadInput("a sweep needs at least one picture and one threshold")
