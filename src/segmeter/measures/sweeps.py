@@ -1,0 +1,122 @@
+"""Sweeps: boundary counts of one picture at every threshold of an edge map or a hierarchy.
+
+Thresholds of a map are nested, so equal numbers of pixels mean equal maps, which are matched
+once. Threads share the thresholds; the kernels run outside the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits
+from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
+from segmeter.measures.curves import Real, Rule
+from segmeter.measures.matching import MAX_DIST
+from segmeter.measures.outlines import Grid, Labels, Outline, outline
+from segmeter.measures.thinning import thin
+
+__all__ = ["THRESHOLDS", "contour_strengths", "sweep_edge_map", "sweep_partitions"]
+
+THRESHOLDS: Real = np.arange(1, 100) / 100
+"""0.01, 0.02 .. 0.99, as the benchmarks have it."""
+
+_SMALLEST = float(np.finfo(np.float64).eps)
+
+
+def sweep_edge_map(
+    truths: Sequence[Outline],
+    strengths: npt.NDArray[Any],
+    thresholds: Sequence[float] | Real = THRESHOLDS,
+    rule: Rule = "bench",
+    max_dist: float = MAX_DIST,
+    threads: int = 1,
+) -> list[BoundaryCounts]:
+    """Counts of an edge map, cut at each threshold and thinned, against ground truths.
+
+    Parameters
+    ----------
+    truths
+        Boundaries as people drew them, such as `boundaries.outlines(partitions)`.
+    strengths
+        `(H, W)`, stronger edges higher, usually 0 to 1. For a hierarchy give
+        `contour_strengths` of its contour map.
+    rule
+        `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
+    """
+    _check_strengths(strengths)
+    cuts = [_cut(strengths, float(t), rule) for t in thresholds]
+    pixels = [int(np.count_nonzero(bits)) for bits in cuts]
+    distinct = dict(zip(pixels, cuts, strict=True))
+    count = partial(_count_cut, truths=truths, max_dist=max_dist)
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        counted = dict(zip(distinct, pool.map(count, distinct.values()), strict=True))
+    return [counted[n] for n in pixels]
+
+
+def sweep_partitions(
+    truths: Sequence[Outline],
+    partitions: Iterable[Labels],
+    grid: Grid = "pixel",
+    max_dist: float = MAX_DIST,
+    threads: int = 1,
+) -> list[BoundaryCounts]:
+    """Counts of a method's partitions, one a setting, against ground truths on the same grid."""
+    count = partial(_count_partition, truths=truths, grid=grid, max_dist=max_dist)
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        return list(pool.map(count, partitions))
+
+
+def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The edge map of a hierarchy: at each pixel the strongest boundary to its right, below
+    or around its lower-right corner.
+
+    `levels` is an ultrametric contour map, `(2H + 1, 2W + 1)`. Cutting the result at t gives
+    the boundaries of the partition at t.
+
+    >>> contour_strengths(np.array([[0, 0, 0, 0, 0], [0, 0, .7, 0, 0], [0, 0, 0, 0, 0]]))
+    array([[0.7, 0. ]])
+    """
+    if levels.ndim != 2 or min(levels.shape) < 3 or any(side % 2 == 0 for side in levels.shape):
+        size = " x ".join(map(str, levels.shape))
+        raise BadInput(f"a contour map has 2H + 1 rows and 2W + 1 columns, but this is {size}")
+    strongest = levels[2::2, 2::2].copy()
+    right, below = levels[1::2, 2:-1:2], levels[2:-1:2, 1::2]
+    for part, lines in (
+        (strongest[:, :-1], right),
+        (strongest[:-1, :-1], right[1:]),
+        (strongest[:-1], below),
+        (strongest[:-1, :-1], below[:, 1:]),
+    ):
+        np.maximum(part, lines, out=part)
+    return strongest
+
+
+def _cut(strengths: npt.NDArray[Any], threshold: float, rule: Rule) -> Bits:
+    if rule == "seism":
+        return np.asarray(strengths > threshold)
+    return np.asarray(strengths >= max(_SMALLEST, threshold))
+
+
+def _count_cut(bits: Bits, truths: Sequence[Outline], max_dist: float) -> BoundaryCounts:
+    return count_boundaries(truths, Outline.of(thin(bits)), max_dist)
+
+
+def _count_partition(
+    labels: Labels, truths: Sequence[Outline], grid: Grid, max_dist: float
+) -> BoundaryCounts:
+    return count_boundaries(truths, outline(labels, grid), max_dist)
+
+
+def _check_strengths(strengths: npt.NDArray[Any]) -> None:
+    if strengths.ndim != 2 or strengths.size == 0:
+        size = " x ".join(map(str, strengths.shape))
+        raise BadInput(f"an edge map is H x W, but this is {size or 'a single number'}")
+    if strengths.dtype.kind not in "fiub" or not np.isfinite(strengths).all():
+        raise BadInput("an edge map holds finite strengths; this one holds other values")
