@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.pictures import read_bytes
 
-__all__ = ["read_mat"]
+__all__ = ["read_first", "read_mat"]
 
 _MOST_FILE = 1 << 26
 _MOST_UNPACKED = 1 << 28
@@ -21,6 +22,14 @@ _COMPRESSED = 15
 
 def read_mat(path: Path, variable: str) -> Any:
     """One variable of a file, as SciPy gives it."""
+    found = read_first(path, [variable])
+    if found is None:
+        raise BadInput(f"'{path}' holds no '{variable}'; it is of another kind")
+    return found[1]
+
+
+def read_first(path: Path, variables: Sequence[str]) -> tuple[str, Any] | None:
+    """The first of some variables that a file holds, and its value."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
@@ -28,16 +37,15 @@ def read_mat(path: Path, variable: str) -> Any:
     try:
         _check_unpacked_size(raw)
         file: Any = io.BytesIO(raw)  # SciPy takes it, though its types name paths only
-        return loadmat(file, variable_names=[variable])[variable]
-    except KeyError:
-        raise BadInput(f"'{path}' holds no '{variable}'; it is of another kind") from None
+        found = loadmat(file, variable_names=list(variables))
     except NotImplementedError as error:
         raise BadInput(f"'{path}' is not a MATLAB file of version 5; get it again") from error
     except (
-        MatReadError, ValueError, TypeError, IndexError, OSError, OverflowError,
+        MatReadError, ValueError, TypeError, IndexError, OSError, OverflowError, KeyError,
         MemoryError, UnicodeError, struct.error, zlib.error,
     ) as error:  # fmt: skip
         raise BadInput(f"'{path}' is not a whole MATLAB file; get it again") from error
+    return next(((name, found[name]) for name in variables if name in found), None)
 
 
 def _check_unpacked_size(raw: bytes) -> None:

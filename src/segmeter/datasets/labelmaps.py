@@ -1,0 +1,172 @@
+"""Label maps and segmentation results of a user's own, read from files.
+
+- `.png`, `.tif`, `.bmp`: one label a pixel, 8 or 16 bits, or indices of a colour table;
+- `.npy`: an H x W array of whole numbers;
+- `.mat` (version 5): `groundTruth` as in BSDS500 (a map a person), `segs` (a map a
+  setting), `ucm2` (an ultrametric contour map), or one of `labels`, `Segmentation`, `seg`;
+- `.json`: COCO run lengths, one object or a list of them; what none covers is label 0.
+
+Files are untrusted: sizes are checked before anything is unpacked, nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Segmentation
+from segmeter.datasets.matlab import read_first
+from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_bytes, read_values
+
+__all__ = ["RESULT_SUFFIXES", "read_label_map", "read_label_maps", "read_results"]
+
+Labels = npt.NDArray[Any]
+RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})
+
+_TRUTHS, _SETTINGS, _CONTOURS = "groundTruth", "segs", ("ucm2", "ucm")
+_SINGLE = ("labels", "Segmentation", "segmentation", "seg", "partition")
+_LARGEST_LABEL = (1 << 31) - 1
+
+
+def read_label_map(path: Path) -> Labels:
+    """The one label map of a file."""
+    maps = read_label_maps(path)
+    if len(maps) != 1:
+        raise BadInput(f"'{path}' holds {len(maps)} label maps; give a file with one")
+    return maps[0]
+
+
+def read_label_maps(path: Path) -> list[Labels]:
+    """All label maps of a file: several where several people drew."""
+    results = read_results(path)
+    maps = [result.labels for result in results.values() if result.labels is not None]
+    if len(maps) != len(results):
+        raise BadInput(f"'{path}' holds a contour map; cut it at a threshold into a label map")
+    return list(maps)
+
+
+def read_results(path: Path) -> Mapping[str, Segmentation]:
+    """What a file says about one picture, by setting; one without a name has setting ''."""
+    suffix = path.suffix.lower()
+    if suffix == ".mat":
+        return _from_mat(path)
+    if suffix == ".npy":
+        return {"": _partition(_from_npy(path), path)}
+    if suffix == ".json":
+        return {"": _partition(_from_runs(path), path)}
+    if suffix in SUFFIXES - {".jpg", ".jpeg", ".webp"}:
+        return {"": _partition(read_values(path), path)}
+    kinds = ", ".join(sorted(RESULT_SUFFIXES))
+    raise BadInput(f"'{path}' is not a label map; it may be one of {kinds}")
+
+
+def _partition(labels: Labels, path: Path) -> Segmentation:
+    """Check that an array can be a label map, and keep it as it is."""
+    if labels.ndim != 2 or labels.size == 0:
+        size = " x ".join(map(str, labels.shape)) or "a single number"
+        raise BadInput(f"'{path}' holds {size}; a label map is H x W, one label a pixel")
+    if labels.dtype.kind not in "iub":
+        raise BadInput(f"'{path}' holds {labels.dtype} values; labels are whole numbers: round it")
+    if labels.size > MOST_PIXELS:
+        raise BadInput(f"'{path}' has {labels.size} pixels; at most {MOST_PIXELS} are read")
+    if labels.dtype.kind == "i" and labels.min() < 0:
+        raise BadInput(f"'{path}' holds the label {labels.min()}; labels start at 0")
+    if labels.max() > _LARGEST_LABEL:
+        raise BadInput(f"'{path}' holds the label {labels.max()}; number the regions from 0")
+    return Segmentation(labels=labels.astype(np.int32))
+
+
+def _from_npy(path: Path) -> Labels:
+    """An array; its size is read from the header before its numbers are."""
+    try:
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        read_bytes(path)  # says so
+        raise
+    except (ValueError, OSError, EOFError, SyntaxError) as error:
+        raise BadInput(f"'{path}' is not a whole array file of plain numbers") from error
+    if not isinstance(mapped, np.ndarray):
+        raise BadInput(f"'{path}' holds several arrays; save the label map alone")
+    if mapped.size > MOST_PIXELS:
+        raise BadInput(f"'{path}' has {mapped.size} pixels; at most {MOST_PIXELS} are read")
+    return np.array(mapped)
+
+
+def _from_mat(path: Path) -> Mapping[str, Segmentation]:
+    found = read_first(path, [_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
+    if found is None:
+        names = ", ".join([_TRUTHS, _SETTINGS, _CONTOURS[0], *_SINGLE[:2]])
+        raise BadInput(f"'{path}' holds none of {names}; it is of another kind")
+    name, value = found
+    if name == _TRUTHS:
+        cells = [_drawn(path, cell) for cell in np.ravel(value)]
+    elif name == _SETTINGS:
+        cells = [np.asarray(cell) for cell in np.ravel(value)]
+    elif name in _CONTOURS:
+        return {"": Segmentation(levels=_contours(path, value))}
+    else:
+        return {"": _partition(_whole(np.asarray(value)), path)}
+    if not cells:
+        raise BadInput(f"'{path}' holds an empty '{name}'")
+    return {str(place): _partition(_whole(cell), path) for place, cell in enumerate(cells, 1)}
+
+
+def _drawn(path: Path, cell: Any) -> Labels:
+    try:
+        return np.asarray(cell[0, 0]["Segmentation"])
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"'{path}' has a '{_TRUTHS}' without 'Segmentation'") from error
+
+
+def _contours(path: Path, value: Any) -> npt.NDArray[np.float32]:
+    levels = np.asarray(value)
+    sides_odd = levels.ndim == 2 and all(side % 2 == 1 and side > 2 for side in levels.shape)
+    if not sides_odd or levels.dtype.kind not in "fiu":
+        size = " x ".join(map(str, levels.shape))
+        raise BadInput(f"'{path}': a contour map is 2H + 1 by 2W + 1 numbers, but this is {size}")
+    return levels.astype(np.float32)
+
+
+def _whole(values: Labels) -> Labels:
+    """MATLAB's default is double; whole numbers among doubles are labels all the same."""
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values == values.round()).all():
+        return values.astype(np.int64)
+    return values
+
+
+def _from_runs(path: Path) -> Labels:
+    """Paint run-length masks, in order, as labels 1, 2, ...; they may not overlap."""
+    try:
+        data = json.loads(read_bytes(path))
+    except ValueError as error:
+        raise BadInput(f"'{path}' is not JSON") from error
+    masks = [Mask.from_coco(_runs(entry)) for entry in _entries(data)]
+    if not masks:
+        raise BadInput(f"'{path}' holds no run-length mask")
+    labels = np.zeros(masks[0].shape, dtype=np.int32)
+    for number, mask in enumerate(masks, start=1):
+        if mask.shape != masks[0].shape:
+            raise BadInput(f"'{path}': mask {number} is not of the first one's size")
+        inside = labels[mask.window]
+        if inside[mask.bits].any():
+            raise BadInput(f"'{path}': mask {number} overlaps another; a partition has no overlaps")
+        inside[mask.bits] = number
+    return labels
+
+
+def _entries(data: Any) -> Sequence[Any]:
+    if isinstance(data, dict):
+        return data["annotations"] if isinstance(data.get("annotations"), list) else [data]
+    return data if isinstance(data, list) else []
+
+
+def _runs(entry: Any) -> Any:
+    """An annotation's run lengths, or run lengths as they are."""
+    return entry["segmentation"] if isinstance(entry, dict) and "segmentation" in entry else entry
