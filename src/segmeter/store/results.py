@@ -48,7 +48,7 @@ class Run:
         if self._connection is None:
             self._connection = self._views()
         try:
-            return self._connection.execute(query).to_arrow_table()
+            return self._connection.sql(query).to_arrow_table()
         except duckdb.Error as error:
             raise BadInput(f"'{self.folder.path}' cannot answer: {error}") from error
 

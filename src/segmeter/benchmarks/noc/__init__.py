@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from segmeter.benchmarks.noc import sections, statistics
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
@@ -34,10 +33,16 @@ class Noc:
         return play_scene(subject, scene, plan, users)
 
     def summary(self, run: Results) -> list[SummaryRow]:
-        return statistics.summary(run)
+        from segmeter.benchmarks.noc.statistics import summary
+
+        return summary(run)
 
     def differences(self, run: Results) -> list[Difference]:
-        return statistics.differences(run)
+        from segmeter.benchmarks.noc.statistics import differences
+
+        return differences(run)
 
     def sections(self, run: Results) -> Sequence[Section]:
-        return sections.sections(run)
+        from segmeter.benchmarks.noc.sections import sections
+
+        return sections(run)

@@ -1,0 +1,298 @@
+"""The runner: resume, retry, error rows, kills; the same rows whoever did the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
+from segmeter.core.models import Ask, Prediction
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.engine import Tally, run_plan
+from segmeter.engine.jobs import Outcome
+from segmeter.models.drawn import Disc, Oracle
+from segmeter.store import Run, RunFolder
+from segmeter.store.parts import DiskFull
+
+PLAN = Plan(
+    "noc",
+    (Spec("disc"), Spec("noisy")),
+    (Spec("drawn"),),
+    users=(Spec("centre-click"), Spec("random-click")),
+    rounds=3,
+    limit=4,
+)
+TIMES = {"seconds_look", "seconds_answer", "seconds_user"}
+
+
+def rows(run: Path) -> list[tuple[Any, ...]]:
+    """All rows of a run but their times, in an order that does not depend on the parts'."""
+    found: list[tuple[Any, ...]] = []
+    for part in sorted((run / "parts").glob("*.parquet")):
+        table = pq.read_table(part).to_pylist()
+        found += [tuple(str(v) for k, v in sorted(r.items()) if k not in TIMES) for r in table]
+    return sorted(found)
+
+
+@dataclass
+class Watch:
+    """Counts what a run did."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    before: int = -1
+
+    def begin(self, total: int, done: int) -> None:
+        self.before = done
+
+    def step(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+    def end(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An undisturbed run to compare with."""
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    run_plan(PLAN, out, workers=0)
+    return out
+
+
+def test_the_same_rows_with_one_two_and_four_workers(whole: Path, tmp_path: Path) -> None:
+    for workers in (1, 2, 4):
+        out = tmp_path / str(workers)
+        assert run_plan(PLAN, out, workers=workers).done == 8
+        assert rows(out) == rows(whole)
+
+
+def test_a_finished_run_is_not_done_again(whole: Path) -> None:
+    assert run_plan(PLAN, whole, workers=0) == Tally(done=0, before=8, failed=0)
+
+
+def test_a_lost_part_is_done_again_and_nothing_else(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_plan(PLAN, out, workers=0)
+    next((out / "parts").glob("*.parquet")).unlink()
+    assert run_plan(PLAN, out, workers=0) == Tally(done=1, before=7, failed=0)
+    assert rows(out) == rows(whole)
+
+
+def test_another_plan_is_refused_and_says_what_differs(whole: Path) -> None:
+    with pytest.raises(RunConflict, match="different rounds"):
+        run_plan(replace(PLAN, rounds=4), whole, workers=0)
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(RunConflict, match="is not a run"):
+        run_plan(PLAN, tmp_path, workers=0)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_run_that_is_being_written_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_plan(PLAN, out, workers=0)
+    with RunFolder(out).locked(), pytest.raises(RunConflict, match="another command"):
+        run_plan(PLAN, out, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"subjects": (Spec("dics"),)}, NotFound, "did you mean 'disc'"),
+        ({"datasets": (Spec("drown"),)}, NotFound, "did you mean 'drawn'"),
+        ({"users": (Spec("centre-clik"),)}, NotFound, "did you mean 'centre-click'"),
+        ({"measures": ("iuo",)}, NotFound, "did you mean 'iou'"),
+        ({"benchmark": "nocs"}, NotFound, "did you mean 'noc'"),
+        ({"subjects": ()}, BadInput, "at least one model"),
+        ({"datasets": ()}, BadInput, "at least one data set"),
+        ({"rounds": -1}, BadInput, "at least 1"),
+    ],
+)
+def test_a_wrong_request_writes_nothing(
+    change: dict[str, Any], error: type[SegmeterError], words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        run_plan(replace(PLAN, **change), tmp_path / "run", workers=0)
+    assert not (tmp_path / "run").exists()
+
+
+class Moody(Oracle):
+    """Fails on one scene, the first so many times."""
+
+    def __init__(self, failures: int) -> None:
+        self.left = failures
+
+    def look(self, scene: Scene) -> Any:
+        if scene.id.endswith("1") and self.left:
+            self.left -= 1
+            raise ZeroDivisionError("moody")
+        return super().look(scene)
+
+
+def moody_run(failures: int, out: Path) -> Tally:
+    plan = replace(PLAN, subjects=(Spec("moody"),))
+    return run_plan(plan, out, objects={"moody": Moody(failures)})
+
+
+def test_a_job_that_fails_once_is_tried_again(tmp_path: Path) -> None:
+    assert moody_run(1, tmp_path / "run") == Tally(done=4, before=0, failed=0)
+
+
+def test_a_job_that_fails_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+    assert moody_run(2, tmp_path / "run") == Tally(done=3, before=0, failed=1)
+    (error,) = Run.open(tmp_path / "run").sql("select * from errors").to_pylist()
+    assert error["error"] == "ZeroDivisionError: moody"
+    assert "look" in error["detail"]
+    assert moody_run(0, tmp_path / "run") == Tally(done=1, before=3, failed=0)
+    assert Run.open(tmp_path / "run").sql("select * from errors").num_rows == 0
+
+
+def test_a_worker_that_dies_costs_one_job_at_most(tmp_path: Path) -> None:
+    file = tmp_path / "deadly.py"
+    file.write_text(
+        "import os\n"
+        "from segmeter.models.drawn import Oracle\n"
+        "class Deadly(Oracle):\n"
+        "    def look(self, scene):\n"
+        "        if scene.id.endswith('1'):\n"
+        "            os._exit(9)\n"
+        "        return super().look(scene)\n"
+    )
+    plan = replace(PLAN, subjects=(Spec(f"{file}:Deadly"),))
+    watch = Watch()
+    tally = run_plan(plan, tmp_path / "run", workers=2, progress=watch)
+    assert tally == Tally(done=3, before=0, failed=1)
+    (failed,) = [o for o in watch.outcomes if o.error]
+    assert "exit code 9" in str(failed.error)
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, finish, room = tmp_path / "run", RunFolder.finish, iter((True, True, False))
+
+    def until_full(folder: RunFolder, *args: Any) -> None:
+        if not next(room):
+            raise DiskFull("the disk is full")
+        finish(folder, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "finish", until_full)
+        with pytest.raises(SegmeterError, match="disk is full"):
+            run_plan(PLAN, out, workers=0)
+    assert run_plan(PLAN, out, workers=0).before == 2
+
+
+class Recorder(Disc):
+    """Counts looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[str] = []
+
+    def look(self, scene: Scene) -> Any:
+        self.looks.append(scene.id)
+        return super().look(scene)
+
+
+def test_every_scene_is_looked_at_once_for_all_targets_users_and_readings(tmp_path: Path) -> None:
+    model = Recorder()
+    plan = replace(PLAN, subjects=(Spec("recorder"),))
+    run_plan(plan, tmp_path / "run", objects={"recorder": model})
+    assert len(model.looks) == len(set(model.looks)) == 4
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
+run_plan(Plan.from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), workers=int(sys.argv[3]))
+"""
+
+
+class Killer:
+    """Kills a run with SIGKILL as soon as so many parts lie in its folder."""
+
+    def __init__(self, plan: Path, out: Path, workers: int) -> None:
+        command = [sys.executable, "-c", KILLED, str(plan), str(out), str(workers)]
+        self.process = subprocess.Popen(command, start_new_session=True)
+        self.parts = out / "parts"
+
+    def kill_after(self, parts: int) -> None:
+        pause = threading.Event()
+        while len(list(self.parts.glob("*.parquet"))) < parts and self.process.poll() is None:
+            pause.wait(0.002)
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_killed_run_loses_only_the_open_jobs(whole: Path, tmp_path: Path, workers: int) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "run"
+    plan.write_text(PLAN.to_json())
+    finished: set[str] = set()
+    for parts in (1, 2, 4, 6):
+        Killer(plan, out, workers).kill_after(parts)
+        now = {p.name for p in (out / "parts").glob("*.parquet")}
+        assert finished <= now
+        finished = now
+    tally = run_plan(PLAN, out, workers=0)
+    assert tally.done + tally.before == 8
+    assert rows(out) == rows(whole)
+
+
+class Interrupting(Oracle):
+    """Stops at the third scene, as a person would with Ctrl-C."""
+
+    def look(self, scene: Scene) -> Any:
+        if scene.id.endswith("2"):
+            raise KeyboardInterrupt
+        return super().look(scene)
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("mine"),))
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, tmp_path / "run", objects={"mine": Interrupting()})
+    assert run_plan(plan, tmp_path / "run", objects={"mine": Oracle()}).before == 2
+
+
+class Answering(Oracle):
+    """Answers as the oracle does; used to see that asks arrive in one call a round."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def look(self, scene: Scene) -> Any:
+        view, calls = super().look(scene), self.calls
+
+        class Counting:
+            def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
+                calls.append(len(asks))
+                answers: Sequence[Prediction] = view.answer(asks)
+                return answers
+
+        return Counting()
+
+
+def test_one_call_a_round_serves_all_players(tmp_path: Path) -> None:
+    model = Answering()
+    plan = replace(PLAN, subjects=(Spec("mine"),), limit=1, readings=("published",))
+    run_plan(plan, tmp_path / "run", objects={"mine": model})
+    assert len(model.calls) <= PLAN.rounds
