@@ -1,0 +1,272 @@
+"""COCO and LVIS: photographs with objects in one JSON file.
+
+Crowd regions (COCO marks what nobody could tell apart) are no targets unless asked for.
+Objects whose outline covers no pixel are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.datasets.pictures import MOST_PIXELS, read_bytes, read_rgb
+from segmeter.datasets.places import digest, known, set_folder
+from segmeter.datasets.polygons import fill
+
+__all__ = ["CocoJson", "coco", "lvis", "outline"]
+
+Crowd = Literal["leave-out", "keep"]
+
+_COCO = DatasetCard(
+    name="coco",
+    summary="objects of COCO, from its JSON of instances",
+    licence="annotations CC BY 4.0; each photograph under the licence its record names",
+    citation="Lin et al. Microsoft COCO: common objects in context. ECCV 2014",
+    homepage="https://cocodataset.org",
+    notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
+    "coco/val2017 and coco/annotations. Sizes are COCO's: small below 32 x 32 pixels, large "
+    "from 96 x 96.",
+)
+
+_LVIS = DatasetCard(
+    name="lvis",
+    summary="objects of LVIS, over a thousand classes on COCO's photographs",
+    licence="annotations CC BY 4.0; each photograph under the licence its record names",
+    citation="Gupta, Dollar, Girshick. LVIS: a dataset for large vocabulary instance "
+    "segmentation. CVPR 2019",
+    homepage="https://www.lvisdataset.org",
+    notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
+    "photographs in coco/val2017. Not every object of a photograph is outlined.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """One image record: where its file may lie, its size, and its objects."""
+
+    files: tuple[str, ...]
+    size: tuple[int, int]
+    things: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+class CocoJson:
+    """A JSON file of COCO's layout and a folder of pictures.
+
+    Parameters
+    ----------
+    card
+        The set's card; the number of objects is filled in.
+    annotations, images
+        The JSON file and the folder.
+    crowd
+        `keep` makes crowd regions targets too.
+    """
+
+    def __init__(
+        self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
+    ) -> None:
+        if crowd not in ("leave-out", "keep"):
+            raise BadInput(f"{card.name}: 'crowd' is leave-out or keep, not '{crowd}'")
+        self._card = card
+        self._annotations = annotations
+        self._images = images
+        self._crowd = crowd
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        _, crowds = self._content
+        targets = sum(len(picture.things) for picture in self._pictures.values())
+        said = f" {crowds} crowd regions are left out." if crowds else ""
+        return replace(self._card, targets=targets, notes=self._card.notes + said)
+
+    def scenes(self) -> Sequence[str]:
+        """File names without suffix, in the file's order; pictures without objects left out."""
+        return list(self._pictures)
+
+    def load(self, scene: str) -> Scene:
+        name = self._card.name
+        known(name, scene, self._pictures)
+        picture = self._pictures[scene]
+        return Scene(
+            name, scene, lambda: read_rgb(self._file(scene)), lambda: self._targets(scene, picture)
+        )
+
+    def fingerprint(self) -> str:
+        found = (self._find(picture) for picture in self._pictures.values())
+        return digest([self._annotations, *(path for path in found if path is not None)])
+
+    def _file(self, scene: str) -> Path:
+        path = self._find(self._pictures[scene])
+        if path is None:
+            raise NotFound(
+                f"{self._card.name}/{scene}: no picture"
+                f" '{self._pictures[scene].files[0]}' in '{self._images}'"
+            )
+        return path
+
+    def _find(self, picture: _Picture) -> Path | None:
+        paths = (self._images / file for file in picture.files)
+        return next((path for path in paths if path.is_file()), None)
+
+    def _targets(self, scene: str, picture: _Picture) -> list[Target]:
+        classes, _ = self._content
+        targets = []
+        for thing in picture.things:
+            where = f"'{self._annotations}', object {thing['id']}"
+            mask = outline(thing.get("segmentation"), picture.size, where)
+            if mask:
+                label, groups = classes.get(thing["category_id"], ("", {}))
+                groups = {"size": _extent(mask.area), **groups}
+                targets.append(Target(str(thing["id"]), mask, label=label, groups=groups))
+        return targets
+
+    @property
+    def _pictures(self) -> Mapping[str, _Picture]:
+        return self._parsed
+
+    @cached_property
+    def _parsed(self) -> dict[str, _Picture]:
+        """Pictures that have objects, by name."""
+        try:
+            return _pictures(self._json, self._crowd == "keep")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._not_coco(error) from error
+
+    @cached_property
+    def _content(self) -> tuple[Mapping[Any, tuple[str, dict[str, str]]], int]:
+        """Classes by number, and how many crowd regions are left out."""
+        try:
+            classes = {entry["id"]: _class(entry) for entry in self._json.get("categories", [])}
+            crowds = sum(bool(thing.get("iscrowd")) for thing in self._json["annotations"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._not_coco(error) from error
+        return classes, 0 if self._crowd == "keep" else crowds
+
+    @cached_property
+    def _json(self) -> Any:
+        try:
+            return json.loads(read_bytes(self._annotations, most=1 << 33))
+        except (ValueError, RecursionError) as error:
+            raise self._not_coco(error) from error
+
+    def _not_coco(self, error: Exception) -> BadInput:
+        return BadInput(
+            f"'{self._annotations}' is not a JSON file of COCO's layout:"
+            f" {type(error).__name__} {str(error)[:80]}"
+        )
+
+
+def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
+    """A mask from COCO's polygons or run lengths."""
+    try:
+        if isinstance(segmentation, Mapping):
+            return Mask.from_coco(segmentation)
+        mask = Mask.empty(size)
+        for polygon in segmentation:
+            mask = mask.either(Mask.of(fill(polygon, size)))
+        return mask
+    except (BadInput, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
+
+
+def _pictures(content: Any, keep_crowds: bool) -> dict[str, _Picture]:
+    by_number: dict[Any, _Picture] = {}
+    for image in content["images"]:
+        size = (int(image["height"]), int(image["width"]))
+        if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
+            raise ValueError(f"picture {image['id']} of {size[1]} x {size[0]}")
+        by_number[image["id"]] = _Picture(tuple(_files(image)), size)
+    for thing in content["annotations"]:
+        if keep_crowds or not thing.get("iscrowd"):
+            by_number[thing["image_id"]].things.append({"category_id": None, **thing})
+            thing["id"]  # every object needs one: a missing one is said here, not later
+    found: dict[str, _Picture] = {}
+    for picture in by_number.values():
+        name = str(PurePosixPath(picture.files[0]).with_suffix(""))
+        if found.setdefault(name, picture) is not picture:
+            raise ValueError(f"two pictures named {name}")
+    return {name: picture for name, picture in found.items() if picture.things}
+
+
+def _files(image: Mapping[str, Any]) -> Iterator[str]:
+    """Where a picture may lie under its folder: LVIS names COCO's file only by its address."""
+    names = [str(image[key]) for key in ("coco_url", "file_name") if image.get(key)]
+    if not names:
+        raise ValueError(f"picture {image['id']} has no file name")
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if ".." in path.parts:
+            raise ValueError(f"file name {name} leaves its folder")
+        yield path.name
+        if "://" not in name and not path.is_absolute():
+            yield str(path)
+        elif len(path.parts) > 1:
+            yield f"{path.parts[-2]}/{path.name}"
+
+
+def _class(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    kinds = ("supercategory", "frequency")
+    return str(entry["name"]), {kind: str(entry[kind]) for kind in kinds if entry.get(kind)}
+
+
+def _extent(area: int) -> str:
+    return "small" if area < 32**2 else "medium" if area < 96**2 else "large"
+
+
+@catalogue.datasets.add("coco", summary=_COCO.summary)
+def coco(
+    data: str | Path | None = None,
+    annotations: str | None = None,
+    images: str | None = None,
+    crowd: Crowd = "leave-out",
+) -> CocoJson:
+    """COCO from a root folder that holds `coco`, or from a file and a folder of your own."""
+    return _open(_COCO, data, annotations, images, crowd, r"instances_val\d*.*\.json")
+
+
+@catalogue.datasets.add("lvis", summary=_LVIS.summary)
+def lvis(
+    data: str | Path | None = None, annotations: str | None = None, images: str | None = None
+) -> CocoJson:
+    """LVIS from a root folder that holds `coco`, or from a file and a folder of your own."""
+    return _open(_LVIS, data, annotations, images, "leave-out", r"lvis_v[\d.]+_val.*\.json")
+
+
+def _open(
+    card: DatasetCard,
+    data: str | Path | None,
+    annotations: str | None,
+    images: str | None,
+    crowd: Crowd,
+    pattern: str,
+) -> CocoJson:
+    if annotations is not None:
+        file = Path(annotations)
+    else:
+        folder = set_folder(card, data, ("coco",), ("annotations",)) / "annotations"
+        named = [path for path in sorted(folder.iterdir()) if re.fullmatch(pattern, path.name)]
+        if not named:
+            raise NotFound(f"data set '{card.name}': no file like '{pattern}' in '{folder}'")
+        file = named[0]
+    if not file.is_file():
+        raise NotFound(f"data set '{card.name}': no file '{file}'")
+    return CocoJson(card, file, Path(images) if images else _beside(file), crowd)
+
+
+def _beside(annotations: Path) -> Path:
+    """The folder of pictures that usually comes with a file of annotations."""
+    part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
+    year = part and (part[2] or "2017")
+    root = annotations.parent.parent
+    guesses = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
+    guesses += [root / "images", annotations.parent / "images"]
+    return next((guess for guess in guesses if guess.is_dir()), annotations.parent)

@@ -1,0 +1,134 @@
+"""PASCAL VOC 2012 as the click benchmarks use it: the objects listed in `test.pickle`."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import pickletools
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.datasets.pictures import grey_of, read_bytes, read_colours, read_rgb
+from segmeter.datasets.places import digest, known, set_folder
+
+__all__ = ["PascalVoc", "read_plain_pickle"]
+
+_IGNORED = 220  # the grey value of the outlines' colour
+
+# What a pickle of lists, tuples, texts and numbers is made of: nothing that makes objects.
+_PLAIN = (
+    "PROTO FRAME STOP MARK POP MEMOIZE PUT BINPUT LONG_BINPUT GET BINGET LONG_BINGET"
+    " EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3"
+    " UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 STRING BINSTRING SHORT_BINSTRING"
+    " INT BININT BININT1 BININT2 LONG LONG1 LONG4"
+)
+
+_CARD = DatasetCard(
+    name="pascal-voc",
+    summary="3417 objects on 1449 photographs of PASCAL VOC 2012 (validation part)",
+    licence="photographs under Flickr's terms; annotations free for research",
+    citation="Everingham, Van Gool, Williams, Winn, Zisserman. The PASCAL visual object classes "
+    "challenge. IJCV 88(2), 2010",
+    targets=3417,
+    homepage="https://github.com/SamsungLabs/ritm_interactive_segmentation",
+    notes="VOC2012 (JPEGImages, SegmentationObject) with the list "
+    "ImageSets/Segmentation/test.pickle of the RITM project. Objects go by the grey value of "
+    "their colour; the outlines between objects are not judged.",
+)
+
+
+@catalogue.datasets.add("pascal-voc", summary=_CARD.summary)
+class PascalVoc:
+    """Photographs in the order of the list, each with the objects listed for it.
+
+    Parameters
+    ----------
+    data
+        Root folder that holds `PascalVOC` (or `VOCdevkit/VOC2012`).
+    """
+
+    card = _CARD
+
+    def __init__(self, data: str | Path | None = None) -> None:
+        names = ("PascalVOC", "VOC2012", "VOCdevkit/VOC2012", "PascalVOC/VOCdevkit/VOC2012")
+        listed = "ImageSets/Segmentation/test.pickle"
+        parts = ("JPEGImages", "SegmentationObject", listed)
+        self._folder = set_folder(_CARD, data, names, parts)
+        self._list = self._folder / listed
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._objects)
+
+    def load(self, scene: str) -> Scene:
+        known("pascal-voc", scene, self._objects)
+        picture = self._folder / "JPEGImages" / f"{scene}.jpg"
+        return Scene("pascal-voc", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+
+    def fingerprint(self) -> str:
+        folders = (("JPEGImages", "jpg"), ("SegmentationObject", "png"))
+        files = [self._folder / f / f"{name}.{end}" for name in self._objects for f, end in folders]
+        return digest([self._list, *(file for file in files if file.exists())])
+
+    def _targets(self, scene: str) -> list[Target]:
+        path = self._folder / "SegmentationObject" / f"{scene}.png"
+        if not path.exists():
+            raise NotFound(f"pascal-voc/{scene}: no mask '{path}'")
+        grey = grey_of(read_colours(path))
+        ignore = Mask.of(np.asarray(grey == _IGNORED)) or None
+        return [
+            Target(str(number), Mask.of(np.asarray(grey == number)), ignore)
+            for number in self._objects[scene]
+        ]
+
+    @cached_property
+    def _objects(self) -> Mapping[str, list[int]]:
+        """Photographs in the order they first come, with the objects listed for each."""
+        found: dict[str, list[int]] = {}
+        try:
+            names, numbers = read_plain_pickle(self._list)
+            for name, number in zip(names, numbers, strict=True):
+                if type(name) is not str or type(number) is not int:
+                    raise TypeError(name)
+                found.setdefault(name, []).append(number)
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"'{self._list}' is not a list of names and one of numbers; get it again"
+            ) from error
+        return found
+
+
+class _NoObjects(pickle.Unpickler):
+    """Makes nothing but what is built in."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it would import {module}.{name}")
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """A pickle that holds lists, tuples, texts and whole numbers only.
+
+    Every instruction is looked at before the first is carried out, so that a file that
+    would run code is refused unread.
+    """
+    raw = read_bytes(path, most=1 << 24)
+    try:
+        for instruction, _, _ in pickletools.genops(raw):
+            if instruction.name not in _PLAIN.split():
+                raise BadInput(
+                    f"'{path}' holds more than lists, texts and numbers ({instruction.name}):"
+                    " it may run code and is not opened"
+                )
+        return _NoObjects(io.BytesIO(raw)).load()
+    except (
+        pickle.UnpicklingError, ValueError, EOFError, IndexError, KeyError, TypeError,
+        AttributeError, OverflowError, MemoryError,
+    ) as error:  # fmt: skip
+        raise BadInput(f"'{path}' is not a whole pickle; get it again") from error

@@ -1,0 +1,124 @@
+"""TETRIS: large photographs with finely drawn objects, shown at 2048 pixels at most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.datasets.pictures import read_bytes, read_colours
+from segmeter.datasets.places import digest, known, pictures_in, set_folder
+
+__all__ = ["Tetris", "fitted"]
+
+_CARD = DatasetCard(
+    name="tetris",
+    summary="2531 objects on 2000 large photographs",
+    licence="half the photographs under the Unsplash licence, half given by their authors with "
+    "consent; ask the authors of the set",
+    citation="Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, "
+    "Soshin. TETRIS: towards exploring the robustness of interactive segmentation. AAAI 2024",
+    targets=2531,
+    homepage="https://github.com/emb-ai/rclicks",
+    notes="Folders images and masks under TETRIS. Pictures are shown with a long side of 2048 "
+    "pixels at most, as in all published runs. File names tell sex, age and origin of the "
+    "people shown: never show them to participants of a study.",
+)
+
+
+@catalogue.datasets.add("tetris", summary=_CARD.summary)
+class Tetris:
+    """Photographs by name, each with its objects by ascending label.
+
+    Parameters
+    ----------
+    data
+        Root folder that holds `TETRIS`.
+    longest
+        Limit of the long side in pixels.
+    stems
+        A text file with one name a line (the train or val list): only these scenes.
+    """
+
+    card = _CARD
+
+    def __init__(
+        self, data: str | Path | None = None, longest: int = 2048, stems: str | None = None
+    ) -> None:
+        if longest < 1:
+            raise BadInput("tetris: 'longest' is a number of pixels, at least 1")
+        self._folder = set_folder(_CARD, data, ("TETRIS",), ("images", "masks"))
+        self._longest = longest
+        self._stems = stems
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._pictures)
+
+    def load(self, scene: str) -> Scene:
+        known("tetris", scene, self._pictures)
+        path = self._pictures[scene]
+        return Scene("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
+
+    def fingerprint(self) -> str:
+        masks = (self._mask(path) for path in self._pictures.values())
+        return digest([*self._pictures.values(), *(path for path in masks if path.exists())])
+
+    def _read(self, path: Path) -> npt.NDArray[np.uint8]:
+        colours = read_colours(path)
+        shown = _resize(colours, fitted(colours.shape[:2], self._longest))
+        return np.ascontiguousarray(shown[:, :, ::-1])
+
+    def _targets(self, path: Path) -> list[Target]:
+        """Labels ascending; where two meet after resizing, the later one has the pixel."""
+        mask = self._mask(path)
+        if not mask.exists():
+            raise NotFound(f"tetris/{path.stem}: no mask '{mask}'")
+        blue, green, red = np.moveaxis(read_colours(mask).astype(np.int32), 2, 0)
+        labels = blue * 65536 + green * 256 + red
+        shape = fitted(labels.shape, self._longest)
+        shown = np.zeros(shape, dtype=np.int32)
+        numbers = [int(n) for n in np.unique(labels) if n]
+        for number in numbers:
+            shown[_resize((labels == number).astype(np.uint8), shape) > 0] = number
+        return [Target(str(n), Mask.of(shown == n)) for n in numbers]
+
+    def _mask(self, path: Path) -> Path:
+        return self._folder / "masks" / path.with_suffix(".png").name
+
+    @cached_property
+    def _pictures(self) -> dict[str, Path]:
+        """By whole name without its suffix, since these names may hold dots."""
+        found = {path.stem: path for path in pictures_in(self._folder / "images")}
+        if self._stems is None:
+            return found
+        text = read_bytes(Path(self._stems)).decode("utf-8", "replace")
+        wanted = {line.strip() for line in text.splitlines() if line.strip()}
+        return {name: path for name, path in found.items() if name in wanted}
+
+
+def fitted(shape: Sequence[int], longest: int) -> tuple[int, int]:
+    """Height and width with the longer side limited; of equal sides the width leads.
+
+    >>> fitted((3000, 4000), 2048)
+    (1536, 2048)
+    """
+    height, width = shape[:2]
+    if height > width:
+        tall = min(height, longest)
+        return tall, int(width / height * tall + 0.5)
+    wide = min(width, longest)
+    return int(height / width * wide + 0.5), wide
+
+
+def _resize(array: npt.NDArray[np.uint8], shape: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Bilinear without antialiasing; a 0/1 mask is rounded at one half."""
+    import cv2
+
+    return np.asarray(cv2.resize(array, shape[::-1], interpolation=cv2.INTER_LINEAR))
