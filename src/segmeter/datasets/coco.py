@@ -129,15 +129,11 @@ class CocoJson:
                 targets.append(Target(str(thing["id"]), mask, label=label, groups=groups))
         return targets
 
-    @property
-    def _pictures(self) -> Mapping[str, _Picture]:
-        return self._parsed
-
     @cached_property
-    def _parsed(self) -> dict[str, _Picture]:
+    def _pictures(self) -> dict[str, _Picture]:
         """Pictures that have objects, by name."""
         try:
-            return _pictures(self._json, self._crowd == "keep")
+            return _parse(self._json, self._crowd == "keep")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._not_coco(error) from error
 
@@ -178,7 +174,7 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
 
 
-def _pictures(content: Any, keep_crowds: bool) -> dict[str, _Picture]:
+def _parse(content: Any, keep_crowds: bool) -> dict[str, _Picture]:
     by_number: dict[Any, _Picture] = {}
     for image in content["images"]:
         size = (int(image["height"]), int(image["width"]))
@@ -206,11 +202,11 @@ def _files(image: Mapping[str, Any]) -> Iterator[str]:
         path = PurePosixPath(name.replace("\\", "/"))
         if ".." in path.parts:
             raise ValueError(f"file name {name} leaves its folder")
-        yield path.name
         if "://" not in name and not path.is_absolute():
             yield str(path)
-        elif len(path.parts) > 1:
-            yield f"{path.parts[-2]}/{path.name}"
+        yield path.name
+        if "://" in name:
+            yield "/".join(path.parts[-2:])
 
 
 def _class(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:

@@ -9,6 +9,7 @@ this one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,8 @@ def fill(polygon: Sequence[float], shape: tuple[int, int]) -> Bits:
     row = np.ceil(np.clip(row[on_centre], 0, height))
     places = (column[on_centre] * height + row).astype(np.int64)
     changes = np.bincount(places, minlength=height * width + 1)[: height * width]
-    return (np.cumsum(changes) % 2 == 1).reshape(shape, order="F")
+    inside: Bits = np.cumsum(changes) % 2 == 1
+    return inside.reshape(shape, order="F")
 
 
 def _corners(polygon: Sequence[float]) -> Whole:
@@ -64,7 +66,7 @@ def _corners(polygon: Sequence[float]) -> Whole:
 
 def _walk(corners: Whole) -> tuple[Whole, Whole]:
     """All points of the sides on the fine grid, in order, ends of sides included twice."""
-    sides = [_side(a, b) for a, b in zip(corners[:-1], corners[1:], strict=True)]
+    sides = [_side(a, b) for a, b in pairwise(corners)]
     points = np.concatenate(sides)
     return points[:, 0], points[:, 1]
 
