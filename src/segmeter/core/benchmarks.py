@@ -89,6 +89,10 @@ class Results(Protocol):
 
     def curves(self, measure: str) -> list[Curves]: ...
 
+    def scene(self, dataset: str, scene: str) -> Scene:
+        """A scene of the run, to show; NotFound where the data is not at hand."""
+        ...
+
 
 @runtime_checkable
 class Benchmark(Protocol):

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import Curves
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, Roots
+from segmeter.core.scenes import Dataset, Scene
 from segmeter.store.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -27,14 +29,17 @@ _KEY = 'model, dataset, scene, target, "user", reading, round'
 class Run:
     """A run to read from: plan, provenance, rows, errors."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, roots: Roots | None = None) -> None:
         self.folder = folder
+        self.roots = roots or Roots()
         self.plan: Plan = folder.plan
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._datasets: dict[str, Dataset] = {}
 
     @classmethod
-    def open(cls, path: Path | str) -> Run:
-        return cls(RunFolder.existing(Path(path)))
+    def open(cls, path: Path | str, roots: Roots | None = None) -> Run:
+        """A run folder; `roots` say where its pictures lie, for those who want to show them."""
+        return cls(RunFolder.existing(Path(path)), roots)
 
     @property
     def provenance(self) -> Mapping[str, Any]:
@@ -66,6 +71,12 @@ class Run:
             key = (row["model"], row["dataset"], row["user"], row["reading"])
             groups.setdefault(key, []).append(row)
         return [_curves(key, rows) for key, rows in groups.items()]
+
+    def scene(self, dataset: str, scene: str) -> Scene:
+        """A scene of the run, to show; NotFound where the data is not at hand."""
+        if dataset not in self._datasets:
+            self._datasets[dataset] = catalogue.datasets.make(dataset, **self.roots.options())
+        return self._datasets[dataset].load(scene)
 
     def _views(self) -> duckdb.DuckDBPyConnection:
         import duckdb

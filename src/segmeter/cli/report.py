@@ -1,0 +1,100 @@
+"""`segmeter report`: one page, a table or JSON of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter import __version__
+from segmeter.cli._options import AsJson, Data, roots
+from segmeter.cli.app import Exit, app
+
+if TYPE_CHECKING:
+    from segmeter.core.sections import Section
+    from segmeter.report.page import Page
+    from segmeter.store import Run
+
+__all__ = ["report", "write_report"]
+
+
+class Kind(StrEnum):
+    """What a report is written as."""
+
+    html = "html"
+    csv = "csv"
+    md = "md"
+    tex = "tex"
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Where to write; inside RUN by default.")
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option("--format", help="A page, or all its tables as text.")
+    ] = Kind.html,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write a run's report: one page that needs nothing else.
+
+    Example: `segmeter report runs/mine`
+    """
+    if as_json:
+        from segmeter.cli._tables import summary_json, summary_of
+        from segmeter.store import Run
+
+        print(summary_json(summary_of(Run.open(run))))
+        return Exit.DONE
+    written = write_report(run, to, kind, data)
+    for path in written:
+        typer.echo(f"report: {path}")
+    return Exit.DONE
+
+
+def write_report(
+    run: Path, to: Path | None = None, kind: Kind = Kind.html, data: Path | None = None
+) -> list[Path]:
+    """Write what the run's benchmark has to say; the files written.
+
+    A page goes to `RUN/report.html`, tables go to `RUN/tables/`, unless `to` says otherwise.
+    """
+    from segmeter.core import catalogue
+    from segmeter.report.exports import export
+    from segmeter.report.page import render
+    from segmeter.store import Run
+    from segmeter.store.parts import write_text
+
+    results = Run.open(run, roots(data, None))
+    sections = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
+    if kind is not Kind.html:
+        return export(sections, to or run / "tables", [kind.value])
+    page = to or run / "report.html"
+    write_text(page, render(_page(results, sections)))
+    return [page]
+
+
+def _page(results: Run, sections: Sequence[Section]) -> Page:
+    """Title and facts of a run's page."""
+    from segmeter.core import catalogue
+    from segmeter.report.page import Page
+
+    plan = results.plan
+    entry = catalogue.benchmarks.entry(plan.benchmark)
+    commands = results.provenance["commands"]
+    return Page(
+        title=", ".join(str(spec) for spec in plan.subjects),
+        subtitle=entry.summary,
+        facts=[
+            f"on {', '.join(spec.name for spec in plan.datasets)}",
+            f"run {commands[-1]['at'][:10]}" if commands else "",
+            f"segmeter {__version__}",
+        ],
+        sections=sections,
+    )
