@@ -14,6 +14,8 @@ from segmeter.core.errors import BadInput, BadWeights
 from segmeter.core.models import ModelCard
 from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import Hub
 
 if TYPE_CHECKING:
     from segmeter.models._sam_view import Network, SamView
@@ -208,3 +210,5 @@ def _maker(kind: Kind) -> Callable[..., Any]:
 
 for _kind in _kinds():
     catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))
+    if _kind.hub:
+        offer(_kind.name, Hub(_kind.hub))

@@ -1,0 +1,99 @@
+"""Archives: single files taken out by name, never to a path that the archive chooses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from segmeter.core.errors import BadInput, BadWeights, NotFound
+
+__all__ = ["is_archive", "unpack", "unpack_one"]
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".whl")
+_BLOCK = 1 << 20
+
+Member = tuple[str, int, IO[bytes]]
+"""Path inside the archive, size in bytes, content."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path names an archive that is there (by its name: a `.pt` is a zip, too)."""
+    return path.is_file() and path.name.lower().endswith(_SUFFIXES)
+
+
+def unpack_one(archive: Path, member: str, target: Path) -> None:
+    """Take one file out; its path is told as inside the archive's top folder."""
+    with _members(archive) as members:
+        for path, size, content in members:
+            inside = PurePosixPath(path).parts[1:]
+            if "/".join(inside) == member or path == member:
+                _copy(content, size, target)
+                return
+    raise NotFound(f"'{archive.name}' holds no '{member}'")
+
+
+def unpack(archive: Path, folder: Path, suffixes: tuple[str, ...]) -> None:
+    """Take every file with one of these suffixes out, side by side into one folder."""
+    taken: set[str] = set()
+    with _members(archive) as members:
+        for path, size, content in members:
+            name = PurePosixPath(path.replace("\\", "/")).name
+            if not name.endswith(suffixes) or name.startswith("."):
+                continue
+            if name in taken:
+                raise BadInput(
+                    f"'{archive.name}' holds '{name}' twice; unpack it yourself and give the "
+                    "folder of this model"
+                )
+            taken.add(name)
+            _copy(content, size, folder / name)
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[Iterator[Member]]:
+    """The plain files of an archive; links, devices and folders are passed over."""
+    try:
+        if archive.name.lower().endswith((".zip", ".whl")):
+            with zipfile.ZipFile(archive) as packed:
+                yield _zipped(packed)
+        else:
+            with tarfile.open(archive, "r|*") as stream:
+                yield _tarred(stream)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise BadWeights(f"'{archive}' is damaged or cut short ({error})") from error
+
+
+def _tarred(stream: tarfile.TarFile) -> Iterator[Member]:
+    for info in stream:
+        content = stream.extractfile(info) if info.isfile() else None
+        if content is not None:
+            yield info.name, info.size, content
+
+
+def _zipped(packed: zipfile.ZipFile) -> Iterator[Member]:
+    for info in packed.infolist():
+        if not info.is_dir():
+            with packed.open(info) as content:
+                yield info.filename, info.file_size, content
+
+
+def _copy(content: IO[bytes], size: int, target: Path) -> None:
+    """Write a member, no more than it announced, and only where there is room for it."""
+    if size > shutil.disk_usage(target.parent).free:
+        raise BadInput(f"'{target.name}' needs {size >> 20} MiB, more than '{target.parent}' has")
+    part = target.with_name(f"{target.name}.part")
+    left = size
+    with part.open("wb") as out:
+        while left and (block := content.read(min(left, _BLOCK))):
+            out.write(block)
+            left -= len(block)
+    if left:
+        part.unlink()
+        raise BadWeights(f"'{target.name}' is cut short in its archive")
+    os.replace(part, target)

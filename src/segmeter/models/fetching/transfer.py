@@ -1,0 +1,151 @@
+"""Downloading one file: goes on where it stopped, is checked, then appears whole."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from segmeter.core.errors import BadInput, BadWeights, NotFound
+
+__all__ = [
+    "Progress",
+    "check_digest",
+    "digest",
+    "download",
+    "file_name",
+    "opened",
+    "shown",
+]
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is coming, bytes so far and bytes in all (0: not known)."""
+
+_BLOCK = 1 << 20
+_ATTEMPTS = 3
+_SECONDS = 60
+
+
+def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
+    """Bring the file at an address to `target`.
+
+    Bytes gather in `target.part`. A part left by an earlier try is gone on with when the
+    digest is known; without one it is begun anew, for it might be of another file.
+    """
+    if target.is_file() and sha256 and digest(target) == sha256:
+        return
+    part = target.with_name(f"{target.name}.part")
+    if not sha256:
+        part.unlink(missing_ok=True)
+    for attempt in range(1, _ATTEMPTS + 1):
+        whole = _go_on(url, part, progress)
+        if whole:
+            break
+        if attempt == _ATTEMPTS:
+            raise NotFound(
+                f"'{shown(url)}' broke off {_ATTEMPTS} times; the same command goes on from there"
+            )
+    try:
+        check_digest(part, sha256)
+    except BadWeights:
+        part.unlink()
+        raise
+    os.replace(part, target)
+
+
+def check_digest(file: Path, sha256: str) -> None:
+    """Refuse a file whose content is not what was promised; nothing promised, nothing checked."""
+    found = digest(file) if sha256 else ""
+    if found != sha256:
+        raise BadWeights(
+            f"'{file.name}' is not the published file: its sha256 is {found[:12]}..., "
+            f"not {sha256[:12]}...; it was left out"
+        )
+
+
+def digest(file: Path) -> str:
+    """The sha256 of a file's content."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def opened(url: str, headers: dict[str, str] | None = None) -> Any:
+    """The answer of a server, with its own sentence for every way to fail."""
+    plain, credentials = _without_credentials(url)
+    if urlsplit(plain).scheme not in ("http", "https"):
+        raise BadInput(f"'{plain}' is not an address that can be fetched: give http or https")
+    request = urllib.request.Request(plain, headers={"User-Agent": "segmeter", **(headers or {})})
+    if credentials:
+        request.add_header("Authorization", credentials)
+    try:
+        return urllib.request.urlopen(request, timeout=_SECONDS)
+    except urllib.error.HTTPError:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise NotFound(f"'{shown(url)}' cannot be reached ({reason})") from error
+
+
+def shown(url: str) -> str:
+    """An address as it may be printed: without name and password."""
+    return _without_credentials(url)[0]
+
+
+def file_name(url: str) -> str:
+    """The last part of an address, as a plain file name."""
+    name = Path(unquote(urlsplit(url).path)).name
+    if name in ("", ".", "..") or "/" in name or "\\" in name:
+        raise BadInput(f"'{shown(url)}' names no file")
+    return name
+
+
+def _go_on(url: str, part: Path, progress: Progress) -> bool:
+    """Fetch what is missing; False when the line broke before the end."""
+    have = part.stat().st_size if part.is_file() else 0
+    try:
+        answer = opened(url, {"Range": f"bytes={have}-"} if have else {})
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
+            return True  # nothing is left to fetch; the digest tells whether it is the file
+        raise NotFound(f"'{shown(url)}' answers {error.code} {error.reason}") from error
+    with answer:
+        goes_on = answer.status == http.client.PARTIAL_CONTENT
+        have = have if goes_on else 0
+        left = int(answer.headers.get("Content-Length") or 0)
+        total = have + left if left else 0
+        with part.open("ab" if goes_on else "wb") as stream:
+            try:
+                while block := answer.read(_BLOCK):
+                    _write(stream, block, part)
+                    have += len(block)
+                    progress(part.name.removesuffix(".part"), have, total)
+            except (http.client.HTTPException, ConnectionError, TimeoutError):
+                return False
+    return not total or have >= total
+
+
+def _write(stream: Any, block: bytes, part: Path) -> None:
+    try:
+        stream.write(block)
+    except OSError as error:
+        raise BadInput(
+            f"'{part}' cannot be written ({error.strerror}); "
+            "make room, then the same command goes on from there"
+        ) from error
+
+
+def _without_credentials(url: str) -> tuple[str, str]:
+    """An address without `name:password@`, and the header that stands for them."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url, ""
+    secret, _, host = parts.netloc.rpartition("@")
+    token = base64.b64encode(unquote(secret).encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), f"Basic {token}"
