@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from segmeter.core.models import Ask, Prediction, Reading
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, signs
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
+
+if TYPE_CHECKING:
+    from segmeter.models._sam_soft import SoftPoints
 
 __all__ = ["Network", "Policy", "SamPrediction", "SamView"]
 
@@ -101,13 +104,13 @@ class SamView:
     @torch.no_grad()
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
         """One prediction an ask. Asks with equally many tokens share a pass of the decoder."""
-        sets = [self._tokens(ask.prompts) for ask in asks]
+        sets = [self.tokens(ask.prompts) for ask in asks]
         predictions: dict[int, Prediction] = {}
-        for group in _groups([len(labels) for _, labels in sets], self._together()):
+        for group in self.groups([len(labels) for _, labels in sets]):
             points = torch.tensor([sets[i][0] for i in group], dtype=torch.float32)
             labels = torch.tensor([sets[i][1] for i in group], dtype=torch.long)
             sparse = self.encode_points(points.reshape(len(group), -1, 2), labels)
-            dense = self.encode_masks([self._mask_prompt(asks[i]) for i in group])
+            dense = self.encode_masks([self.mask_prompt(asks[i]) for i in group])
             logits, scores = self.decode(sparse, dense)
             first = [_lone_click(asks[i].prompts) for i in group]
             predictions |= zip(group, self._predictions(logits, scores, first), strict=True)
@@ -170,17 +173,25 @@ class SamView:
         self, logits: Tensor, scores: Tensor, first: Sequence[bool]
     ) -> Iterator[SamPrediction]:
         own = scores.cpu().numpy()
-        best = 1 + own[:, 1:].argmax(axis=1)
-        if self.policy.masks == "sound":
-            shown = np.where(first, best, 0)
-        elif self.network.second:
-            shown = np.where(stability(logits[:, 0]).cpu().numpy() >= STABLE, 0, best)
-        else:
-            shown = best
-        for i, index in enumerate(shown):
-            yield SamPrediction(self, logits[i], own[i], int(index))
+        for i, index in enumerate(self.choose(logits, scores, first).tolist()):
+            yield SamPrediction(self, logits[i], own[i], index)
 
-    def _tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
+    def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
+        """Which of the four masks is shown, `(B,)`; `first` marks lone clicks."""
+        best = 1 + scores[:, 1:].argmax(dim=1)
+        if self.policy.masks == "sound":
+            return best.where(torch.tensor(first, device=best.device), 0)
+        if self.network.second:
+            return best.where(stability(logits[:, 0]) < STABLE, 0)
+        return best
+
+    def soften(self, asks: Sequence[Ask]) -> SoftPoints:
+        """The same asks with the last click free to move, for whoever follows a gradient."""
+        from segmeter.models._sam_soft import SoftPoints
+
+        return SoftPoints(self, asks)
+
+    def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""
         points: list[Point] = []
         labels: list[int] = []
@@ -198,7 +209,7 @@ class SamView:
             labels.append(NOT_A_POINT)
         return points, labels
 
-    def _mask_prompt(self, ask: Ask) -> Tensor | None:
+    def mask_prompt(self, ask: Ask) -> Tensor | None:
         """Low-resolution logits: a hint just given, else the memory, else an earlier hint."""
         hints = [p for p in ask.prompts if isinstance(p, MaskHint)]
         fresh = bool(ask.prompts) and isinstance(ask.prompts[-1], MaskHint)
@@ -210,9 +221,12 @@ class SamView:
         low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
         return HINT_LOGIT * (2 * low[0] - 1)
 
-    def _together(self) -> int:
-        """How many asks share a pass: few on a processor, whose cache is small."""
-        return 4 if self.network.device.type == "cpu" else 64
+    def groups(self, sizes: Sequence[int]) -> Iterator[list[int]]:
+        """Asks with equally many tokens that share a pass of the decoder.
+
+        On a processor one by one is fastest (perf/answers.py).
+        """
+        return _groups(sizes, 1 if self.network.device.type == "cpu" else 64)
 
 
 def stability(logits: Tensor) -> Tensor:

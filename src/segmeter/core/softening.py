@@ -1,0 +1,64 @@
+"""Differentiable views: the last click becomes a variable that a gradient can move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Differentiable", "SoftSessions"]
+
+
+class SoftSessions(Protocol):
+    """Many sessions whose last click may move, each in the frame its network sees.
+
+    Attributes
+    ----------
+    sizes
+        Height and width of each session's frame.
+    step_sizes
+        The sizes from which the published attack takes its step; SAM's wrapper takes the
+        picture's although its clicks live in another frame.
+    """
+
+    sizes: list[tuple[int, int]]
+    step_sizes: list[tuple[int, int]]
+
+    def start(self) -> Tensor:
+        """Where the last clicks are, `(B, 2)`: row and column in each frame."""
+        ...
+
+    def logits(self, points: Tensor) -> list[Tensor]:
+        """Answers `(h, w)`, one a session, differentiable in the points `(B, 2)`."""
+        ...
+
+    def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
+        """What such answers show at the picture's size."""
+        ...
+
+    def into_answer(self, index: int, mask: Mask) -> Tensor:
+        """A mask of the picture where a session's logits lie, 0 and 1."""
+        ...
+
+    def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
+        """A map of the picture, `(H, W)`, in a session's frame."""
+        ...
+
+    def to_picture(self, points: Tensor) -> list[tuple[float, float]]:
+        """Points of the frames in the picture."""
+        ...
+
+
+@runtime_checkable
+class Differentiable(Protocol):
+    """A view whose answers have a slope in the place of the last click."""
+
+    def soften(self, asks: Sequence[Ask]) -> SoftSessions: ...
