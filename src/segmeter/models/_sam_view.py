@@ -14,7 +14,7 @@ from torch import Tensor
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading
-from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, signs
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words, signs
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
 
@@ -244,6 +244,8 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             count = min(STROKE_POINTS, len(points))
             picked = np.linspace(0, len(points) - 1, count).round().astype(int)
             return [(points[i], positive) for i in picked]
+        case Words():
+            raise BadInput("SAM kinds read no words; ask by clicks, boxes, strokes or masks")
         case _:
             return []
 

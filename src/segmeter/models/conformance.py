@@ -1,0 +1,222 @@
+"""Conformance: what the instrument relies on, checked on any model, a user's own included.
+
+`check(model, scene)` plays with the model and returns the promises it broke, one sentence
+each; an empty list is a pass.
+
+>>> from segmeter.models.drawn import Disc
+>>> check(Disc(radius=5), drawn_scene())
+[]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, Model, ModelCard, Prediction, View, keeps_memory, render
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
+from segmeter.core.scenes import Scene, Target
+
+__all__ = ["check", "drawn_scene"]
+
+PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "words"})
+OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
+
+ROUNDING = 1e-3
+"""Share of the picture that may change with how asks are put together: a network's sums
+come in another order then, and pixels on the threshold fall either way."""
+
+
+def check(model: Model, scene: Scene | None = None) -> list[str]:
+    """The promises a model breaks on a scene; none for a model that can be measured."""
+    scene = drawn_scene() if scene is None else scene
+    faults = list(_card(model.card))
+    if faults:
+        return faults
+    trial = _Trial(model, scene)
+    for rule in _RULES:
+        faults += rule(trial)
+    return faults
+
+
+def drawn_scene(height: int = 96, width: int = 128) -> Scene:
+    """A bright ellipse on a darker, slightly uneven ground."""
+    y, x = np.mgrid[:height, :width]
+    inside = ((y - height / 2) / (height / 4)) ** 2 + ((x - width / 2) / (width / 5)) ** 2 <= 1
+    ground = 60 + 20 * np.sin(y / 9) + 15 * np.cos(x / 7)
+    grey = np.where(inside, 190 + 10 * np.sin(x / 5), ground)
+    pixels = np.stack([grey, grey * 0.9, grey * 0.7], axis=-1).astype(np.uint8)
+    return Scene("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
+
+
+class _Trial:
+    """A model that has looked at a scene, and prompts of each kind for it."""
+
+    def __init__(self, model: Model, scene: Scene) -> None:
+        self.model = model
+        self.scene = scene
+        self.before = scene.pixels.copy()
+        self.view: View = model.look(scene)
+        target = scene.targets[0].mask if scene.targets else _centre(scene)
+        self.prompts = _prompts_of_each_kind(target)
+        self.usable = {k: p for k, p in self.prompts.items() if k in model.card.abilities}
+
+    def asks(self) -> list[Ask]:
+        """Asks of different kinds and lengths, as a round of many users has them."""
+        singles = [(p,) for p in self.usable.values()]
+        clicks = self._clicks()
+        return [Ask(p) for p in (*singles, *(clicks[: n + 1] for n in range(len(clicks))))]
+
+    def _clicks(self) -> tuple[Prompt, ...]:
+        first = self.usable.get("click")
+        if not isinstance(first, Click):
+            return ()
+        return (first, Click((0,) * len(self.scene.shape), positive=False))
+
+    def same(self, one: Mask, other: Mask) -> bool:
+        differ = one.area + other.area - 2 * one.overlap(other)
+        return differ <= ROUNDING * math.prod(self.scene.shape)
+
+
+Rule = Callable[[_Trial], Iterator[str]]
+
+
+def _card(card: ModelCard) -> Iterator[str]:
+    if not card.name:
+        yield "the card has no name"
+    odd = sorted(card.abilities - PROMPT_ABILITIES - OTHER_ABILITIES)
+    if odd:
+        yield f"the card names an ability nobody knows: '{odd[0]}'"
+    if not card.abilities & PROMPT_ABILITIES:
+        yield "the card names no prompt that the model takes"
+
+
+def _looking_is_pure(trial: _Trial) -> Iterator[str]:
+    if not np.array_equal(trial.before, trial.scene.pixels):
+        yield "look changed the scene's pixels"
+    again = trial.model.look(trial.scene)
+    asks = trial.asks()[:1]
+    one, other = (render(view, view.answer(asks))[0] for view in (trial.view, again))
+    if one != other:
+        yield "looking twice at a scene gives different answers"
+
+
+def _one_prediction_an_ask(trial: _Trial) -> Iterator[str]:
+    asks = trial.asks()
+    predictions = trial.view.answer(asks)
+    if len(predictions) != len(asks):
+        yield f"{len(asks)} asks were answered by {len(predictions)} predictions"
+    if len(trial.view.answer([])) != 0:
+        yield "no ask was answered by a prediction"
+    for prediction in predictions:
+        yield from _prediction(prediction, trial.scene)
+
+
+def _prediction(prediction: Prediction, scene: Scene) -> Iterator[str]:
+    count = len(prediction.scores)
+    if not np.isfinite(prediction.scores).all():
+        yield "a score is not a finite number"
+    if not 0 <= prediction.shown < count:
+        yield f"candidate {prediction.shown} is shown, but there are {count}"
+        return
+    for candidate in range(count):
+        shape = prediction.mask(candidate).shape
+        if shape != scene.shape:
+            yield f"a mask has size {shape} in a scene of size {scene.shape}"
+    if prediction.mask() != prediction.mask(prediction.shown):
+        yield "mask() is not the candidate that is shown"
+
+
+def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
+    view, asks = trial.view, trial.asks()
+    together = render(view, view.answer(asks))
+    apart = [render(view, view.answer([ask]))[0] for ask in asks]
+    backwards = render(view, view.answer(asks[::-1]))[::-1]
+    for ask, one, other, turned in zip(asks, together, apart, backwards, strict=True):
+        if not trial.same(one, other):
+            yield f"answering together and one by one differ for {_kinds(ask.prompts)}"
+        if not trial.same(one, turned):
+            yield f"the order of asks changes the answer for {_kinds(ask.prompts)}"
+
+
+def _same_answer_always(trial: _Trial) -> Iterator[str]:
+    view, asks = trial.view, trial.asks()
+    first = view.answer(asks)
+    masks = render(view, first)
+    view.answer([Ask((p,)) for p in trial.usable.values()][::-1])
+    again = view.answer(asks)
+    if masks != render(view, again):
+        yield "the same asks are not always answered alike"
+    if any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, again, strict=True)):
+        yield "the same asks are not always scored alike"
+    if masks != [p.mask() for p in first]:
+        yield "render and mask() disagree, or a prediction changed after it was made"
+
+
+def _memory_goes_round(trial: _Trial) -> Iterator[str]:
+    view, clicks = trial.view, trial._clicks()
+    if not clicks:
+        return
+    memory = view.answer([Ask(clicks[:1])])[0].memory
+    if not all(isinstance(keeps_memory(view, clicks, r), bool) for r in ("published", "sound")):
+        yield "keeps_memory does not say yes or no"
+    asks = [Ask(clicks, memory), Ask(clicks, None)]
+    one = render(view, view.answer(asks))
+    if one != render(view, view.answer(asks)):
+        yield "an answer from memory changes when it is asked for again"
+    alone = [render(view, view.answer([ask]))[0] for ask in asks]
+    if not all(trial.same(a, b) for a, b in zip(one, alone, strict=True)):
+        yield "one session's memory leaks into another's answer"
+
+
+def _abilities_are_true(trial: _Trial) -> Iterator[str]:
+    for kind, prompt in trial.usable.items():
+        try:
+            trial.view.answer([Ask((prompt,))])
+        except (SegmeterError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            yield f"the card promises '{kind}', but asking for it fails: {error}"
+
+
+_RULES: tuple[Rule, ...] = (
+    _abilities_are_true,
+    _looking_is_pure,
+    _one_prediction_an_ask,
+    _together_is_one_by_one,
+    _same_answer_always,
+    _memory_goes_round,
+)
+
+
+def _prompts_of_each_kind(target: Mask) -> dict[str, Prompt]:
+    middle = _a_pixel_of(target)
+    last = tuple(h - 1 for h in target.high)
+    stroke = tuple(map(tuple, np.argwhere(target.dense())[:: max(1, target.area // 12)].tolist()))
+    return {
+        "click": Click(middle),
+        "box": Box(target.low, last),
+        "scribble": Scribble(stroke),
+        "mask": MaskHint(target),
+        "words": Words("the thing in the middle"),
+    }
+
+
+def _a_pixel_of(mask: Mask) -> tuple[int, ...]:
+    """The pixel of the mask nearest to its centre."""
+    places = np.argwhere(mask.dense())
+    nearest = np.abs(places - places.mean(axis=0)).sum(axis=1).argmin()
+    return tuple(int(c) for c in places[nearest])
+
+
+def _centre(scene: Scene) -> Mask:
+    low = [n // 3 for n in scene.shape]
+    high = [n - n // 3 for n in scene.shape]
+    return Mask.box(scene.shape, low, high)
+
+
+def _kinds(prompts: Sequence[Any]) -> str:
+    return " and ".join(type(p).__name__.lower() for p in prompts)
