@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -56,19 +57,21 @@ def _tables(rows: Sequence[SummaryRow]) -> list[Table]:
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
         known = [row.measure for row in here]
         shown = [m for m in _SHOWN if m in known] or list(dict.fromkeys(known))[:5]
-        table = Table("model", "reading", title=f"{dataset}, {user}" if user else dataset)
+        title = ", ".join(filter(None, (dataset, user, f"{here[0].targets} targets")))
+        table = Table("", "", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         for name in shown:
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", no_wrap=True)
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
-            cells = [_cell(values.get(name)) for name in shown]
-            table.add_row(model, reading, *cells)
+            table.add_row(model, reading, *(_cell(values.get(name)) for name in shown))
         tables.append(table)
     return tables
 
 
 def _cell(row: SummaryRow | None) -> str:
+    """A value over its interval, in as few characters as tell it apart."""
     if row is None:
         return ""
-    digits = 0 if row.measure.startswith("nof") else 2 if abs(row.value) >= 1 else 3
-    return f"{row.value:.{digits}f}\n{row.low:.{digits}f}–{row.high:.{digits}f}"
+    if row.measure.startswith("nof"):
+        return f"{row.value:.0f}\n{row.low:.0f}–{row.high:.0f}"
+    return f"{row.value:.2f}\n{row.low:.1f}–{row.high:.1f}"

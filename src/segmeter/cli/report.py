@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -15,6 +15,7 @@ from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
     from segmeter.core.sections import Section
+    from segmeter.report.exports import Format
     from segmeter.report.page import Page
     from segmeter.store import Run
 
@@ -74,7 +75,7 @@ def write_report(
     results = Run.open(run, roots(data, None))
     sections = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
     if kind is not Kind.html:
-        return export(sections, to or run / "tables", [kind.value])
+        return export(sections, to or run / "tables", [cast("Format", kind.value)])
     page = to or run / "report.html"
     write_text(page, render(_page(results, sections)))
     return [page]
