@@ -1,9 +1,9 @@
 // One-to-one matching of boundary pixels: as many pairs as can be, then the least distance.
 //
-// Left and right pixels may pair when they lie within reach. A maximum matching (Hopcroft and
-// Karp) tells which pixels can be left over; it splits the pixels into two parts in each of
-// which one side, the rows, is matched completely by every best answer. In each part shortest
-// augmenting paths with prices (Jonker and Volgenant) then give the least total distance.
+// Left and right pixels may pair when they lie within reach. A maximum matching tells which
+// pixels can be left over; it splits the pixels into two parts in each of which one side, the
+// rows, is matched completely by every best answer (Dulmage and Mendelsohn). In each part
+// shortest augmenting paths with prices (Jonker and Volgenant) give the least total distance.
 // The plain twin, measures/_matching.py, takes the same steps in the same order.
 
 #include "kernels.h"
@@ -78,26 +78,25 @@ Graph candidates(const std::int64_t *left, Node lefts, const std::int64_t *right
     return graph;
 }
 
-// Any maximum matching, by Hopcroft and Karp; partners of the left nodes and of the right.
+// Any maximum matching, by shortest alternating paths from each free left node. What a search
+// that fails has seen can help no later search and is retired: these are the left nodes that
+// some maximum matching leaves over.
 class Maximum {
 public:
     Maximum(const Graph &graph, Node rights)
-        : graph_(graph), left(at(graph.nodes()), none), right(at(rights), none),
-          layer_(at(graph.nodes())), next_(at(graph.nodes())) {
+        : left(at(graph.nodes()), none), right(at(rights), none), spare(at(graph.nodes()), 0),
+          graph_(graph), seen_(at(graph.nodes()), none), before_(at(graph.nodes())) {
         take_the_nearest_free();
-        while (layers())
-            for (Node l = 0; l < graph_.nodes(); ++l)
-                if (left[at(l)] == none) augment(l);
+        for (Node l = 0; l < graph_.nodes(); ++l)
+            if (left[at(l)] == none) search(l);
     }
+
+    Nodes left, right;
+    std::vector<char> spare;
 
 private:
     const Graph &graph_;
-
-public:
-    Nodes left, right;
-
-private:
-    Nodes layer_, next_, queue_, path_;
+    Nodes seen_, before_, queue_;  // `seen_` holds the start of the search that came last
 
     void take_the_nearest_free() {
         for (Node l = 0; l < graph_.nodes(); ++l) {
@@ -109,81 +108,43 @@ private:
         }
     }
 
-    // Steps from the nearest free left node; true if some free right node is in sight.
-    bool layers() {
-        queue_.clear();
-        for (Node l = 0; l < graph_.nodes(); ++l) {
-            next_[at(l)] = graph_.begin(l);
-            layer_[at(l)] = left[at(l)] == none ? 0 : far;
-            if (left[at(l)] == none) queue_.push_back(l);
-        }
-        Node last = far;
+    void search(Node start) {
+        queue_.assign(1, start);
+        seen_[at(start)] = start;
         for (size_t head = 0; head < queue_.size(); ++head) {
             const Node l = queue_[head];
-            if (layer_[at(l)] >= last) break;
             for (Node e = graph_.begin(l); e < graph_.end(l); ++e) {
-                const Node owner = right[at(graph_.to[at(e)])];
-                if (owner == none) {
-                    last = layer_[at(l)];
-                } else if (layer_[at(owner)] == far) {
-                    layer_[at(owner)] = layer_[at(l)] + 1;
-                    queue_.push_back(owner);
-                }
+                const Node r = graph_.to[at(e)], owner = right[at(r)];
+                if (owner == none) return flip(start, l, r);
+                if (seen_[at(owner)] == start || spare[at(owner)]) continue;
+                seen_[at(owner)] = start;
+                before_[at(owner)] = l;
+                queue_.push_back(owner);
             }
         }
-        return last != far;
+        for (const Node l : queue_) spare[at(l)] = 1;
     }
 
-    // Walk down the layers from a free left node; on success flip the path.
-    void augment(Node start) {
-        path_.assign(1, start);
-        while (!path_.empty()) {
-            const Node l = path_.back();
-            Node &e = next_[at(l)];
-            if (e == graph_.end(l)) {
-                path_.pop_back();
-                if (!path_.empty()) ++next_[at(path_.back())];
-                continue;
-            }
-            const Node owner = right[at(graph_.to[at(e)])];
-            if (owner == none) {
-                flip();
-                return;
-            }
-            if (layer_[at(owner)] == layer_[at(l)] + 1) path_.push_back(owner);
-            else ++e;
-        }
-    }
-
-    void flip() {
-        for (const Node l : path_) {
-            const Node r = graph_.to[at(next_[at(l)]++)];
+    // Hand each left node on the path the right node of the next.
+    void flip(Node start, Node l, Node r) {
+        while (true) {
+            const Node given = left[at(l)];
             left[at(l)] = r;
             right[at(r)] = l;
+            if (l == start) return;
+            l = before_[at(l)];
+            r = given;
         }
     }
 };
-
-// Left nodes that some maximum matching leaves over: those an alternating path reaches.
-std::vector<char> dispensable(const Graph &graph, const Maximum &maximum) {
-    std::vector<char> reached(at(graph.nodes()), 0);
-    Nodes queue;
-    for (Node l = 0; l < graph.nodes(); ++l)
-        if (maximum.left[at(l)] == none) reached[at(l)] = 1, queue.push_back(l);
-    for (size_t head = 0; head < queue.size(); ++head)
-        for (Node e = graph.begin(queue[head]); e < graph.end(queue[head]); ++e) {
-            const Node owner = maximum.right[at(graph.to[at(e)])];
-            if (!reached[at(owner)]) reached[at(owner)] = 1, queue.push_back(owner);
-        }
-    return reached;
-}
 
 // The cheapest assignment that gives every row a column of its own.
 class Assignment {
 public:
     Assignment(const Graph &graph, Node columns)
         : graph_(graph), column_of(at(graph.nodes()), none), row_of(at(columns), none),
-          price_(at(columns), 0), distance_(at(columns), far), from_(at(columns)) {
+          price_(at(columns), 0), distance_(at(columns), far), from_(at(columns)),
+          step_(at(columns)), cost_of_(at(columns)) {
         Nodes waiting;
         for (Node row = 0; row < graph_.nodes(); ++row)
             if (graph_.begin(row) < graph_.end(row)) waiting.push_back(row);
@@ -198,7 +159,10 @@ public:
     Nodes column_of, row_of;
 
 private:
-    Nodes price_, distance_, from_, touched_, settled_;
+    // Of each column: its price; in a search how far it is, from which row and at what cost;
+    // and what it costs the row that has it.
+    Nodes price_, distance_, from_, step_, cost_of_;
+    Nodes touched_, settled_;
     std::vector<std::uint64_t> heap_;
 
     // Each waiting row takes its cheapest column and lowers the price to its second choice.
@@ -220,15 +184,16 @@ private:
             }
             if (next == least && row_of[at(first)] != none) std::swap(first, second);
             const Node owner = row_of[at(first)];
+            if (owner != none && (next == least || next == far)) {
+                lost.push_back(row);
+                continue;
+            }
+            cost_of_[at(first)] = least + price_[at(first)];
             if (owner != none) {
-                if (next == least || next == far) {
-                    lost.push_back(row);
-                    continue;
-                }
                 column_of[at(owner)] = none;
                 lost.push_back(owner);
+                price_[at(first)] -= next - least;
             }
-            if (owner != none && next != far) price_[at(first)] -= next - least;
             row_of[at(first)] = row;
             column_of[at(row)] = first;
         }
@@ -264,6 +229,7 @@ private:
             const Node before = column_of[at(giver)];
             row_of[at(column)] = giver;
             column_of[at(giver)] = column;
+            cost_of_[at(column)] = step_[at(column)];
             column = giver == start ? none : before;
         }
         for (const Node column : touched_) distance_[at(column)] = far;
@@ -271,10 +237,7 @@ private:
 
     void scan(Node row, Node so_far, Node &goal, Node &limit) {
         const Node mine = column_of[at(row)];
-        Node worth = 0;
-        if (mine != none)
-            for (Node e = graph_.begin(row); e < graph_.end(row); ++e)
-                if (graph_.to[at(e)] == mine) worth = graph_.cost[at(e)] - price_[at(mine)];
+        const Node worth = mine == none ? 0 : cost_of_[at(mine)] - price_[at(mine)];
         for (Node e = graph_.begin(row); e < graph_.end(row); ++e) {
             const Node column = graph_.to[at(e)];
             const Node distance = so_far + graph_.cost[at(e)] - price_[at(column)] - worth;
@@ -282,6 +245,7 @@ private:
             if (distance_[at(column)] == far) touched_.push_back(column);
             distance_[at(column)] = distance;
             from_[at(column)] = row;
+            step_[at(column)] = graph_.cost[at(e)];
             if (row_of[at(column)] == none) {
                 limit = distance;
                 goal = column;
@@ -344,7 +308,7 @@ Graph even_handed(Graph graph) {
 
 Nodes partners(const Graph &graph, Node rights) {
     const Maximum maximum(graph, rights);
-    const std::vector<char> spare = dispensable(graph, maximum);
+    const std::vector<char> &spare = maximum.spare;
     // A right node's part is its partner's; a free one belongs to the part of needed lefts.
     std::vector<char> scarce(at(rights), 0);
     for (Node l = 0; l < graph.nodes(); ++l)

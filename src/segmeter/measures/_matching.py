@@ -3,10 +3,10 @@
 The tie rule, since several matchings may be equally good: pixels are numbered row by row and
 looked at in that order; of equally good choices the one found first is kept. In detail:
 
-1. A maximum matching tells which left pixels some maximum matching leaves over (they are
-   reached by alternating paths from free ones); this set does not depend on which maximum
-   matching was found. The right pixels that these can pair with are fewer, so in every best
-   answer all of them are taken, and all other left pixels are taken too.
+1. Some left pixels are *spare*: a maximum matching may leave them over. Any maximum matching
+   tells which (alternating paths from its free ones reach them), and always the same. The
+   right pixels in their reach are fewer, so every best answer takes all of these, and all
+   left pixels that are not spare.
 2. So there are two assignment problems in which every *row* gets a *column*: the needed
    left pixels choose among the remaining right ones, and the scarce right pixels choose
    among the spare left ones. A row of even number looks at its columns in rising order,
@@ -46,8 +46,7 @@ def match(left: Places, right: Places, width: int, reach_squared: int) -> npt.ND
     `reach_squared` apart may pair. As many pairs as can be, then the least distance.
     """
     edges = _candidates(left.tolist(), right.tolist(), width, reach_squared)
-    partner, owner = _maximum(edges, right.size)
-    spare = _dispensable(edges, partner, owner)
+    owner, spare = _maximum(edges, right.size)
     scarce = [o != _NONE and spare[o] for o in owner]
     needed: Edges = [[] for _ in edges]
     contested: Edges = [[] for _ in owner]
@@ -82,60 +81,49 @@ def _candidates(left: list[int], right: list[int], width: int, reach_squared: in
     return edges
 
 
-def _maximum(edges: Edges, rights: int) -> tuple[list[int], list[int]]:
-    """Any maximum matching: partners of the left nodes and of the right.
+def _maximum(edges: Edges, rights: int) -> tuple[list[int], list[bool]]:
+    """Owners of the right nodes in a maximum matching, and the left nodes that are spare.
 
-    Depth-first searches from free left nodes, in sweeps that visit each node once.
+    Shortest alternating paths from each free left node. What a search that fails has seen
+    can help no later search: it is spare.
     """
     partner, owner = [_NONE] * len(edges), [_NONE] * rights
+    spare = [False] * len(edges)
     for number, choices in enumerate(edges):
         free = next((other for other, _ in choices if owner[other] == _NONE), _NONE)
         if free != _NONE:
             partner[number], owner[free] = free, number
-    grown = True
-    while grown:
-        grown, visited = False, [False] * len(edges)
-        for number in range(len(edges)):
-            if partner[number] == _NONE and _augment(number, edges, partner, owner, visited):
-                grown = True
-    return partner, owner
+    for number in range(len(edges)):
+        if partner[number] == _NONE:
+            _search(number, edges, partner, owner, spare)
+    return owner, spare
 
 
-def _augment(
-    start: int, edges: Edges, partner: list[int], owner: list[int], visited: list[bool]
-) -> bool:
-    visited[start] = True
-    path = [(start, iter(edges[start]))]
-    taken: list[int] = []
-    while path:
-        other = next((other for other, _ in path[-1][1] if not _seen(owner[other], visited)), _NONE)
-        if other == _NONE:
-            path.pop()
-            del taken[len(path) - 1 :]
-            continue
-        taken.append(other)
-        if owner[other] == _NONE:
-            for (number, _), new in zip(path, taken, strict=True):
-                partner[number], owner[new] = new, number
-            return True
-        visited[owner[other]] = True
-        path.append((owner[other], iter(edges[owner[other]])))
-    return False
-
-
-def _seen(number: int, visited: list[bool]) -> bool:
-    return number != _NONE and visited[number]
-
-
-def _dispensable(edges: Edges, partner: list[int], owner: list[int]) -> list[bool]:
-    reached = [p == _NONE for p in partner]
-    queue = [number for number, free in enumerate(reached) if free]
+def _search(
+    start: int, edges: Edges, partner: list[int], owner: list[int], spare: list[bool]
+) -> None:
+    before = {start: start}
+    queue = [start]
     for number in queue:
         for other, _ in edges[number]:
-            if not reached[owner[other]]:
-                reached[owner[other]] = True
+            if owner[other] == _NONE:
+                _hand_on(number, other, before, partner, owner)
+                return
+            if owner[other] not in before and not spare[owner[other]]:
+                before[owner[other]] = number
                 queue.append(owner[other])
-    return reached
+    for number in queue:
+        spare[number] = True
+
+
+def _hand_on(
+    number: int, other: int, before: dict[int, int], partner: list[int], owner: list[int]
+) -> None:
+    """Give each left node on the path the right node of the next."""
+    while other != _NONE:
+        given = partner[number]
+        partner[number], owner[other] = other, number
+        number, other = before[number], given
 
 
 class _Assignment:
