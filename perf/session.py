@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import published_way
 
+import published_way
 from segmeter.benchmarks.sessions import play_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec

@@ -58,12 +58,13 @@ def _tables(rows: Sequence[SummaryRow]) -> list[Table]:
         known = [row.measure for row in here]
         shown = [m for m in _SHOWN if m in known] or list(dict.fromkeys(known))[:5]
         title = ", ".join(filter(None, (dataset, user, f"{here[0].targets} targets")))
-        table = Table("", "", title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("model\nreading", no_wrap=True)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
-            table.add_row(model, reading, *(_cell(values.get(name)) for name in shown))
+            table.add_row(f"{model}\n{reading}", *(_cell(values.get(name)) for name in shown))
         tables.append(table)
     return tables
 
