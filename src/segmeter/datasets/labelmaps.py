@@ -147,7 +147,7 @@ def _from_runs(path: Path) -> Labels:
         data = json.loads(read_bytes(path))
     except ValueError as error:
         raise BadInput(f"'{path}' is not JSON") from error
-    masks = [Mask.from_coco(_runs(entry)) for entry in _entries(data)]
+    masks = [_mask(path, entry) for entry in _entries(data)]
     if not masks:
         raise BadInput(f"'{path}' holds no run-length mask")
     labels = np.zeros(masks[0].shape, dtype=np.int32)
@@ -167,6 +167,18 @@ def _entries(data: Any) -> Sequence[Any]:
     return data if isinstance(data, list) else []
 
 
-def _runs(entry: Any) -> Any:
-    """An annotation's run lengths, or run lengths as they are."""
-    return entry["segmentation"] if isinstance(entry, dict) and "segmentation" in entry else entry
+def _mask(path: Path, entry: Any) -> Mask:
+    """An annotation's run lengths, or run lengths as they are; the size is checked first."""
+    whole = isinstance(entry, dict) and "segmentation" in entry
+    runs = entry["segmentation"] if whole else entry
+    size = runs.get("size") if isinstance(runs, dict) else None
+    if not isinstance(size, list) or len(size) != 2 or not all(isinstance(n, int) for n in size):
+        raise BadInput(f"'{path}': a run-length mask needs 'counts' and a 'size' of two numbers")
+    if size[0] * size[1] > MOST_PIXELS:
+        raise BadInput(
+            f"'{path}' claims {size[0] * size[1]} pixels; at most {MOST_PIXELS} are read"
+        )
+    try:
+        return Mask.from_coco(runs)
+    except BadInput as error:
+        raise BadInput(f"'{path}': {error}") from error

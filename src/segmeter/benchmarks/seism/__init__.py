@@ -1,0 +1,69 @@
+"""Partitions and boundaries: how well a method cuts pictures the way people do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from segmeter.benchmarks.seism.methods import PEOPLE
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Method
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Seism"]
+
+_SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI, VoI)"
+
+
+@catalogue.benchmarks.add("seism", summary=_SUMMARY)
+@dataclass(frozen=True, slots=True)
+class Seism:
+    """Methods swept over their settings against all annotators of each picture.
+
+    People are judged too, each one against the others: the point that methods aim at.
+    """
+
+    name: str = "seism"
+
+    def plan(self, plan: Plan) -> Plan:
+        if plan.kind != "method" and plan.subjects:
+            raise BadInput(
+                "seism judges methods, not models; give --method NAME, or a folder of results"
+            )
+        subjects = [_folder_or_name(spec) for spec in plan.subjects]
+        if not any(spec.name == PEOPLE for spec in subjects):
+            subjects.append(Spec(PEOPLE))
+        return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
+
+    def work(self, subject: Method, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.seism.work import rows_of
+
+        return rows_of(subject, scene, plan.threads)
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.seism.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.seism.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.seism.sections import sections
+
+        return sections(run)
+
+
+def _folder_or_name(spec: Spec) -> Spec:
+    """A method of the catalogue, or the folder that holds a method's results."""
+    if Path(spec.name).is_dir():
+        return Spec("results", {"path": spec.name, **spec.options})
+    return spec

@@ -1,0 +1,102 @@
+"""Two methods that read instead of segmenting: a folder of results, and people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.models import ModelCard, Segmentation
+from segmeter.core.scenes import Scene
+
+__all__ = ["PEOPLE", "People", "ResultsFolder"]
+
+PEOPLE = "people"
+
+
+@catalogue.methods.add(PEOPLE, summary="each annotator against the others; what methods aim at")
+class People:
+    """People's own partitions; the benchmark compares each with the others'."""
+
+    card = ModelCard(
+        name=PEOPLE,
+        summary="each annotator against the others; what methods aim at",
+        abilities=frozenset({"automatic"}),
+    )
+
+    def segment(self, scene: Scene) -> Segmentation:
+        return next(iter(self.sweep(scene).values()))
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
+        return {
+            f"annotator {place}": Segmentation(labels=labels)
+            for place, labels in enumerate(scene.partitions, start=1)
+        }
+
+
+@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file a picture")
+class ResultsFolder:
+    """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
+
+    A file is a label map, a list of them (`segs`) or a contour map (`ucm2`); see
+    `segmeter.datasets.labelmaps`. Settings are taken in the order of their names, numbers
+    by value.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_dir():
+            raise NotFound(f"no folder '{self.path}' to take results from")
+        if not self._files:
+            raise BadInput(f"folder '{self.path}' holds no results: no label map, no .mat file")
+
+    @cached_property
+    def card(self) -> ModelCard:
+        from segmeter.datasets.places import digest
+
+        files = [file for settings in self._files.values() for file in settings.values()]
+        return ModelCard(
+            name=self.path.name,
+            summary=f"results in '{self.path}'",
+            abilities=frozenset({"automatic"}),
+            fingerprint=digest(files),
+        )
+
+    def segment(self, scene: Scene) -> Segmentation:
+        return next(iter(self.sweep(scene).values()))
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
+        from segmeter.datasets.labelmaps import read_results
+
+        settings = self._files.get(scene.id)
+        if settings is None:
+            raise NotFound(f"'{self.path}' holds no result for {scene.name}")
+        found: dict[str, Segmentation] = {}
+        for setting, file in settings.items():
+            for part, result in read_results(file).items():
+                found[" ".join(filter(None, (setting, part)))] = result
+        return found
+
+    @cached_property
+    def _files(self) -> dict[str, dict[str, Path]]:
+        """By scene, then by setting in order."""
+        from segmeter.datasets.labelmaps import RESULT_SUFFIXES
+
+        found: dict[str, dict[str, Path]] = {}
+        folders = [self.path, *sorted(filter(Path.is_dir, self.path.iterdir()), key=_order)]
+        for folder in folders:
+            setting = "" if folder == self.path else folder.name
+            for file in sorted(folder.iterdir()):
+                if file.suffix.lower() in RESULT_SUFFIXES and file.is_file():
+                    found.setdefault(file.stem, {}).setdefault(setting, file)
+        return found
+
+
+def _order(folder: Path) -> tuple[float, str]:
+    """Numbers by value, names after them."""
+    try:
+        return float(folder.name), folder.name
+    except ValueError:
+        return float("inf"), folder.name

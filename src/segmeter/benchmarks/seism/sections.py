@@ -1,0 +1,209 @@
+"""What the report says: curves with people's point, and the table beneath them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from segmeter.benchmarks.seism.statistics import (
+    Group,
+    differences,
+    groups,
+    human_points,
+    summary,
+)
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Cell,
+    Chart,
+    Column,
+    Label,
+    Line,
+    Multiples,
+    Note,
+    Points,
+    Section,
+    Table,
+    Value,
+)
+from segmeter.measures.curves import Curve, Point
+
+__all__ = ["precision_recall_chart", "sections"]
+
+_NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
+_READINGS = (
+    "**published**: as the authors' programs compute it, with one setting for all pictures "
+    "chosen on the very pictures that are judged; F_b from pooled counts, F_op from mean "
+    "precision and recall (objects from 0.9, regions that make up 99 % of a picture); AP sums "
+    "101 samples over 100.\n\n**sound**: each picture at the setting that is best on all "
+    "others. Boundary pixels are matched exactly, the same way every time, in both."
+)
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order, a data set after the other."""
+    everything, rows = groups(run), summary(run)
+    people, gaps = human_points(run), differences(run)
+    made = []
+    for dataset in dict.fromkeys(group.dataset for group in everything):
+        here = [group for group in everything if group.dataset == dataset]
+        mine = [row for row in rows if row.dataset == dataset]
+        points = people.get(dataset, {})
+        made.append(_overview(dataset, here, mine, points))
+        found = [gap for gap in gaps if gap.dataset == dataset]
+        if found:
+            made.append(_comparison(dataset, found))
+    return made
+
+
+def precision_recall_chart(
+    title: str, curves: Sequence[tuple[str, Curve]], people: Point | None = None
+) -> Chart:
+    """Precision over recall with lines of equal F, a dot at each ODS, and people's point."""
+    marks: list[Line | Points] = [_iso_line(tenth / 10) for tenth in range(1, 10)]
+    ticks = [tenth / 10 for tenth in range(11)]
+    if people is not None:
+        label = f"[{people.f:.3f}] people"
+        marks.append(Points("people", [people.recall], [people.precision], [label]))
+    for name, curve in sorted(curves, key=lambda pair: -pair[1].ods.f):
+        if len(curve.recall) > 1:
+            marks.append(Line(name, curve.recall, curve.precision))
+        label = f"[{curve.ods.f:.3f} {curve.ois.f:.3f} {curve.ap:.3f}] {name}"
+        marks.append(Points(name, [curve.ods.recall], [curve.ods.precision], [label]))
+    return Chart(
+        title,
+        Axis("recall", 0, 1, ticks),
+        Axis("precision", 0, 1, ticks),
+        marks,
+        caption="Grey lines have equal F. Dots: ODS; in brackets ODS, OIS, AP.",
+    )
+
+
+def _overview(
+    dataset: str, here: Sequence[Group], rows: Sequence[SummaryRow], people: dict[str, Point]
+) -> Section:
+    charts = [_chart(here, measure, people.get(measure)) for measure in ("fb", "fop")]
+    drawn = [chart for chart in charts if chart is not None]
+    caption = "Boundaries and regions together: a method may be good at one and not the other."
+    return Section(
+        f"Partitions and boundaries: {dataset}",
+        blocks=[
+            _answer(rows, people),
+            Multiples(drawn, caption),
+            _table(dataset, rows, people),
+            _region_table(dataset, rows),
+            Note(_READINGS),
+        ],
+    )
+
+
+def _chart(here: Sequence[Group], measure: str, people: Point | None) -> Chart | None:
+    if measure == "fb":
+        curves = [(group.model, group.boundary_curve) for group in here]
+    else:
+        curves = [(group.model, group.op_curve) for group in here if group.has_regions]
+    return precision_recall_chart(_NAMES[measure], curves, people) if curves else None
+
+
+def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
+    said = []
+    for measure, name in (("fb", "F_b"), ("fop", "F_op")):
+        mine = [r for r in rows if (r.measure, r.reading) == (f"{measure}-ods", "published")]
+        if mine:
+            best = max(mine, key=lambda row: row.value)
+            human = f", people {people[measure].f:.3f}" if measure in people else ""
+            said.append(f"{best.model} has the best {name} ({best.value:.3f}{human})")
+    return Answer("; ".join(said) + ".", "ODS, published reading; intervals are in the table.")
+
+
+def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:
+    names = ("fb-ods", "fb-ois", "fb-ap", "fop-ods", "fop-ois", "fop-ap")
+    columns = [Column("method"), *(_column(name) for name in names)]
+    body = _body(rows, names)
+    if people:
+        human = {f"{measure}-ods": Value(point.f) for measure, point in people.items()}
+        body.append(["people, each against the others", *(human.get(name) for name in names)])
+    return Table(f"{dataset}-curves", columns, body, caption="F over settings, with 95 % intervals")
+
+
+def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
+    names = (
+        "covering-ods",
+        "covering-ois",
+        "covering-best",
+        "pri-ods",
+        "pri-ois",
+        "voi-ods",
+        "voi-ois",
+    )
+    columns = [Column("method"), *(_column(name) for name in names)]
+    return Table(
+        f"{dataset}-regions",
+        columns,
+        _body(rows, names),
+        caption="The region benchmark of BSDS500 (VoI in bits, lower is better)",
+    )
+
+
+def _column(name: str) -> Column:
+    measure, _, kind = name.partition("-")
+    titles = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
+    return Column(
+        f"{titles[measure]} {kind.upper() if kind != 'best' else kind}",
+        digits=3,
+        better="lower" if measure == "voi" else "higher",
+    )
+
+
+def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
+    """A line a method and reading, best F_b first."""
+    keys = dict.fromkeys((row.model, row.reading) for row in rows)
+    values = {(r.model, r.reading, r.measure): Value(r.value, r.low, r.high) for r in rows}
+
+    def rank(key: tuple[str, str]) -> float:
+        found = values.get((*key, names[0]))
+        return -(found.value or 0.0) if found else 0.0
+
+    return [
+        [Label(model, reading=reading), *(values.get((model, reading, name)) for name in names)]
+        for model, reading in sorted(keys, key=rank)
+        if any((model, reading, name) in values for name in names)
+    ]
+
+
+def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
+    columns = [
+        Column("first"),
+        Column("second"),
+        Column("measure"),
+        Column("difference", digits=3),
+        Column("p", digits=4),
+        Column("established"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            gap.first,
+            gap.second,
+            gap.measure.replace("fb", "F_b").replace("fop", "F_op"),
+            Value(gap.value, gap.low, gap.high),
+            gap.p_holm,
+            "yes" if gap.established else "no",
+        ]
+        for gap in found
+    ]
+    table = Table(
+        f"{dataset}-differences",
+        columns,
+        rows,
+        caption="First minus second, F of each picture at the setting best on all others",
+        note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
+    )
+    return Section(f"Which differences hold: {dataset}", blocks=[table], folded=True)
+
+
+def _iso_line(f: float) -> Line:
+    recall = np.append(np.arange(f / (2 - f), 1, 0.01), 1.0)
+    return Line(f"F={f:.1f}", recall, f * recall / (2 * recall - f), role="guide")

@@ -1,0 +1,212 @@
+"""One job of the benchmark: a method's results on one picture, at every setting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.seism.methods import People
+from segmeter.core.benchmarks import Row
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Method, Segmentation
+from segmeter.core.scenes import Scene
+from segmeter.measures.boundaries import BoundaryCounts, count_boundaries, outlines
+from segmeter.measures.hierarchies import Hierarchy
+from segmeter.measures.outlines import Outline, outline
+from segmeter.measures.partitions import scores_of
+from segmeter.measures.region_benchmark import region_counts
+from segmeter.measures.sweeps import THRESHOLDS, sweep_edge_map
+from segmeter.measures.tables import Comparison, Regions, compare, regions
+
+__all__ = ["rows_of"]
+
+# Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
+_REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class _Truths:
+    """A picture's ground truths, numbered and outlined once for all settings."""
+
+    partitions: tuple[Regions, ...]
+    outlines: tuple[Outline, ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[npt.NDArray[np.int32]]) -> _Truths:
+        numbered = [regions(part, f"ground truth {k}") for k, part in enumerate(labels, 1)]
+        return cls(tuple(numbered), tuple(outlines(labels)))
+
+    def without(self, place: int) -> _Truths:
+        """All but one, for judging that one."""
+        return _Truths(
+            self.partitions[:place] + self.partitions[place + 1 :],
+            self.outlines[:place] + self.outlines[place + 1 :],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A result at one setting, compared with the truths."""
+
+    setting: str
+    threshold: float
+    boundaries: BoundaryCounts
+    comparison: Comparison | None
+
+
+def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
+    """All rows of a picture: one a setting, finest first where that is known."""
+    if not scene.partitions:
+        raise BadInput(
+            f"{scene.name} has no partitions drawn by people; take a data set that has, "
+            "such as bsds500"
+        )
+    truths = _Truths.of(scene.partitions)
+    started = time.perf_counter()
+    sweep = getattr(method, "sweep", None)
+    results: Mapping[str, Segmentation] = sweep(scene) if sweep else {"": method.segment(scene)}
+    looked = time.perf_counter()
+    if isinstance(method, People):
+        levels = _people(truths, scene, threads)
+    else:
+        counts = getattr(method, "region_counts", _REGION_COUNTS)
+        levels = [
+            level
+            for name, result in results.items()
+            for level in _levels(name, result, truths, counts, threads)
+        ]
+    measured = time.perf_counter()
+    extra = {"seconds_look": looked - started, "seconds_measure": measured - looked}
+    return list(_rows(scene, levels, extra))
+
+
+def _people(truths: _Truths, scene: Scene, threads: int) -> list[_Level]:
+    if len(truths.partitions) < 2:
+        raise BadInput(f"{scene.name} was cut by one person only; nobody to compare them with")
+    return [
+        _level(f"annotator {k + 1}", k + 1, labels, truths.without(k), threads)
+        for k, labels in enumerate(scene.partitions)
+    ]
+
+
+def _levels(
+    name: str, result: Segmentation, truths: _Truths, counts: Sequence[int], threads: int
+) -> Iterator[_Level]:
+    if result.levels is not None:
+        yield from _hierarchy_levels(name, Hierarchy.of(result.levels), truths, counts, threads)
+    elif result.labels is not None:
+        yield _level(name, _number(name), result.labels, truths, threads)
+    elif result.edges is not None:
+        found = sweep_edge_map(truths.outlines, result.edges, threads=threads)
+        for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
+            yield _Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
+    else:
+        raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
+
+
+def _level(
+    name: str, threshold: float, labels: npt.NDArray[np.int32], truths: _Truths, threads: int
+) -> _Level:
+    boundaries = count_boundaries(truths.outlines, outline(labels), threads=threads)
+    return _Level(name, threshold, boundaries, compare(truths.partitions, labels))
+
+
+def _hierarchy_levels(
+    name: str, hierarchy: Hierarchy, truths: _Truths, counts: Sequence[int], threads: int
+) -> Iterator[_Level]:
+    """Levels are nested, so those with equally many regions are equal, and measured once."""
+    finest = compare(truths.partitions, hierarchy.finest)
+    known: dict[int, tuple[BoundaryCounts, Comparison]] = {}
+    for setting, parameter, threshold in _settings(hierarchy, counts):
+        groups = hierarchy.groups(threshold)
+        count = int(groups.max()) + 1
+        if count not in known:
+            cut = outline(hierarchy.labels(threshold))
+            boundaries = count_boundaries(truths.outlines, cut, threads=threads)
+            known[count] = boundaries, finest.merged(groups)
+        yield _Level(_join(name, setting), parameter, *known[count])
+
+
+def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str, float, float]]:
+    """Names, parameters and thresholds: 0.01 to 0.99, or numbers of regions."""
+    if hierarchy.values.size == 0 or hierarchy.values[-1] <= 1:
+        for threshold in THRESHOLDS.tolist():
+            yield f"{threshold:.2f}", threshold, threshold
+    else:
+        for count in sorted(counts, reverse=True):
+            yield f"{count} regions", float(count), hierarchy.threshold_for(count)
+
+
+def _rows(scene: Scene, levels: Sequence[_Level], extra: Mapping[str, float]) -> Iterator[Row]:
+    height, width = scene.partitions[0].shape
+    best = _best_covered(levels)
+    known: dict[int, Row] = {}  # equal levels share one comparison
+    for place, level in enumerate(levels, start=1):
+        key = id(level.comparison)
+        if key not in known:
+            known[key] = _region_columns(level.comparison)
+        yield {
+            "target": "picture",
+            "user": "",
+            "reading": "published",
+            "round": place,
+            "setting": level.setting,
+            "threshold": level.threshold,
+            **_boundary_columns(level.boundaries),
+            **known[key],
+            "best_covered": best,
+            "cluster": scene.id,
+            "height": height,
+            "width": width,
+            **extra,
+        }
+
+
+def _boundary_columns(counts: BoundaryCounts) -> Row:
+    return {
+        "fb": counts.f,
+        "pb": counts.precision,
+        "rb": counts.recall,
+        "matched_truth": counts.matched_truth,
+        "truth_pixels": counts.truth,
+        "matched_guess": counts.matched_guess,
+        "guess_pixels": counts.guess,
+    }
+
+
+def _region_columns(comparison: Comparison | None) -> Row:
+    """All region measures, and what covering needs to be pooled; nothing for edge maps."""
+    if comparison is None:
+        return {}
+    counts = region_counts([comparison])
+    return {
+        "regions": int(comparison.tables[0].guess_areas.size),
+        **scores_of(comparison),
+        "covered": float(counts.covered[0]),
+        "coverable": counts.coverable,
+    }
+
+
+def _best_covered(levels: Sequence[_Level]) -> float | None:
+    """Covering when every ground-truth region may choose its own setting."""
+    comparisons = {id(c): c for level in levels if (c := level.comparison) is not None}
+    shapes = {tuple(t.truth_areas.size for t in c.tables) for c in comparisons.values()}
+    if len(shapes) != 1:  # edge maps have no regions, people have each their own truths
+        return None
+    return region_counts(comparisons.values()).best_covered
+
+
+def _number(name: str) -> float:
+    """A setting's name as a number where it is one."""
+    try:
+        return float(name)
+    except ValueError:
+        return float("nan")
+
+
+def _join(name: str, setting: str) -> str:
+    return f"{name} {setting}".strip()
