@@ -1,0 +1,165 @@
+"""The rules of the house: who may import whom, what stays light, what every name carries."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segmeter.core import catalogue
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "segmeter"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+SCIENCE = {"datasets", "models", "users", "measures", "stats", "clickability"}
+MAY_IMPORT = {
+    "kernels": set(),
+    "core": {"kernels"},
+    "datasets": {"core", "kernels"},
+    "models": {"core", "kernels"},
+    "measures": {"core", "kernels"},
+    "stats": {"core", "kernels"},
+    "clickability": {"core", "kernels", "measures"},
+    "users": {"core", "kernels", "clickability", "measures"},
+    "benchmarks": {"core", "kernels", *SCIENCE},
+    "store": {"core"},
+    "engine": {"core", "store"},
+    "report": {"core", "store"},
+    "cli": {"core", "kernels", *SCIENCE, "benchmarks", "store", "engine", "report", "study"},
+    "study": {"core", "kernels", *SCIENCE, "benchmarks", "store", "engine", "report"},
+}
+HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")
+HEAVY_TO_LIST = ("torch", "transformers", "duckdb", "matplotlib", "skimage")
+SHELVES = [
+    catalogue.models,
+    catalogue.methods,
+    catalogue.datasets,
+    catalogue.users,
+    catalogue.measures,
+    catalogue.benchmarks,
+]
+
+
+def module_id(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def rooms_imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and room of every import of segmeter, late and type-only ones included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "segmeter":
+            names = [f"segmeter.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module or ""]
+        for name in names:
+            top, *inner = name.split(".")
+            if top == "segmeter" and inner and inner[0] != "__version__":
+                yield node.lineno, inner[0]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_a_room_imports_only_rooms_below_it(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0]
+    allowed = MAY_IMPORT[room] | {room} if room != "__init__.py" else set()
+    wrong = [
+        f"line {line}: {other}" for line, other in rooms_imported(path) if other not in allowed
+    ]
+    assert not wrong
+
+
+def test_the_import_rules_name_every_room() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert rooms <= MAY_IMPORT.keys()
+
+
+def test_modules_are_named_by_what_they_hold() -> None:
+    vague = re.compile(r"^_?(utils?|helpers?|common|misc|tools?)$")
+    assert not [p for p in MODULES if vague.match(p.stem) or vague.match(p.parent.name)]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_a_module_says_what_it_is(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring
+    assert docstring[0].isupper() or docstring[0] in "`'" or docstring.startswith("segmeter")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_functions_fit_a_screen(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            documented = ast.get_docstring(node) is not None
+            body = node.body[1:] if documented and len(node.body) > 1 else node.body
+            lines = (node.end_lineno or 0) - body[0].lineno + 1
+            assert lines <= 60, f"{node.name} is {lines} lines long"
+
+
+def loaded_by(code: str, heavy: tuple[str, ...]) -> list[str]:
+    """Which heavy libraries a fresh Python has loaded after running some code."""
+    probe = f"{code}\nimport sys; print([n for n in {heavy!r} if n in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = ast.literal_eval(done.stdout.strip().splitlines()[-1])
+    assert isinstance(loaded, list)
+    return loaded
+
+
+def test_importing_segmeter_loads_nothing_heavy() -> None:
+    assert loaded_by("import segmeter", HEAVY) == []
+
+
+def test_listing_everything_loads_nothing_heavy() -> None:
+    code = (
+        "from segmeter.core import catalogue as c\n"
+        "for shelf in (c.models, c.methods, c.datasets, c.users, c.measures, c.benchmarks):\n"
+        "    shelf.names()"
+    )
+    assert loaded_by(code, HEAVY_TO_LIST) == []
+
+
+@pytest.mark.parametrize("shelf", SHELVES, ids=lambda shelf: shelf.kind)
+def test_everything_on_a_shelf_has_a_name_to_type_and_a_line_about_it(
+    shelf: catalogue.Shelf[object],
+) -> None:
+    entries = list(shelf)
+    assert entries
+    for entry in entries:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.@_-]*", entry.name), entry.name
+        assert len(entry.summary) >= 8, entry.name
+        assert "\n" not in entry.summary, entry.name
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if path.is_file() and path.stat().st_size < 1 << 20:
+            try:
+                yield name, path.read_text()
+            except UnicodeDecodeError:
+                continue
+
+
+def test_no_tracked_file_speaks_of_one_machine() -> None:
+    """No home folders, no work folders, no package hosts."""
+    folders = "|".join(("root", "work", "home/[a-z]+", "Users/[A-Za-z]+", "opt"))
+    hosts = "|".join(("py" + r"pi\.org", "python" + "hosted", "ana" + r"conda\.(?:org|com)"))
+    told = re.compile(rf"(?<![\w.}}*~])/(?:{folders})/|{hosts}")
+    found = {
+        f"{name}: {match[0]}"
+        for name, text in tracked_texts()
+        if (match := told.search(text)) and name != "tests/test_architecture.py"
+    }
+    assert not found
