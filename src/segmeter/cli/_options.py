@@ -14,6 +14,7 @@ from segmeter.core.plans import Roots
 
 __all__ = [
     "AsJson",
+    "Cost",
     "Data",
     "Models",
     "ReadingChoice",
@@ -21,6 +22,7 @@ __all__ = [
     "dataset_spec",
     "readings",
     "roots",
+    "settings",
 ]
 
 Data = Annotated[
@@ -30,6 +32,10 @@ Data = Annotated[
 Weights = Annotated[
     Path | None,
     typer.Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder that holds the weights."),
+]
+Cost = Annotated[
+    Path | None,
+    typer.Option("--cost", help="Cost model (TOML): what a click, a box, a failure costs."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Models = Annotated[
@@ -66,6 +72,11 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
         if path is not None and not path.is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
     return Roots(data, weights)
+
+
+def settings(cost: Path | None) -> dict[str, Path]:
+    """What the statistics of a run may ask for."""
+    return {} if cost is None else {"cost": cost}
 
 
 def dataset_spec(text: str) -> Spec:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from segmeter import __version__
-from segmeter.cli._options import AsJson, Data, roots
+from segmeter.cli._options import AsJson, Cost, Data, roots, settings
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def report(
         Kind, typer.Option("--format", help="A page, or all its tables as text.")
     ] = Kind.html,
     data: Data = None,
+    cost: Cost = None,
     as_json: AsJson = False,
 ) -> int:
     """Write a run's report: one page that needs nothing else.
@@ -51,16 +52,20 @@ def report(
         from segmeter.cli._tables import summary_json, summary_of
         from segmeter.store import Run
 
-        print(summary_json(summary_of(Run.open(run))))
+        print(summary_json(summary_of(Run.open(run, settings=settings(cost)))))
         return Exit.DONE
-    written = write_report(run, to, kind, data)
+    written = write_report(run, to, kind, data, cost)
     for path in written:
         typer.echo(f"report: {path}")
     return Exit.DONE
 
 
 def write_report(
-    run: Path, to: Path | None = None, kind: Kind = Kind.html, data: Path | None = None
+    run: Path,
+    to: Path | None = None,
+    kind: Kind = Kind.html,
+    data: Path | None = None,
+    cost: Path | None = None,
 ) -> list[Path]:
     """Write what the run's benchmark has to say; the files written.
 
@@ -69,11 +74,13 @@ def write_report(
     from segmeter.core import catalogue
     from segmeter.report.exports import export
     from segmeter.report.page import render
+    from segmeter.report.trail import missing, trail
     from segmeter.store import Run
     from segmeter.store.parts import write_text
 
-    results = Run.open(run, roots(data, None))
-    sections = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
+    results = Run.open(run, roots(data, None), settings(cost))
+    own = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
+    sections = [*own, missing(results), trail(results)]
     if kind is not Kind.html:
         return export(sections, to or run / "tables", [cast("Format", kind.value)])
     page = to or run / "report.html"

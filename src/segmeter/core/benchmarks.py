@@ -83,6 +83,11 @@ class Results(Protocol):
     @property
     def provenance(self) -> Mapping[str, Any]: ...
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What whoever reads the run asked for, such as the path of a cost model."""
+        ...
+
     def sql(self, query: str) -> Any:
         """A query over the views `rows` and `errors`, as a pyarrow table."""
         ...

@@ -29,17 +29,32 @@ _KEY = 'model, dataset, scene, target, "user", reading, round'
 class Run:
     """A run to read from: plan, provenance, rows, errors."""
 
-    def __init__(self, folder: RunFolder, roots: Roots | None = None) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        roots: Roots | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder
         self.roots = roots or Roots()
+        self.settings: Mapping[str, Any] = settings or {}
         self.plan: Plan = folder.plan
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._datasets: dict[str, Dataset] = {}
 
     @classmethod
-    def open(cls, path: Path | str, roots: Roots | None = None) -> Run:
-        """A run folder; `roots` say where its pictures lie, for those who want to show them."""
-        return cls(RunFolder.existing(Path(path)), roots)
+    def open(
+        cls,
+        path: Path | str,
+        roots: Roots | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """A run folder.
+
+        `roots` say where its pictures lie, for those who want to show them; `settings` go to
+        the benchmark's statistics, such as the path of a cost model.
+        """
+        return cls(RunFolder.existing(Path(path)), roots, settings)
 
     @property
     def provenance(self) -> Mapping[str, Any]:

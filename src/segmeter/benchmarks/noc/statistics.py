@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +21,16 @@ from segmeter.stats.effort import CostModel, seconds_after, seconds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 
-__all__ = ["Group", "differences", "groups", "summary", "targets_of"]
+__all__ = [
+    "Group",
+    "cost_of",
+    "differences",
+    "differences_of",
+    "groups",
+    "rows_of",
+    "summary",
+    "targets_of",
+]
 
 GOALS = (80, 85, 90, 95)
 ROUNDS = (1, 2, 3, 5, 10, 20)
@@ -39,9 +49,10 @@ COMPARED: dict[str, Better] = {
 class Group:
     """All sessions of one model, data set, user and reading, target by target.
 
-    `curves` is IoU, `boundary` Boundary IoU where it was measured, both `(targets, rounds)`;
-    `spent` are seconds by the end of each round under the cost model; `look`, `answer` and
-    `user` are measured seconds, each target's share of its scene's look first.
+    `iou` and `boundary` (where it was measured) hold the curves, `(targets, rounds)`;
+    `spent` are seconds by the end of each round under the cost model and `spoken` its price
+    of each round's prompt (zero where nothing was said); `look` (each target's share),
+    `answer` and `user` are measured seconds.
     """
 
     iou: Curves
@@ -62,9 +73,8 @@ class Group:
         return self.key[1:]
 
 
-def groups(run: Results, cost: CostModel | None = None) -> list[Group]:
+def groups(run: Results, cost: CostModel) -> list[Group]:
     """The run's sessions, grouped, with their seconds under a cost model."""
-    prices = cost or CostModel()
     boundaries = {}
     if "boundary-iou" in run.plan.measures:
         boundaries = {_key(c): c.values for c in run.curves("boundary-iou")}
@@ -72,12 +82,12 @@ def groups(run: Results, cost: CostModel | None = None) -> list[Group]:
     made = []
     for curves in run.curves("iou"):
         kinds, look, answer, user = times[_key(curves)]
-        spoken = np.array([[prices.of(k) if k else 0.0 for k in row] for row in kinds])
+        spoken = np.array([[cost.of(k) if k else 0.0 for k in row] for row in kinds])
         made.append(
             Group(
                 curves,
                 boundaries.get(_key(curves)),
-                seconds_after(prices, kinds, answer, look),
+                seconds_after(cost, kinds, answer, look),
                 look,
                 answer,
                 user,
@@ -87,29 +97,36 @@ def groups(run: Results, cost: CostModel | None = None) -> list[Group]:
     return made
 
 
-def summary(run: Results, cost: CostModel | None = None) -> list[SummaryRow]:
+def cost_of(run: Results) -> CostModel:
+    """The cost model that whoever reads the run asked for, else the default."""
+    path = run.settings.get("cost")
+    return CostModel() if path is None else CostModel.read(Path(path))
+
+
+def summary(run: Results) -> list[SummaryRow]:
     """Every statistic of every group, with its interval."""
-    return [row for group in groups(run, cost) for row in _rows(group, cost or CostModel())]
+    cost = cost_of(run)
+    return [row for group in groups(run, cost) for row in rows_of(group, cost)]
 
 
-def differences(run: Results, cost: CostModel | None = None) -> list[Difference]:
-    """Every pair of models on the targets they share, corrected over all pairs at once.
-
-    The correction (Holm) is over the pairs and measures of one data set, user and reading.
-    """
+def differences(run: Results) -> list[Difference]:
+    """Every pair of models on the targets they share, by data set, user and reading."""
+    cost = cost_of(run)
     contests: dict[tuple[str, str, str], list[Group]] = {}
     for group in groups(run, cost):
         contests.setdefault(group.contest, []).append(group)
-    found = []
-    for members in contests.values():
-        family = [
-            _compared(first, second, measure, cost or CostModel())
-            for first, second in combinations(members, 2)
-            for measure in COMPARED
-        ]
-        corrected = holm([d.p for d in family])
-        found += [replace(d, p_holm=p) for d, p in zip(family, corrected, strict=True)]
-    return found
+    return [d for members in contests.values() for d in differences_of(members, cost)]
+
+
+def differences_of(members: Sequence[Group], cost: CostModel) -> list[Difference]:
+    """All pairs and measures of one contest, corrected together (Holm)."""
+    family = [
+        _compared(first, second, measure, cost)
+        for first, second in combinations(members, 2)
+        for measure in COMPARED
+    ]
+    corrected = holm([d.p for d in family])
+    return [replace(d, p_holm=p) for d, p in zip(family, corrected, strict=True)]
 
 
 def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
@@ -129,7 +146,8 @@ def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Flo
     raise KeyError(measure)
 
 
-def _rows(group: Group, cost: CostModel) -> Iterator[SummaryRow]:
+def rows_of(group: Group, cost: CostModel) -> Iterator[SummaryRow]:
+    """Every statistic of one group."""
     model, dataset, user, reading = group.key
     targets = len(group.iou.keys)
     drawn = Resampling(group.iou.clusters, seed=dataset)
@@ -222,17 +240,25 @@ Times = tuple[list[list[str]], Floats, Floats, Floats]
 
 
 def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
-    """Kinds of prompts and measured seconds of each group, in the order of its curves."""
+    """Kinds of prompts and measured seconds of each group, in the order of its curves.
+
+    A look counts as the model's median over scenes, since the first one of a worker also
+    pays for loading, and is shared by the targets of a scene.
+    """
     table = run.sql("""
         with shares as (
             select model, dataset, scene, "user", reading, count(distinct target) as sharing
-            from rows group by all)
+            from rows group by all),
+        looks as (
+            select model, dataset, median(seconds_look) as typical
+            from (select distinct model, dataset, scene, seconds_look from rows) group by all)
         select model, dataset, "user", reading, scene, target,
                list(prompt order by round) as prompts,
-               any_value(seconds_look) / any_value(sharing) as look,
+               any_value(typical) / any_value(sharing) as look,
                list(seconds_answer order by round) as answer,
                list(seconds_user order by round) as busy
         from rows join shares using (model, dataset, scene, "user", reading)
+                  join looks using (model, dataset)
         group by model, dataset, "user", reading, scene, target
         order by model, dataset, "user", reading, scene, target
     """)

@@ -1,0 +1,198 @@
+"""The cases behind the numbers: hardest objects as pictures, chosen sessions replayed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from segmeter.benchmarks.noc.leaderboard import Contest
+from segmeter.benchmarks.noc.statistics import Group, targets_of
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Prompt, from_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Frame, Gallery, Note, Outline, Picture, Replay
+from segmeter.stats.rounds import first_round
+
+__all__ = ["Case", "cases_of", "hardest", "replays"]
+
+_GALLERY, _REPLAYED, _MODELS = 8, 5, 3
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One target with its scene, at hand to be shown."""
+
+    key: Key
+    scene: Scene
+    target: Target
+
+
+def cases_of(run: Results, contest: Contest) -> tuple[list[Case], str]:
+    """The targets to show, the hardest first, then a middling and a disputed one.
+
+    With them comes the reason why there are none, where the data is not at hand.
+    """
+    order = _by_hardness(contest)
+    chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(contest)]
+    cases: list[Case] = []
+    try:
+        for key in dict.fromkeys(chosen):
+            scene = run.scene(contest.groups[0].key[1], key[0])
+            target = next(t for t in scene.targets if t.id == key[1])
+            scene.pixels  # noqa: B018  # read now: a missing picture is told here
+            cases.append(Case(key, scene, target))
+    except SegmeterError as error:
+        return [], str(error)
+    except StopIteration:
+        return [], "the data set no longer holds the targets that were scored"
+    return cases, ""
+
+
+def hardest(run: Results, contest: Contest, cases: Sequence[Case]) -> Gallery | Note:
+    """The objects that cost most over all models, with the best model's clicks."""
+    best = contest.models[0]
+    pictures = []
+    shown = replay_keys(contest, cases)
+    for case in cases[:_GALLERY]:
+        frames = _frames(run, contest.groups[0], case.key)
+        if not frames:
+            return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
+        reached = int(first_round(_curve(contest.groups[0], case.key)[None], 0.9)[0])
+        upto = reached or len(frames)
+        said = [f.prompt for f in frames[:upto] if f.prompt is not None]
+        pictures.append(
+            Picture(
+                case.scene.pixels,
+                _caption(contest, case),
+                f"{_title(case)} with the truth, the mask of {best} and its clicks",
+                outlines=(
+                    Outline(case.target.mask, "truth", "the truth"),
+                    Outline(frames[upto - 1].mask, "guess", best),
+                ),
+                prompts=said,
+                close=True,
+                link=shown.get((case.key, best), ""),
+            )
+        )
+    return Gallery(
+        pictures,
+        f"Dashed: the truth. Filled: the mask of {best} when it reached 90 %, or its last one. "
+        "Discs with a plus are clicks on the object, squares with a minus off it. A picture "
+        "with a link leads to its replay.",
+    )
+
+
+def replays(run: Results, contest: Contest, cases: Sequence[Case]) -> list[Replay]:
+    """Chosen sessions of the first models, click by click."""
+    made = []
+    wanted = replay_keys(contest, cases)
+    for case in cases:
+        for group in contest.groups:
+            key = wanted.get((case.key, group.key[0]))
+            frames = _frames(run, group, case.key) if key else []
+            if key and frames:
+                made.append(_replay(key, case, group, frames))
+    return made
+
+
+def replay_keys(contest: Contest, cases: Sequence[Case]) -> dict[tuple[Key, str], str]:
+    """Which sessions are replayed, and under which anchors."""
+    chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
+    place = re.sub(r"\W+", "-", contest.title)
+    return {
+        (case.key, model): f"replay-{place}-{i}-{k}"
+        for i, case in enumerate({c.key: c for c in chosen}.values())
+        for k, model in enumerate(contest.models[:_MODELS])
+    }
+
+
+def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame]) -> Replay:
+    model, _, user, reading = group.key
+    reached = int(first_round(_curve(group, case.key)[None], 0.9)[0])
+    clicks = "1 click" if reached == 1 else f"{reached} clicks"
+    outcome = f"90 % after {clicks}" if reached else f"not 90 % in {len(frames)} rounds"
+    return Replay(
+        key,
+        f"{_title(case)}, {model}: {outcome}",
+        Picture(case.scene.pixels, close=True),
+        frames,
+        case.target.mask,
+        0.9,
+        f"{case.scene.name}, user {user}, reading {reading}",
+    )
+
+
+def _frames(run: Results, group: Group, key: Key) -> list[Frame]:
+    """The rounds of one session; none when masks were not kept."""
+    model, dataset, user, reading = (_quoted(part) for part in group.key)
+    scene, target = (_quoted(part) for part in key)
+    boundary = ", boundary_iou" if group.boundary is not None else ""
+    table = run.sql(f"""
+        select round, prompt, mask, height, width, seconds_answer, iou{boundary}
+        from rows where model = {model} and dataset = {dataset} and "user" = {user}
+        and reading = {reading} and scene = {scene} and target = {target} order by round
+    """)
+    rows = table.to_pylist()
+    if any(row["mask"] is None for row in rows):
+        return []
+    return [_frame(row) for row in rows]
+
+
+def _frame(row: dict[str, Any]) -> Frame:
+    mask = Mask.from_coco({"size": [row["height"], row["width"]], "counts": row["mask"]})
+    prompt: Prompt | None = None if row["prompt"] is None else from_json(row["prompt"])
+    scores = {"IoU": row["iou"]}
+    if "boundary_iou" in row:
+        scores["boundary"] = row["boundary_iou"]
+    return Frame(mask, prompt, scores, None if prompt is None else row["seconds_answer"])
+
+
+def _by_hardness(contest: Contest) -> list[Key]:
+    """Targets by what they cost over all models, then by the quality they reach."""
+    cost: dict[Key, list[float]] = {}
+    for group in contest.groups:
+        clicks, area = targets_of(group, "noc@90"), targets_of(group, "auc")
+        for key, c, a in zip(group.iou.keys, clicks, area, strict=True):
+            cost.setdefault(key, []).append(float(c - a / 1000))
+    return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
+
+
+def _disputed(contest: Contest) -> Key:
+    """The target on which the models differ most."""
+    area: dict[Key, list[float]] = {}
+    for group in contest.groups:
+        for key, a in zip(group.iou.keys, targets_of(group, "auc"), strict=True):
+            area.setdefault(key, []).append(float(a))
+    return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
+
+
+def _caption(contest: Contest, case: Case) -> str:
+    """The object, and what it costs with each model."""
+    told = []
+    for group in contest.groups:
+        if case.key in group.iou.keys:
+            curve = _curve(group, case.key)
+            reached = int(first_round(curve[None], 0.9)[0])
+            end = f"ends at {100 * curve[-1]:.0f} %"
+            told.append(f"{group.key[0]} {f'{reached} to 90 %' if reached else end}")
+    return f"**{_title(case)}**: {'; '.join(told)}"
+
+
+def _curve(group: Group, key: Key) -> Any:
+    return group.iou.values[group.iou.keys.index(key)]
+
+
+def _title(case: Case) -> str:
+    scene, target = case.key
+    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,208 @@
+"""Which model costs least, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.benchmarks.noc.statistics import Group, targets_of
+from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.core.sections import Answer, Cell, Column, Note, Table, Value
+from segmeter.stats.effort import CostModel
+from segmeter.stats.intervals import Resampling
+from segmeter.stats.rankings import first_shares
+
+__all__ = ["Contest", "answer", "comparison_table", "leaderboard", "uneven"]
+
+_NAMES = {"seconds-to-90": "seconds to 90 %", "noc@90": "clicks to 90 %"}
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Models that were played on the same data by the same user, in one reading.
+
+    `title` says where, as short as the run allows; `rows` are the summary's rows by model
+    and measure; `groups` come with the cheapest model first.
+    """
+
+    title: str
+    groups: Sequence[Group]
+    rows: dict[tuple[str, str], SummaryRow]
+    differences: Sequence[Difference]
+    cost: CostModel
+
+    @property
+    def models(self) -> list[str]:
+        return [group.key[0] for group in self.groups]
+
+    @property
+    def reading(self) -> str:
+        return self.groups[0].key[3]
+
+    def value(self, model: str, measure: str) -> Value:
+        row = self.rows.get((model, measure))
+        return Value(None) if row is None else Value(row.value, row.low, row.high)
+
+    def between(self, first: str, second: str, measure: str) -> Difference | None:
+        """The comparison of two models, whichever way round it was made."""
+        for d in self.differences:
+            if d.measure == measure and {d.first, d.second} == {first, second}:
+                return d
+        return None
+
+
+def answer(contest: Contest, many: bool) -> Answer:
+    """The sentence a reader came for."""
+    best = contest.models[0]
+    where = f"On {contest.title}, " if many else ""
+    seconds, clicks = contest.value(best, "seconds-to-90"), contest.value(best, "noc@90")
+    verb = "costs least" if len(contest.models) > 1 else "is measured alone"
+    opening = f"{where}**{best}** {verb}: a person needs"
+    sentence = (
+        f"{opening} {_told(seconds, 1, 's')} and {_told(clicks, 2, 'clicks')} "
+        f"to bring an object to 90 % IoU{_never(contest, best)}."
+    )
+    return Answer(sentence, " ".join(filter(None, [_runner_up(contest), _first(contest)])))
+
+
+def leaderboard(contest: Contest, name: str) -> Table:
+    """All models of a contest, the cheapest first."""
+    columns = [
+        Column("model"),
+        Column("time to 90 % IoU", "seconds an object", 1, better="lower", plot=True),
+        Column("clicks to 90 %", "NoC@90", 2, better="lower"),
+        Column(
+            "never reach it", f"of {len(contest.groups[0].iou.keys)} objects", 0, better="lower"
+        ),
+        Column("quality over all clicks", "IoU AuC, %", 1, better="higher"),
+        Column("after one click", "IoU@1, %", 1, better="higher"),
+    ]
+    measures = ("seconds-to-90", "noc@90", "never@90", "auc", "iou@1")
+    firsts = _first_shares(contest)
+    if firsts:
+        columns.append(Column("comes first", "% of resamples", 0, percent=True))
+    rows: list[list[Cell]] = [
+        [model, *(contest.value(model, m) for m in measures), *([firsts[model]] if firsts else [])]
+        for model in contest.models
+    ]
+    group = contest.groups[0]
+    return Table(
+        name,
+        columns,
+        rows,
+        caption=f"{contest.title}: {len(group.iou.keys)} objects in "
+        f"{len(set(group.iou.clusters))} photographs, reading {contest.reading}",
+        note="95 % intervals from resampling photographs. An object that never reaches 90 % "
+        f"costs all {group.iou.values.shape[1]} rounds"
+        + (f" and {contest.cost.by_hand:g} s by hand." if contest.cost.by_hand else "."),
+    )
+
+
+def comparison_table(contest: Contest, name: str) -> Table | None:
+    """The cheapest model against every other one, as far as it is established."""
+    best = contest.models[0]
+    rows: list[list[Cell]] = []
+    for other in contest.models[1:]:
+        for measure in _NAMES:
+            d = contest.between(best, other, measure)
+            if d is None:
+                continue
+            sign = 1 if d.first == other else -1
+            low, high = sorted((sign * d.low, sign * d.high))
+            verdict = "established" if d.established else "not established"
+            rows.append(
+                [other, _NAMES[measure], Value(sign * d.value, low, high), d.p_holm, verdict]
+            )
+    if not rows:
+        return None
+    columns = [
+        Column(f"compared with {best}"),
+        Column("in"),
+        Column("difference", "more is costlier", 2, plot=True),
+        Column("p", "corrected (Holm)", 3),
+        Column("verdict"),
+    ]
+    return Table(
+        name,
+        columns,
+        rows,
+        caption=f"{contest.title}: which differences are established",
+        note="Paired on the same objects; p by exchanging the two "
+        "models within photographs, corrected for all comparisons on this data.",
+    )
+
+
+def uneven(contest: Contest) -> Note | None:
+    """A warning where models were not scored on the same targets."""
+    known = [set(group.iou.keys) for group in contest.groups]
+    if all(keys == known[0] for keys in known):
+        return None
+    counts = ", ".join(f"{g.key[0]} {len(g.iou.keys)}" for g in contest.groups)
+    return Note(
+        f"On {contest.title} the models were not scored on the same objects ({counts}): their "
+        "means are not comparable, their paired differences are.",
+        "warning",
+    )
+
+
+def _told(value: Value, digits: int, unit: str) -> str:
+    if value.value is None or value.low is None or value.high is None:
+        return f"– {unit}"
+    if np.isnan(value.low):
+        return f"{value.value:.{digits}f} {unit}"
+    return f"{value.value:.{digits}f} {unit} ({value.low:.{digits}f}–{value.high:.{digits}f})"
+
+
+def _never(contest: Contest, model: str) -> str:
+    row = contest.rows[model, "never@90"]
+    if row.value == 0:
+        return f"; all {row.targets} objects get there"
+    return f"; {row.value:.0f} of {row.targets} never get there"
+
+
+def _runner_up(contest: Contest) -> str:
+    """How far the next model is behind, and whether that is established."""
+    if len(contest.models) < 2:
+        return "With a second model in the run, this page would say which one costs less."
+    best, other = contest.models[:2]
+    d = contest.between(best, other, "seconds-to-90")
+    if d is None:
+        return ""
+    if d.established:
+        low, high = sorted((abs(d.low), abs(d.high)))
+        return (
+            f"The next, **{other}**, takes {abs(d.value):.1f} s longer an object "
+            f"({low:.1f}–{high:.1f}); that difference is established."
+        )
+    sign = -1 if d.first == best else 1
+    low, high = sorted((sign * d.low, sign * d.high))
+    return (
+        f"The next, **{other}**, takes {abs(d.value):.1f} s longer an object, but the "
+        f"difference ({_signed(low)} to {_signed(high)} s) is not established: with other "
+        "photographs the order could turn."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _first(contest: Contest) -> str:
+    firsts = _first_shares(contest)
+    if not firsts:
+        return ""
+    share = firsts[contest.models[0]].value or 0.0
+    return f"It comes first in {share:.0%} of resamples of the photographs.".replace("%", " %")
+
+
+def _first_shares(contest: Contest) -> dict[str, Value]:
+    """How often each model costs least under resampling; empty when they cannot be paired."""
+    groups = contest.groups
+    if len(groups) < 2 or any(g.iou.keys != groups[0].iou.keys for g in groups):
+        return {}
+    values = np.stack([targets_of(g, "seconds-to-90", contest.cost) for g in groups])
+    drawn = Resampling(groups[0].iou.clusters, seed=groups[0].key[1])
+    shares = first_shares(values, drawn, "lower")
+    return {g.key[0]: Value(float(s)) for g, s in zip(groups, shares, strict=True)}

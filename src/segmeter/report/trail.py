@@ -1,0 +1,132 @@
+"""The trail: what is missing from a run, and what every number in it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from segmeter.core.benchmarks import Results
+from segmeter.core.sections import Column, Note, Section, Table
+
+__all__ = ["missing", "trail"]
+
+_LIBRARIES = (
+    "segmeter",
+    "python",
+    "numpy",
+    "scipy",
+    "opencv-python-headless",
+    "torch",
+    "transformers",
+    "pyarrow",
+)
+
+
+def missing(run: Results) -> Section:
+    """Every result that should be there and is not, by name."""
+    failed = run.sql("select model, dataset, scene, error from errors order by all").to_pylist()
+    rows = [[r["model"], f"{r['dataset']}/{r['scene']}", r["error"]] for r in failed]
+    rows += _not_run(run, {(r["model"], r["dataset"], r["scene"]) for r in failed})
+    if not rows:
+        subjects = "model" if run.plan.kind == "model" else "method"
+        return Section(
+            "What is missing",
+            f"Nothing: every scene that was begun gave a result for every {subjects}.",
+        )
+    columns = [Column("model"), Column("scene"), Column("why")]
+    scenes = "1 scene has" if len(rows) == 1 else f"{len(rows)} scenes have"
+    return Section(
+        "What is missing",
+        blocks=[
+            Note(f"{scenes} no result and count in no number on this page.", "warning"),
+            Table("missing", columns, rows),
+        ],
+    )
+
+
+def trail(run: Results) -> Section:
+    """Plan, subjects, data, commands and machines."""
+    blocks = [_plan_table(run), _subject_table(run), _data_table(run), _command_table(run)]
+    text = (
+        "Every number above follows from these: the same plan, weights and data give the same "
+        "scores, whatever the number of workers."
+    )
+    return Section("The trail of every number", text, blocks, folded=True)
+
+
+def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> list[list[str]]:
+    """Scenes that some other subject has and this one has not."""
+    known = run.sql("select distinct model, dataset, scene from rows order by all").to_pylist()
+    done = {(r["model"], r["dataset"], r["scene"]) for r in known}
+    scenes = sorted({(d, s) for _, d, s in done | failed})
+    return [
+        [str(spec), f"{dataset}/{scene}", "not run yet; the same command goes on"]
+        for spec in run.plan.subjects
+        for dataset, scene in scenes
+        if (str(spec), dataset, scene) not in done | failed
+    ]
+
+
+def _plan_table(run: Results) -> Table:
+    plan = run.plan
+    facts = {
+        "plan": plan.id,
+        "benchmark": plan.benchmark,
+        "users": ", ".join(map(str, plan.users)),
+        "rounds": str(plan.rounds),
+        "readings": ", ".join(plan.readings),
+        "measures": ", ".join(plan.measures),
+        "seed": str(plan.seed),
+        "threads a worker": str(plan.threads),
+        "scenes": "all" if plan.limit is None else f"the first {plan.limit} of each data set",
+        **{key: str(value) for key, value in plan.options.items()},
+    }
+    rows = [[key, value] for key, value in facts.items() if value]
+    return Table("plan", [Column("plan"), Column("")], rows)
+
+
+def _subject_table(run: Results) -> Table:
+    """What each subject was made of; columns that nobody fills are left out."""
+    trails: Mapping[str, Mapping[str, str]] = run.provenance.get("subjects", {})
+    names = list(dict.fromkeys(key for trail in trails.values() for key in trail))
+    own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in trails.values())]
+    rows = [[name, *(trail.get(n, "") for n in own)] for name, trail in trails.items()]
+    return Table("subjects", [Column(run.plan.kind), *(Column(n) for n in own)], rows)
+
+
+def _data_table(run: Results) -> Table:
+    counted = run.sql(
+        "select dataset, count(distinct scene) as scenes, count(distinct (scene, target)) as "
+        "targets from rows group by all order by all"
+    ).to_pylist()
+    rows = [
+        [r["dataset"], r["scenes"], r["targets"], run.plan.fingerprints.get(r["dataset"], "")]
+        for r in counted
+    ]
+    columns = [
+        Column("data set"),
+        Column("scenes", digits=0),
+        Column("targets", digits=0),
+        Column("fingerprint"),
+    ]
+    return Table("data", columns, rows)
+
+
+def _command_table(run: Results) -> Table:
+    rows = [
+        [entry.get("at", ""), entry.get("command", ""), _machine(entry), _versions(entry)]
+        for entry in run.provenance.get("commands", [])
+    ]
+    columns = [Column("when"), Column("command"), Column("machine"), Column("libraries")]
+    return Table("commands", columns, rows)
+
+
+def _machine(entry: Mapping[str, Any]) -> str:
+    machine = entry.get("machine", {})
+    return ", ".join(
+        f"{value} cores" if key == "cores" else str(value) for key, value in machine.items()
+    )
+
+
+def _versions(entry: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in entry.get("libraries", {}).items())
