@@ -124,7 +124,8 @@ def _list(offers: dict[str, Offer], as_json: bool) -> int:
 def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
     """A name that cannot be fetched: a data set, a model without weights, or a slip."""
     if name in catalogue.datasets.names():
-        catalogue.datasets.make(name)  # a set that is not here says where to get it
+        if not catalogue.required(catalogue.datasets.entry(name)):
+            catalogue.datasets.make(name)  # a set that is not here says where to get it
         raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
     if name in catalogue.models.names():
         raise NotFound(

@@ -32,6 +32,7 @@ __all__ = [
     "measures",
     "methods",
     "models",
+    "required",
     "users",
 ]
 
@@ -134,6 +135,12 @@ class Shelf(Generic[T]):
                 f" it takes {', '.join(taken) or 'none'}"
             )
         options = {k: v for k, v in defaults.items() if k in taken} | dict(spec.options)
+        missing = [name for name in required(entry) if name not in options]
+        if missing:
+            raise BadInput(
+                f"{self.kind} '{spec.name}' needs '{missing[0]}';"
+                f" write '{spec.name}?{missing[0]}=...'"
+            )
         return entry.make(**options)
 
     def _fill(self) -> None:
@@ -147,6 +154,15 @@ class Shelf(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def required(entry: Entry[Any]) -> list[str]:
+    """The options that a thing cannot be made without."""
+    return [
+        name
+        for name, p in inspect.signature(entry.make).parameters.items()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
 
 
 def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, BadWeights, NotFound, SegmeterError
 from segmeter.models import weights
 from segmeter.models.fetching.offers import Offer
-from segmeter.models.fetching.sources import ByHand, Source, source_of
+from segmeter.models.fetching.sources import Archive, ByHand, OwnFiles, Source, source_of
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
 
 __all__ = ["Arrival", "fetch", "ignore"]
@@ -69,6 +69,8 @@ def _gather(offer: Offer, sources: tuple[Source, ...], folder: Path, progress: P
     finally:
         if not any(gathering.iterdir()):
             gathering.rmdir()
+    for left_over in gathering.glob("*.part"):
+        left_over.unlink()  # of a source that failed before another served
     if folder.exists():
         shutil.rmtree(folder)  # the caller saw that it holds no weights
     gathering.rename(folder)
@@ -84,6 +86,8 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
             _check(offer, gathering, source)
         except SegmeterError as error:
             failures.append(error)
+            if isinstance(source, OwnFiles | Archive):
+                _clear(gathering)
         else:
             return source
     if len(failures) == 1:
@@ -92,6 +96,12 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
         f"no source of '{offer.name}' could be used: {'; '.join(map(str, failures))}; "
         "or get the file yourself and say --from FILE"
     )
+
+
+def _clear(folder: Path) -> None:
+    """What came from a file of the user's own is not gone on with."""
+    for file in folder.iterdir():
+        file.unlink()
 
 
 def _check(offer: Offer, folder: Path, source: Source) -> None:

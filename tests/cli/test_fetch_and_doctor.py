@@ -1,0 +1,95 @@
+"""`segmeter fetch` and `segmeter doctor` as a person types them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from segmeter.cli.app import run_app
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Typed:
+    """Type a command: its exit code, what it printed, what it complained of."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
+    monkeypatch.delenv("SEGMETER_DATA", raising=False)
+
+    def type_it(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["segmeter", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            run_app()
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return type_it
+
+
+def test_fetch_lists_what_can_be_had(typed: Typed) -> None:
+    code, out, _ = typed("fetch", "--list")
+    assert code == 0
+    assert "mobile-sam" in out
+    rows = json.loads(typed("fetch", "--list", "--json")[1])
+    assert all(row["sources"] and row["here"] is False for row in rows)
+
+
+def test_a_slip_of_the_pen_is_understood(typed: Typed) -> None:
+    code, out, err = typed("fetch", "mobil-sam")
+    assert (code, out) == (2, "")
+    assert "did you mean 'mobile-sam'?" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("grabcut", "--data"), ("drawn", "nothing to fetch"), ("oracle", "no source of weights")],
+)
+def test_what_cannot_be_fetched_says_why(typed: Typed, name: str, sentence: str) -> None:
+    code, _, err = typed("fetch", name)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_weights_fetched_from_a_folder_are_found_by_their_model(
+    typed: Typed, real_weights: Path
+) -> None:
+    code, out, _ = typed("fetch", "mobile-sam", "--from", real_weights / "mobile-sam", "--json")
+    assert code == 0
+    folder = json.loads(out)["folder"]
+    facts = json.loads(typed("doctor", "--json")[1])
+    models = {model["name"]: model for model in facts["models"]}
+    assert models["mobile-sam"] == {"name": "mobile-sam", "state": "ready", "note": folder}
+    assert "was here already" in typed("fetch", "mobile-sam")[1]
+
+
+def test_doctor_fits_80_columns_and_knows_what_needs_nothing(typed: Typed) -> None:
+    code, out, _ = typed("doctor")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "needs no weights" in out
+    assert "mini" in out
+
+
+def test_doctor_finds_data_sets(typed: Typed, real_data: Path) -> None:
+    facts = json.loads(typed("doctor", "--data", real_data, "--json")[1])
+    states = {found["name"]: found["state"] for found in facts["datasets"]}
+    assert states["grabcut"] == states["davis"] == "ready"
+    assert facts["kernels"] in ("compiled", "plain")
+
+
+def test_doctor_names_broken_weights(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "mobile-sam").mkdir()
+    (tmp_path / "mobile-sam" / "model.safetensors").write_bytes(b"not a safetensors file")
+    facts = json.loads(typed("doctor", "--weights", tmp_path, "--json")[1])
+    found = next(model for model in facts["models"] if model["name"] == "mobile-sam")
+    assert found["state"] == "broken"
+    assert "damaged" in found["note"]
