@@ -63,6 +63,12 @@ def test_run_lengths_are_those_of_coco(array: Array) -> None:
     assert Mask.from_coco(theirs) == mask
 
 
+@given(pictures, st.integers(0, 3), st.integers(0, 3))
+def test_compiled_run_lengths_equal_the_plain_ones(array: Array, below: int, beside: int) -> None:
+    mask = Mask.of(np.pad(array, ((below, beside), (beside, below))))
+    assert mask._counts() == runs.pack(mask.run_lengths())
+
+
 @given(pictures | volumes)
 def test_run_lengths_come_back(array: Array) -> None:
     mask = Mask.of(array)

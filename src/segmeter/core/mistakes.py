@@ -50,15 +50,19 @@ def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
     """
     if not mask:
         return Depth(0, None)
-    inside = [
-        tuple(p - a for p, a in zip(point, mask.low, strict=True))
-        for point in barred
-        if mask[point]
-    ]
+    inside = [place for point in barred if (place := _inside(mask, point)) is not None]
     squared, place = _search(mask.bits, inside)
     if place is None:
         return Depth(0, None)
     return Depth(squared, tuple(int(p) + a for p, a in zip(place, mask.low, strict=True)))
+
+
+def _inside(mask: Mask, point: tuple[int, ...]) -> tuple[int, ...] | None:
+    """A pixel's place in the mask's box, or None when it lies outside."""
+    place = tuple(map(int.__sub__, point, mask.low))
+    if min(place) < 0 or any(map(int.__ge__, place, mask.bits.shape)):
+        return None
+    return place
 
 
 def squared_depth(bits: Bits) -> npt.NDArray[np.int64]:
