@@ -12,8 +12,8 @@ Three tests, each a set of decisions that any sensible measure should get right:
 Readings. `published` computes what the authors' scripts compute: SIHD = 1 - (e1 + e2), so
 that chance is 0; SABD and SISD count ties as right, with every method at the setting that
 is best on the very pictures that are judged. `sound` gives SIHD as balanced accuracy
-1 - (e1 + e2) / 2, so that chance is 0.5 in all three, counts ties half, and takes settings
-chosen on other pictures. Both keep the decisions by picture, for intervals.
+1 - (e1 + e2) / 2, so that chance is 0.5 in all three, counts ties half, and takes each
+picture at a setting chosen on others. Both keep the decisions by picture, for intervals.
 
     Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal
     techniques. IEEE TPAMI 38(7), 2016.
@@ -21,7 +21,7 @@ chosen on other pictures. Both keep the decisions by picture, for intervals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,6 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
-from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.tables import Real
 
 __all__ = [
@@ -44,6 +43,7 @@ __all__ = [
     "human_discrimination",
 ]
 
+Places = npt.NDArray[np.intp]
 _BINS = 50
 
 
@@ -96,13 +96,25 @@ class Sweep:
 
     def best_setting(self) -> int:
         """ODS: the first setting with the largest value over the set."""
-        return int(np.argmax(self.set_values()))
+        return int(np.argmax(_set_values(self._parts())[0]))
 
-    def set_values(self) -> Real:
+    def best_elsewhere(self) -> Places:
+        """For each picture the first setting that is best on all the others."""
+        if len(self.values) == 1:
+            return np.array([self.best_setting()])
+        total = [part.sum(axis=0) for part in self._parts()]
+        others = [t - p for t, p in zip(total, self._parts(), strict=True)]
+        means = [part / (len(self.values) - 1) for part in others]
+        return np.asarray(np.argmax(_set_values(means, averaged=True), axis=1))
+
+    def at(self, setting: int | Places) -> Real:
+        """Each picture's value at one setting, or at one of its own."""
+        return np.asarray(self.values[np.arange(len(self.values)), setting])
+
+    def _parts(self) -> list[Real]:
         if self.precision is None or self.recall is None:
-            return np.asarray(self.values.mean(axis=0))
-        pairs = zip(self.precision.mean(axis=0), self.recall.mean(axis=0), strict=True)
-        return np.array([harmonic(float(p), float(r)) for p, r in pairs])
+            return [self.values]
+        return [self.precision, self.recall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,30 +167,28 @@ def against_baselines(
     methods: Sequence[Sweep],
     baselines: Sequence[Sweep],
     reading: Reading = "published",
-    settings: Mapping[int, int] | None = None,
+    settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
-    """SABD: each method at its best setting against the best baseline on each picture.
+    """SABD: each method at its setting against the best baseline on each picture.
 
-    `settings` gives the setting of each method, by place, chosen elsewhere (`sound`);
-    methods that are not in it, and baselines, take their best on these pictures.
+    `settings` has one a method, chosen on other data; by default `published` takes the best
+    on these pictures, `sound` for each picture the best on the others.
     """
-    good = [_at_setting(m, (settings or {}).get(k)) for k, m in enumerate(methods)]
-    bad = np.maximum.reduce([_at_setting(b, None) for b in baselines]).clip(min=0)
-    return Discrimination(_decide(np.array(good), bad[None, :], reading))
+    good = [m.at(s) for m, s in zip(methods, settings or _chosen(methods, reading), strict=True)]
+    bad = [b.at(s) for b, s in zip(baselines, _chosen(baselines, reading), strict=True)]
+    return Discrimination(_decide(np.array(good), np.maximum.reduce(bad).clip(min=0), reading))
 
 
 def against_swapped(
     methods: Sequence[Sweep],
     swapped: Sequence[Sweep],
     reading: Reading = "published",
-    settings: Mapping[int, int] | None = None,
+    settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
     """SISD: each method's own result against its result for another picture, same setting."""
-    chosen = [
-        (settings or {}).get(place, method.best_setting()) for place, method in enumerate(methods)
-    ]
-    good = np.array([m.values[:, s] for m, s in zip(methods, chosen, strict=True)])
-    bad = np.array([m.values[:, s] for m, s in zip(swapped, chosen, strict=True)])
+    places = settings or _chosen(methods, reading)
+    good = np.array([m.at(s) for m, s in zip(methods, places, strict=True)])
+    bad = np.array([m.at(s) for m, s in zip(swapped, places, strict=True)])
     return Discrimination(_decide(good, bad, reading))
 
 
@@ -232,9 +242,20 @@ def _median_place(density: Real) -> float:
     return float(place + 1 - (sums[place] - half) / (sums[place] - sums[place - 1]))
 
 
-def _at_setting(method: Sweep, setting: int | None) -> Real:
-    chosen = method.best_setting() if setting is None else setting
-    return np.asarray(method.values[:, chosen])
+def _chosen(methods: Sequence[Sweep], reading: Reading) -> list[int | Places]:
+    if reading == "published":
+        return [method.best_setting() for method in methods]
+    return [method.best_elsewhere() for method in methods]
+
+
+def _set_values(parts: Sequence[Real], averaged: bool = False) -> Real:
+    """Values of a set at each setting, from its mean or from its mean precision and recall."""
+    means = parts if averaged else [part.mean(axis=0, keepdims=True) for part in parts]
+    if len(means) == 1:
+        return means[0]
+    precision, recall = means
+    total = precision + recall
+    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
 
 
 def _decide(good: Real, bad: Real, reading: Reading) -> Real:

@@ -22,39 +22,47 @@ from segmeter.measures.region_benchmark import region_counts
 from segmeter.measures.sweeps import THRESHOLDS, sweep_edge_map
 from segmeter.measures.tables import Comparison, Regions, compare, regions
 
-__all__ = ["rows_of"]
+__all__ = ["Level", "Truths", "levels_of", "results_of", "rows_of"]
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
 _REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 
 
 @dataclass(frozen=True, slots=True)
-class _Truths:
-    """A picture's ground truths, numbered and outlined once for all settings."""
+class Truths:
+    """A picture's ground truths, numbered and outlined once for all settings.
+
+    Without outlines no boundary is counted.
+    """
 
     partitions: tuple[Regions, ...]
     outlines: tuple[Outline, ...]
 
     @classmethod
-    def of(cls, labels: Sequence[npt.NDArray[np.int32]]) -> _Truths:
+    def of(cls, labels: Sequence[npt.NDArray[np.int32]], boundaries: bool = True) -> Truths:
         numbered = [regions(part, f"ground truth {k}") for k, part in enumerate(labels, 1)]
-        return cls(tuple(numbered), tuple(outlines(labels)))
+        return cls(tuple(numbered), tuple(outlines(labels)) if boundaries else ())
 
-    def without(self, place: int) -> _Truths:
+    def boundaries(self, labels: npt.NDArray[np.int32], threads: int) -> BoundaryCounts | None:
+        if not self.outlines:
+            return None
+        return count_boundaries(self.outlines, outline(labels), threads=threads)
+
+    def without(self, place: int) -> Truths:
         """All but one, for judging that one."""
-        return _Truths(
+        return Truths(
             self.partitions[:place] + self.partitions[place + 1 :],
             self.outlines[:place] + self.outlines[place + 1 :],
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
+class Level:
     """A result at one setting, compared with the truths."""
 
     setting: str
     threshold: float
-    boundaries: BoundaryCounts
+    boundaries: BoundaryCounts | None
     comparison: Comparison | None
 
 
@@ -65,26 +73,38 @@ def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
             f"{scene.name} has no partitions drawn by people; take a data set that has, "
             "such as bsds500"
         )
-    truths = _Truths.of(scene.partitions)
+    truths = Truths.of(scene.partitions)
     started = time.perf_counter()
-    sweep = getattr(method, "sweep", None)
-    results: Mapping[str, Segmentation] = sweep(scene) if sweep else {"": method.segment(scene)}
+    results = results_of(method, scene)
     looked = time.perf_counter()
     if isinstance(method, People):
         levels = _people(truths, scene, threads)
     else:
-        counts = getattr(method, "region_counts", _REGION_COUNTS)
-        levels = [
-            level
-            for name, result in results.items()
-            for level in _levels(name, result, truths, counts, threads)
-        ]
+        levels = levels_of(method, results, truths, threads)
     measured = time.perf_counter()
     extra = {"seconds_look": looked - started, "seconds_measure": measured - looked}
     return list(_rows(scene, levels, extra))
 
 
-def _people(truths: _Truths, scene: Scene, threads: int) -> list[_Level]:
+def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
+    """A method's results by setting; one result is its own sweep or has setting ''."""
+    sweep = getattr(method, "sweep", None)
+    return sweep(scene) if sweep is not None else {"": method.segment(scene)}
+
+
+def levels_of(
+    method: Method, results: Mapping[str, Segmentation], truths: Truths, threads: int = 1
+) -> list[Level]:
+    """All results compared with the truths, hierarchies and edge maps at every threshold."""
+    counts = getattr(method, "region_counts", _REGION_COUNTS)
+    return [
+        level
+        for name, result in results.items()
+        for level in _levels(name, result, truths, counts, threads)
+    ]
+
+
+def _people(truths: Truths, scene: Scene, threads: int) -> list[Level]:
     if len(truths.partitions) < 2:
         raise BadInput(f"{scene.name} was cut by one person only; nobody to compare them with")
     return [
@@ -94,8 +114,8 @@ def _people(truths: _Truths, scene: Scene, threads: int) -> list[_Level]:
 
 
 def _levels(
-    name: str, result: Segmentation, truths: _Truths, counts: Sequence[int], threads: int
-) -> Iterator[_Level]:
+    name: str, result: Segmentation, truths: Truths, counts: Sequence[int], threads: int
+) -> Iterator[Level]:
     if result.levels is not None:
         yield from _hierarchy_levels(name, Hierarchy.of(result.levels), truths, counts, threads)
     elif result.labels is not None:
@@ -103,32 +123,31 @@ def _levels(
     elif result.edges is not None:
         found = sweep_edge_map(truths.outlines, result.edges, threads=threads)
         for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
-            yield _Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
+            yield Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
     else:
         raise BadInput("seism judges partitions, hierarchies and edge maps, not proposals")
 
 
 def _level(
-    name: str, threshold: float, labels: npt.NDArray[np.int32], truths: _Truths, threads: int
-) -> _Level:
-    boundaries = count_boundaries(truths.outlines, outline(labels), threads=threads)
-    return _Level(name, threshold, boundaries, compare(truths.partitions, labels))
+    name: str, threshold: float, labels: npt.NDArray[np.int32], truths: Truths, threads: int
+) -> Level:
+    boundaries = truths.boundaries(labels, threads)
+    return Level(name, threshold, boundaries, compare(truths.partitions, labels))
 
 
 def _hierarchy_levels(
-    name: str, hierarchy: Hierarchy, truths: _Truths, counts: Sequence[int], threads: int
-) -> Iterator[_Level]:
+    name: str, hierarchy: Hierarchy, truths: Truths, counts: Sequence[int], threads: int
+) -> Iterator[Level]:
     """Levels are nested, so those with equally many regions are equal, and measured once."""
     finest = compare(truths.partitions, hierarchy.finest)
-    known: dict[int, tuple[BoundaryCounts, Comparison]] = {}
+    known: dict[int, tuple[BoundaryCounts | None, Comparison]] = {}
     for setting, parameter, threshold in _settings(hierarchy, counts):
         groups = hierarchy.groups(threshold)
         count = int(groups.max()) + 1
         if count not in known:
-            cut = outline(hierarchy.labels(threshold))
-            boundaries = count_boundaries(truths.outlines, cut, threads=threads)
+            boundaries = truths.boundaries(hierarchy.labels(threshold), threads)
             known[count] = boundaries, finest.merged(groups)
-        yield _Level(_join(name, setting), parameter, *known[count])
+        yield Level(_join(name, setting), parameter, *known[count])
 
 
 def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str, float, float]]:
@@ -141,7 +160,7 @@ def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str
             yield f"{count} regions", float(count), hierarchy.threshold_for(count)
 
 
-def _rows(scene: Scene, levels: Sequence[_Level], extra: Mapping[str, float]) -> Iterator[Row]:
+def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> Iterator[Row]:
     height, width = scene.partitions[0].shape
     best = _best_covered(levels)
     known: dict[int, Row] = {}  # equal levels share one comparison
@@ -166,7 +185,9 @@ def _rows(scene: Scene, levels: Sequence[_Level], extra: Mapping[str, float]) ->
         }
 
 
-def _boundary_columns(counts: BoundaryCounts) -> Row:
+def _boundary_columns(counts: BoundaryCounts | None) -> Row:
+    if counts is None:
+        return {}
     return {
         "fb": counts.f,
         "pb": counts.precision,
@@ -191,7 +212,7 @@ def _region_columns(comparison: Comparison | None) -> Row:
     }
 
 
-def _best_covered(levels: Sequence[_Level]) -> float | None:
+def _best_covered(levels: Sequence[Level]) -> float | None:
     """Covering when every ground-truth region may choose its own setting."""
     comparisons = {id(c): c for level in levels if (c := level.comparison) is not None}
     shapes = {tuple(t.truth_areas.size for t in c.tables) for c in comparisons.values()}

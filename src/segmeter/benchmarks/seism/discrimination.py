@@ -1,0 +1,207 @@
+"""The meta-measures of a set of measures: people, methods and baselines of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from segmeter.benchmarks.seism.pairs import (
+    BOUNDARY,
+    Annotated,
+    PairScores,
+    in_parallel,
+    partners,
+    turned,
+)
+from segmeter.benchmarks.seism.work import Level, Truths, levels_of, results_of
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Method, Reading, Segmentation
+from segmeter.core.scenes import Dataset
+from segmeter.measures.meta import (
+    Densities,
+    Discrimination,
+    Sweep,
+    against_baselines,
+    against_swapped,
+    densities,
+    global_score,
+    human_discrimination,
+)
+from segmeter.measures.partitions import scores_of
+from segmeter.stats.intervals import Floats, Interval, Resampling
+
+__all__ = ["MetaRow", "MethodSweeps", "densities_of", "known_measures", "meta_rows", "sweep_method"]
+
+_PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
+_DISTANCES = ("voi",)
+Table = dict[str, Floats]
+
+
+class Pictured(Annotated, Dataset, Protocol):
+    """A data set with pictures to segment and people's partitions of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaRow:
+    """One measure judged: each meta-measure with its interval, where it was asked for."""
+
+    measure: str
+    reading: Reading
+    sihd: Interval | None
+    sabd: Interval | None = None
+    sisd: Interval | None = None
+
+    @property
+    def overall(self) -> float | None:
+        """Global, the mean of the three."""
+        if self.sihd is None or self.sabd is None or self.sisd is None:
+            return None
+        return global_score(self.sihd.value, self.sabd.value, self.sisd.value)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSweeps:
+    """A method's scores on its own pictures and with pictures swapped, by column.
+
+    Row i of `swapped` is the result for another picture, judged by the truth of picture i.
+    """
+
+    pictures: tuple[str, ...]
+    own: Table
+    swapped: Table
+
+    def sweep(self, measure: str, swapped: bool = False) -> Sweep:
+        table = self.swapped if swapped else self.own
+        sign = -1.0 if measure in _DISTANCES else 1.0
+        parts = [table[name] for name in _PRECISION_RECALL.get(measure, ())]
+        return Sweep(sign * table[measure], *parts)
+
+
+def meta_rows(
+    pairs: PairScores | None,
+    methods: Sequence[MethodSweeps],
+    baselines: Sequence[MethodSweeps],
+    measures: Sequence[str],
+    readings: Sequence[Reading],
+) -> list[MetaRow]:
+    """The table: SIHD from people, SABD and SISD from methods and baselines."""
+    return [
+        MetaRow(
+            measure,
+            reading,
+            _sihd(pairs, measure, reading) if pairs is not None else None,
+            _sabd(methods, baselines, measure, reading),
+            _sisd(methods, measure, reading),
+        )
+        for measure in measures
+        for reading in readings
+    ]
+
+
+def densities_of(pairs: PairScores) -> dict[str, Densities]:
+    """How the scores of same and different pairs are spread, by measure (Fig. 5)."""
+    return {m: densities(pairs.same[m], pairs.different[m]) for m in pairs.same}
+
+
+def sweep_method(
+    method: Method,
+    dataset: Pictured,
+    measures: Sequence[str],
+    limit: int | None = None,
+    workers: int = 1,
+) -> MethodSweeps:
+    """Run a method on all pictures at hand and judge it by the own and the partner's truth."""
+    pictures = list(dataset.scenes())[:limit]
+    other = partners(pictures)
+    work = partial(_picture_sweep, method, dataset, other, "fb" in measures)
+    found = list(in_parallel(work, pictures, workers))
+    if len({len(own) for own, _ in found}) != 1:
+        raise BadInput(f"{method.card.name} has other settings on some pictures than on others")
+    own, swapped = _table([own for own, _ in found]), _table([away for _, away in found])
+    # The result of picture j was judged by the truth of its partner: sort by the judge.
+    place = {picture: k for k, picture in enumerate(pictures)}
+    order = np.argsort([place[other[picture]] for picture in pictures])
+    return MethodSweeps(tuple(pictures), own, {k: v[order] for k, v in swapped.items()})
+
+
+def _picture_sweep(
+    method: Method, dataset: Pictured, other: Mapping[str, str], boundaries: bool, picture: str
+) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """Scores at each setting against the own truth, and against the partner's."""
+    scene = dataset.load(picture)
+    results = results_of(method, scene)
+    found = []
+    for judge in (picture, other[picture]):
+        labels = dataset.partitions(judge)
+        truths = Truths.of(labels, boundaries)
+        away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
+        found.append([_scores(level) for level in levels_of(method, away, truths)])
+    return found[0], found[1]
+
+
+def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
+    """A result that fits a truth of the other orientation."""
+    contours = tuple(2 * side + 1 for side in shape)
+    return Segmentation(
+        labels=None if result.labels is None else turned(result.labels, shape),
+        levels=None if result.levels is None else turned(result.levels, contours),
+        edges=None if result.edges is None else turned(result.edges, shape),
+    )
+
+
+def _scores(level: Level) -> dict[str, float]:
+    found = {} if level.comparison is None else scores_of(level.comparison)
+    if level.boundaries is not None:
+        counts = level.boundaries
+        found |= {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}
+    return found
+
+
+def _table(pictures: Sequence[Sequence[Mapping[str, float]]]) -> Table:
+    names = pictures[0][0]
+    return {n: np.array([[level[n] for level in row] for row in pictures]) for n in names}
+
+
+def _sihd(pairs: PairScores, measure: str, reading: Reading) -> Interval:
+    """The decision is right for both pairs of an annotation, for one or for none."""
+    found = human_discrimination(pairs.same[measure], pairs.different[measure])
+    right = (found.right_same.astype(float) + found.right_different) / 2
+    limits = Resampling(pairs.pictures, seed="sihd").interval(right)
+    if reading == "sound":
+        return Interval(found.accuracy, limits.low, limits.high)
+    return Interval(found.sihd, 2 * limits.low - 1, 2 * limits.high - 1)
+
+
+def _sabd(
+    methods: Sequence[MethodSweeps],
+    baselines: Sequence[MethodSweeps],
+    measure: str,
+    reading: Reading,
+) -> Interval | None:
+    if not methods or not baselines or measure not in methods[0].own:
+        return None
+    sweeps = [m.sweep(measure) for m in methods], [b.sweep(measure) for b in baselines]
+    return _interval(against_baselines(*sweeps, reading), methods[0].pictures)
+
+
+def _sisd(methods: Sequence[MethodSweeps], measure: str, reading: Reading) -> Interval | None:
+    if not methods or measure not in methods[0].own:
+        return None
+    own = [m.sweep(measure) for m in methods]
+    away = [m.sweep(measure, swapped=True) for m in methods]
+    return _interval(against_swapped(own, away, reading), methods[0].pictures)
+
+
+def _interval(found: Discrimination, pictures: Sequence[Any]) -> Interval:
+    return Resampling(pictures, seed="meta").interval(found.by_picture)
+
+
+def known_measures() -> list[str]:
+    """Measures that can be judged, those of boundaries last."""
+    from segmeter.measures.partitions import FORMULAS
+
+    return [*FORMULAS, "fr", "fop", *BOUNDARY]
