@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -97,12 +97,17 @@ def _page(results: Run, sections: Sequence[Section]) -> Page:
     entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = results.provenance["commands"]
     return Page(
-        title=", ".join(str(spec) for spec in plan.subjects),
+        title=f"{_listed(map(str, plan.subjects))} on {_listed(s.name for s in plan.datasets)}",
         subtitle=entry.summary,
         facts=[
-            f"on {', '.join(spec.name for spec in plan.datasets)}",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],
         sections=sections,
     )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

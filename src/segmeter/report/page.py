@@ -17,6 +17,7 @@ from segmeter.core.sections import (
     Block,
     Chart,
     Gallery,
+    Label,
     Multiples,
     Note,
     Replay,
@@ -34,7 +35,7 @@ from segmeter.report.wording import marked, paragraphs, reading_note
 
 __all__ = ["Page", "render"]
 
-_WIDE, _NARROW, _SMALL = 760, 380, 400
+_WIDE, _NARROW, _SMALL = 760, 380, 440
 _MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
 _FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
@@ -60,7 +61,7 @@ def render(page: Page) -> str:
         album=drawing.album.defs(),
         style=Markup(_asset("style.css")),
         script=Markup(_asset("script.js")),
-        reading_note=reading_note,
+        readings={name: note for name, note in reading_note.items() if name in drawing.readings},
     )
     return html
 
@@ -71,6 +72,7 @@ class _Drawing:
     def __init__(self) -> None:
         self.palette = Palette()
         self.album = Album()
+        self.readings: set[str] = set()
         self._ids: set[str] = set()
 
     def section(self, section: Section) -> dict[str, Any]:
@@ -95,6 +97,7 @@ class _Drawing:
             case Note():
                 return {"kind": "note", "role": block.role, "text": paragraphs(block.text)}
             case Table():
+                self._note_readings(block)
                 return {
                     "kind": "table",
                     "table": table_view(block),
@@ -118,7 +121,7 @@ class _Drawing:
                         {
                             "title": c.title,
                             "caption": marked(c.caption),
-                            "svg": chart_svg(c, self.palette, _SMALL, 270),
+                            "svg": chart_svg(c, self.palette, _SMALL, 290),
                         }
                         for c in block.charts
                     ],
@@ -146,6 +149,10 @@ class _Drawing:
                 }
             case Replay():
                 return self._block([block])
+
+    def _note_readings(self, table: Table) -> None:
+        cells = [cell for row in table.rows for cell in row]
+        self.readings |= {cell.reading for cell in cells if isinstance(cell, Label)}
 
     def _id(self, title: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"

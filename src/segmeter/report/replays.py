@@ -14,7 +14,7 @@ from segmeter.report.wording import amount
 
 __all__ = ["ReplayView", "replay_view"]
 
-_WIDTH, _HEIGHT, _PAD = 320.0, 96.0, 10.0
+_WIDTH, _HEIGHT, _PAD = 420.0, 100.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ def _step(frame: Frame) -> dict[str, str]:
 
 
 def _said(prompt: Prompt | None) -> str:
-    """A prompt in words; coordinates across, then down, as people read them."""
+    """A prompt in words."""
     match prompt:
         case None:
             return "content, nothing more to say"
         case Click(point, positive):
-            place = f"{amount(point[-1], 0)} across, {amount(point[-2], 0)} down"
-            return f"{'+' if positive else '−'} click at {place}"
+            sign = "+" if positive else "−"
+            return f"{sign} click at x {amount(point[-1], 0)}, y {amount(point[-2], 0)}"
         case Box(low, high):
             return f"box {amount(high[-1] - low[-1] + 1, 0)} × {amount(high[-2] - low[-2] + 1, 0)}"
         case Scribble(points, positive):

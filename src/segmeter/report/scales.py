@@ -32,10 +32,7 @@ class Scale:
 
     def label(self, tick: float) -> str:
         """A tick's text, with as many decimals as the ticks need."""
-        digits = self.axis.digits
-        if digits is None:
-            digits = _needed(self.ticks, self.axis.percent)
-        return amount(tick, digits, self.axis.percent)
+        return amount(tick, _needed(self.ticks, self.axis.percent), self.axis.percent)
 
 
 def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted: int = 5) -> Scale:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -14,7 +14,7 @@ from segmeter.report.wording import amount, spread
 
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]
 
-_STRIP = 150
+_STRIP = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class TableView:
     rows: list[list[CellView]]
     caption: str = ""
     note: str = ""
-    sortable: bool = field(default=False)
+    sortable: bool = False
+    dense: bool = False
 
 
 def table_view(table: Table) -> TableView:
@@ -70,7 +71,8 @@ def table_view(table: Table) -> TableView:
         [_view(cell, columns[k], best[k], scales[k], spans[k]) for k, cell in enumerate(row)]
         for row in table.rows
     ]
-    return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2)
+    dense = sum(c.digits is not None for c in columns) > 6
+    return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
 
 
 def _view(
@@ -125,8 +127,8 @@ def _scale(column: Column, cells: list[Cell]) -> Scale:
     ] or [0.0, 1.0]
     low, high = min(limits), max(limits)
     start = 0.0 if 0 <= low < 0.6 * high else None
-    axis = Axis(column.title, low=start, percent=column.percent)
-    return fitted(axis, limits, 6.0, _STRIP - 6.0, 2)
+    axis = Axis(column.title, low=start, high=high, percent=column.percent)
+    return fitted(axis, limits, 6.0, _STRIP - 6.0, 3)
 
 
 def _strip(value: Value, scale: Scale) -> Markup:

@@ -64,7 +64,7 @@ def answer(contest: Contest, many: bool) -> Answer:
         f"{opening} {_told(seconds, 1, 's')} and {_told(clicks, 2, 'clicks')} "
         f"to bring an object to 90 % IoU{_never(contest, best)}."
     )
-    return Answer(sentence, " ".join(filter(None, [_runner_up(contest), _first(contest)])))
+    return Answer(sentence, _runner_up(contest))
 
 
 def leaderboard(contest: Contest, name: str) -> Table:
@@ -130,7 +130,7 @@ def comparison_table(contest: Contest, name: str) -> Table | None:
         rows,
         caption=f"{contest.title}: which differences are established",
         note="Paired on the same objects; p by exchanging the two "
-        "models within photographs, corrected for all comparisons on this data.",
+        "models within photographs, corrected for the number of pairs.",
     )
 
 
@@ -180,21 +180,21 @@ def _runner_up(contest: Contest) -> str:
     low, high = sorted((sign * d.low, sign * d.high))
     return (
         f"The next, **{other}**, takes {abs(d.value):.1f} s longer an object, but the "
-        f"difference ({_signed(low)} to {_signed(high)} s) is not established: with other "
-        "photographs the order could turn."
+        f"difference ({_signed(low)} to {_signed(high)} s) is not established: {_doubt(contest)}."
     )
+
+
+def _doubt(contest: Contest) -> str:
+    """Why a difference is open: too few photographs for any, or an order that could turn."""
+    scenes = len(set(contest.groups[0].iou.clusters))
+    pairs = len(contest.models) * (len(contest.models) - 1) / 2
+    if pairs * 2.0 ** (1 - scenes) >= 0.05:
+        return f"{scenes} photographs are too few to establish any"
+    return "with other photographs the order could turn"
 
 
 def _signed(value: float) -> str:
     return f"{value:+.1f}".replace("-", "−")
-
-
-def _first(contest: Contest) -> str:
-    firsts = _first_shares(contest)
-    if not firsts:
-        return ""
-    share = firsts[contest.models[0]].value or 0.0
-    return f"It comes first in {share:.0%} of resamples of the photographs.".replace("%", " %")
 
 
 def _first_shares(contest: Contest) -> dict[str, Value]:

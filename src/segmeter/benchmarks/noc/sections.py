@@ -127,7 +127,7 @@ def _line(group: Group, values: Floats) -> Line:
 
 def _rounds_axis(contest: Contest) -> Axis:
     rounds = max(g.iou.values.shape[1] for g in contest.groups)
-    wanted = [k for k in (1, 5, 10, 15, 20) if k <= rounds] if rounds > 6 else range(1, rounds + 1)
+    wanted = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else range(1, rounds + 1)
     return Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=list(wanted), digits=0)
 
 

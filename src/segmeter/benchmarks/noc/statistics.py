@@ -119,14 +119,13 @@ def differences(run: Results) -> list[Difference]:
 
 
 def differences_of(members: Sequence[Group], cost: CostModel) -> list[Difference]:
-    """All pairs and measures of one contest, corrected together (Holm)."""
-    family = [
-        _compared(first, second, measure, cost)
-        for first, second in combinations(members, 2)
-        for measure in COMPARED
-    ]
-    corrected = holm([d.p for d in family])
-    return [replace(d, p_holm=p) for d, p in zip(family, corrected, strict=True)]
+    """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
+    found = []
+    for measure in COMPARED:
+        pairs = [_compared(a, b, measure, cost) for a, b in combinations(members, 2)]
+        corrected = holm([d.p for d in pairs])
+        found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
+    return found
 
 
 def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
