@@ -16,7 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Seism"]
+__all__ = ["Seism", "subject_spec"]
 
 _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI, VoI)"
 
@@ -36,7 +36,7 @@ class Seism:
             raise BadInput(
                 "seism judges methods, not models; give --method NAME, or a folder of results"
             )
-        subjects = [_folder_or_name(spec) for spec in plan.subjects]
+        subjects = [subject_spec(spec) for spec in plan.subjects]
         if not any(spec.name == PEOPLE for spec in subjects):
             subjects.append(Spec(PEOPLE))
         return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
@@ -62,7 +62,7 @@ class Seism:
         return sections(run)
 
 
-def _folder_or_name(spec: Spec) -> Spec:
+def subject_spec(spec: Spec) -> Spec:
     """A method of the catalogue, or the folder that holds a method's results."""
     if Path(spec.name).is_dir():
         return Spec("results", {"path": spec.name, **spec.options})

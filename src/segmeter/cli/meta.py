@@ -1,0 +1,145 @@
+"""`segmeter meta`: judge the measures themselves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from segmeter.cli._options import AsJson, Data, ReadingChoice, dataset_spec, readings, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput, NotFound, suggestion
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
+    from segmeter.core.plans import Roots
+    from segmeter.stats.intervals import Interval
+
+__all__ = ["meta"]
+
+
+@app.command()
+def meta(
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="Data set that people cut into regions.")
+    ] = "bsds500",
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help="Segmenter, or folder of results, for SABD and SISD."),
+    ] = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option("--baseline", help="What a segmenter should beat.")
+    ] = None,
+    data: Data = None,
+    reading: ReadingChoice = "both",
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=2, help="Only the first pictures.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the densities here (.svg, .png, .pdf).")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """How well do measures tell good partitions from bad ones?
+
+    SIHD needs people's partitions only; with `--method` also SABD and SISD are taken.
+
+    Example: `segmeter meta --measure fop --measure ssc --dataset bsds500`
+    """
+    from segmeter.benchmarks.seism.discrimination import densities_of, meta_rows
+    from segmeter.benchmarks.seism.pairs import human_pairs
+    from segmeter.core import catalogue
+
+    places, chosen = roots(data, None), _measures(measure)
+    given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
+    if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
+        raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
+    if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
+        raise BadInput(f"--figure '{figure}' must end in .svg, .png or .pdf")
+    pairs = human_pairs(given, chosen, limit, workers)
+    swept = [_sweep(name, given, chosen, limit, workers, places) for name in method or []]
+    bases = [
+        _sweep(name, given, chosen, limit, workers, places)
+        for name in (baseline or ["quadtree?turned=true"] if method else [])
+    ]
+    rows = meta_rows(pairs, swept, bases, chosen, readings(reading))
+    if figure is not None:
+        _draw(densities_of(pairs), figure)
+    if as_json:
+        print(json.dumps({"rows": [_plain(row) for row in rows]}, indent=1))
+    else:
+        _print(rows, len(set(pairs.pictures)))
+    return Exit.DONE
+
+
+def _measures(asked: list[str] | None) -> list[str]:
+    from segmeter.benchmarks.seism.discrimination import known_measures
+    from segmeter.benchmarks.seism.pairs import BOUNDARY
+
+    known = known_measures()
+    for name in asked or []:
+        if name not in known:
+            hint = suggestion(name, known)
+            raise NotFound(f"no partition measure '{name}';{hint} there are {', '.join(known)}")
+    return list(dict.fromkeys(asked or [])) or [name for name in known if name not in BOUNDARY]
+
+
+def _sweep(
+    name: str, dataset: Any, measures: list[str], limit: int | None, workers: int, places: Roots
+) -> MethodSweeps:
+    from segmeter.benchmarks.seism import subject_spec
+    from segmeter.benchmarks.seism.discrimination import sweep_method
+    from segmeter.core import catalogue
+    from segmeter.core.catalogue import Spec
+
+    method = catalogue.methods.make(subject_spec(Spec.parse(name)), **places.options())
+    return sweep_method(method, dataset, measures, limit, workers)
+
+
+def _plain(row: MetaRow) -> dict[str, Any]:
+    return {
+        "measure": row.measure,
+        "reading": row.reading,
+        **{
+            name: None if found is None else asdict(found)
+            for name, found in (("sihd", row.sihd), ("sabd", row.sabd), ("sisd", row.sisd))
+        },
+        "global": row.overall,
+    }
+
+
+def _print(rows: list[MetaRow], pictures: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("measure", "reading", title=f"percent, {pictures} pictures", box=None)
+    for name in ("SIHD", "SABD", "SISD", "Global"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        overall = "" if row.overall is None else f"{100 * row.overall:.1f}"
+        cells = [_cell(found) for found in (row.sihd, row.sabd, row.sisd)]
+        table.add_row(row.measure, row.reading, *cells, overall)
+    Console().print(table)
+
+
+def _cell(found: Interval | None) -> str:
+    if found is None:
+        return ""
+    return f"{100 * found.value:.1f} ({100 * found.low:.1f}–{100 * found.high:.1f})"
+
+
+def _draw(spread: dict[str, Any], figure: Path) -> None:
+    from segmeter.benchmarks.seism.figures import draw_densities
+
+    try:
+        draw_densities(spread, figure)
+    except OSError as error:
+        raise BadInput(f"'{figure}' cannot be written: {error.strerror}") from error
