@@ -1,0 +1,270 @@
+"""The best and the worst click by gradient: the attack of TETRIS.
+
+Start at the centre click, take ten steps of Adam against a Dice loss with a penalty for
+leaving the mistake, and keep the best click seen that is still a fair one. `published`
+follows the authors' code; `sound` repairs what is wrong with it:
+
+- steps and clicks live in one frame, and a click is a whole pixel of the picture;
+- a click is fair when its pixel is wrong, judged and not clicked before, and its disc lies
+  no more than 5 % further out than the start's (the original's allowance compounds);
+- what decides is IoU of what the model really shows, ignored pixels left out;
+- the start is kept unless something beats it, so the worst click is never better and the
+  best never worse than the centre click.
+
+A. Moskalenko et al., "TETRIS: Towards Exploring the Robustness of Interactive
+Segmentation", AAAI 2024. Its renderer of discs is replaced by an analytic one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import mistakes
+from segmeter.core.models import Ask, View, keeps_memory, render
+from segmeter.core.prompts import Click
+from segmeter.core.softening import Differentiable, SoftSessions
+from segmeter.core.users import Sight
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.objects import iou
+from segmeter.users.centre_click import centre_click
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Attempt", "Direction", "Trial", "ask_with", "follow", "shown", "valid_pixels"]
+
+Direction = Literal["best", "worst"]
+Place = tuple[float, float]
+
+STEPS = 10
+ALLOWANCE = 1.05
+DICE_WEIGHT = 1e-3
+BETTER_BY = 1e-6  # in `sound`: more than rounding can do
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One click that was tried: what came of it, and whether it became the choice."""
+
+    point: Place
+    iou: float
+    boundary_iou: float
+    location: float
+    fair: bool
+    accepted: bool
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The trials of one session in one round; the first is the centre click itself."""
+
+    positive: bool
+    trials: list[Trial] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> Trial:
+        return [trial for trial in self.trials if trial.accepted][-1]
+
+    @property
+    def click(self) -> Click:
+        return Click(self.chosen.point, self.positive)
+
+
+def follow(
+    sights: Sequence[Sight], directions: Sequence[Direction], steps: int = STEPS
+) -> list[Attempt | None]:
+    """Follow the gradient from each sight's centre click; None where the user is content.
+
+    Sights share one view and may differ in target, reading and direction: all of them take
+    each step together.
+    """
+    found: list[Attempt | None] = [None] * len(sights)
+    climbers: dict[int, _Climber] = {}
+    for i, (sight, direction) in enumerate(zip(sights, directions, strict=True)):
+        start = centre_click(sight)
+        if start is not None:
+            climbers[i] = _Climber(sight, direction, start)
+    if climbers:
+        _climb(list(climbers.values()), steps)
+    for i, climber in climbers.items():
+        found[i] = climber.attempt
+    return found
+
+
+def valid_pixels(sight: Sight, positive: bool) -> Mask:
+    """Pixels a person could mean: missed (or spilled), judged, and not clicked before."""
+    wrong = mistakes(sight.target, sight.mask)[0 if positive else 1]
+    bits = wrong.bits.copy()
+    for prompt in sight.prompts:
+        if isinstance(prompt, Click):
+            pixel = tuple(round(c) for c in prompt.point)
+            if wrong[pixel]:
+                bits[tuple(p - a for p, a in zip(pixel, wrong.low, strict=True))] = False
+    return Mask.of(bits, wrong.low, wrong.shape)
+
+
+def ask_with(sight: Sight, click: Click) -> Ask:
+    """What the view would be asked if this were the next click."""
+    prompts = (*sight.prompts, click)
+    memory = None if sight.last is None else sight.last.memory
+    keeps = memory is not None and keeps_memory(sight.view, prompts, sight.reading)
+    return Ask(prompts, memory if keeps else None)
+
+
+def shown(view: View, asks: Sequence[Ask]) -> list[Mask]:
+    """What the view would show; asks that are the same are asked once."""
+    keys = [(ask.prompts, id(ask.memory)) for ask in asks]
+    distinct = dict(zip(keys, asks, strict=True))
+    masks = render(view, view.answer(list(distinct.values())))
+    known = dict(zip(distinct, masks, strict=True))
+    return [known[key] for key in keys]
+
+
+class _Climber:
+    """One session on its way: its rules and its trials so far."""
+
+    def __init__(self, sight: Sight, direction: Direction, start: Click) -> None:
+        self.sight, self.start = sight, start
+        self.sign = 1.0 if direction == "best" else -1.0
+        self.sound = sight.reading == "sound"
+        self.valid = valid_pixels(sight, start.positive)
+        self.attempt = Attempt(start.positive)
+        self.seen: dict[Place, tuple[float, float]] = {}
+        self.limit = math.inf
+
+    def away(self) -> npt.NDArray[np.float32]:
+        """Distance of every pixel of the picture to the nearest wrong one of that kind."""
+        wrong = mistakes(self.sight.target, self.sight.mask)[0 if self.start.positive else 1]
+        right = (~wrong.dense()).astype(np.uint8)
+        return np.asarray(
+            cv2.distanceTransform(right, cv2.DIST_L2, cv2.DIST_MASK_PRECISE), dtype=np.float32
+        )
+
+    def place(self, point: Place) -> Place:
+        """Where a click lands: on the pixel under it in `sound`, clipped in both readings."""
+        if not self.attempt.trials:
+            return self.start.point[0], self.start.point[1]
+        height, width = self.sight.scene.shape[:2]
+        y, x = min(max(point[0], 0), height - 1), min(max(point[1], 0), width - 1)
+        return (math.floor(y + 0.5), math.floor(x + 0.5)) if self.sound else (y, x)
+
+    def curious(self, place: Place) -> bool:
+        """Whether the view must be asked: not about old places, nor about unfair ones."""
+        if not self.sound or place in self.seen:
+            return False
+        return not self.attempt.trials or self.valid[(int(place[0]), int(place[1]))]
+
+    def note(self, place: Place, mask: Mask) -> None:
+        """Score what a click showed."""
+        target = self.sight.target
+        ignore = target.ignore if self.sound else None
+        scores = iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+        self.seen[place] = scores
+
+    def judge(self, place: Place, location: float) -> None:
+        """Write the trial down, and take it if it is fair and beats the best so far."""
+        if place not in self.seen:
+            return
+        scores, first = self.seen[place], not self.attempt.trials
+        fair = first or location <= self.limit
+        taken = first or (fair and self._beats(scores))
+        self.attempt.trials.append(Trial(place, *scores, location, fair, taken))
+        if first or (taken and not self.sound):
+            self.limit = ALLOWANCE * location
+
+    def _beats(self, scores: tuple[float, float]) -> bool:
+        best = self.attempt.chosen
+        if self.sound:
+            return self.sign * (scores[0] - best.iou) > BETTER_BY
+        # The original compares the pair, so that Boundary IoU decides ties.
+        pair = (best.iou, best.boundary_iou)
+        return scores > pair if self.sign > 0 else scores < pair
+
+
+def _climb(climbers: Sequence[_Climber], steps: int) -> None:
+    import torch
+
+    from segmeter.users import _descent
+
+    view = climbers[0].sight.view
+    if not isinstance(view, Differentiable):
+        raise BadInput("this model has no slope to follow; search for the click instead")
+    soft = view.soften([ask_with(c.sight, c.start) for c in climbers])
+    location = _Location(soft, climbers)
+    truth = [soft.into_answer(i, c.sight.target.mask) for i, c in enumerate(climbers)]
+    own = [
+        size if c.sound else other
+        for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
+    ]
+    adam = _descent.Adam(soft.start(), _descent.rates(own, soft.start()))
+    signs = soft.start().new_tensor([climber.sign for climber in climbers])
+    for _ in range(steps + 1):
+        points = adam.points.requires_grad_(True)
+        with torch.enable_grad():
+            logits = soft.logits(points)
+            outside = location(points)
+            dice = [_descent.dice_loss(g, t) for g, t in zip(logits, truth, strict=True)]
+            loss = outside + DICE_WEIGHT * signs * torch.stack(dice)
+            (slope,) = torch.autograd.grad(loss.sum(), points)
+        _judge(climbers, soft, points.detach(), [one.detach() for one in logits], outside.tolist())
+        adam.step(torch.nan_to_num(slope))
+
+
+class _Location:
+    """How far each disc lies outside its mistake.
+
+    `published` takes the mean over the whole frame, with distances in pixels of the
+    picture; `sound` the mean over the disc, in pixels of the frame.
+    """
+
+    def __init__(self, soft: SoftSessions, climbers: Sequence[_Climber]) -> None:
+        from segmeter.users import _descent
+
+        disc = math.pi * _descent.DISC**2
+        self._away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
+        self._weights = [
+            scale / disc if climber.sound else 1 / math.prod(size)
+            for climber, scale, size in zip(
+                climbers, _descent.scales(soft), soft.sizes, strict=True
+            )
+        ]
+
+    def __call__(self, points: Tensor) -> Tensor:
+        import torch
+
+        from segmeter.users import _descent
+
+        sums = [_descent.disc_sum(p, far) for p, far in zip(points, self._away, strict=True)]
+        return torch.stack(sums) * points.new_tensor(self._weights)
+
+
+def _judge(
+    climbers: Sequence[_Climber],
+    soft: SoftSessions,
+    points: Tensor,
+    logits: Sequence[Tensor],
+    outside: Sequence[float],
+) -> None:
+    """Score where everybody stands: `sound` asks the view itself, `published` the soft pass."""
+    places = [c.place(p) for c, p in zip(climbers, soft.to_picture(points), strict=True)]
+    asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
+    if asking:
+        view = climbers[0].sight.view
+        asks = [ask_with(c.sight, Click(place, c.start.positive)) for c, place in asking]
+        for (climber, place), mask in zip(asking, shown(view, asks), strict=True):
+            climber.note(place, mask)
+    if not all(climber.sound for climber in climbers):
+        for climber, place, mask in zip(climbers, places, soft.masks(logits), strict=True):
+            if not climber.sound:
+                climber.note(place, mask)
+    for climber, place, far in zip(climbers, places, outside, strict=True):
+        climber.judge(place, far)

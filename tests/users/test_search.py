@@ -1,0 +1,114 @@
+"""The best and the worst click by trying."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.users import Sight
+from segmeter.users.attack import valid_pixels
+from segmeter.users.search import Effort, lattice, search
+
+
+class Landscape:
+    """A view whose IoU is a smooth function of where the click falls."""
+
+    def __init__(self, target: Mask, peak: tuple[int, int]) -> None:
+        self.target, self.peak = target, peak
+        self.asked = 0
+
+    def answer(self, asks):
+        self.asked += len(asks)
+        return [MaskPrediction(self._mask(ask)) for ask in asks]
+
+    def _mask(self, ask: Ask) -> Mask:
+        y, x = ask.prompts[-1].point
+        away = abs(y - self.peak[0]) + abs(x - self.peak[1])
+        whole = self.target.dense()
+        whole[: int(away // 2)] = False
+        return Mask.of(whole)
+
+
+def sight(view, target, mask=None, prompts=(), reading="sound"):
+    scene = Scene("drawn", "one", np.zeros((*target.mask.shape, 3), np.uint8), (target,))
+    return Sight(scene, target, mask or Mask.empty(target.mask.shape), prompts, reading, view)
+
+
+def test_the_search_climbs_to_the_peak_and_to_the_pit():
+    target = Target("a", Mask.box((96, 96), (10, 10), (80, 80)))
+    view = Landscape(target.mask, (20, 70))
+    best, worst = search([sight(view, target)] * 2, ["best", "worst"])
+    assert abs(best.chosen.point[0] - 20) + abs(best.chosen.point[1] - 70) <= 21
+    assert best.chosen.iou == 1.0
+    away = abs(worst.chosen.point[0] - 20) + abs(worst.chosen.point[1] - 70)
+    assert away >= 115  # the far corner of the object is 118 away
+    assert view.asked < 300
+
+
+def test_the_worst_is_never_better_and_the_best_never_worse_than_the_centre():
+    target = Target("a", Mask.box((64, 64), (8, 20), (50, 44)))
+    for name in ("disc", "noisy", "stubborn"):
+        scene = sight(None, target).scene
+        view = catalogue.models.make(name).look(scene)
+        best, worst = search([sight(view, target)] * 2, ["best", "worst"], Effort(20, 2, 4))
+        assert worst.chosen.iou <= worst.trials[0].iou == best.trials[0].iou <= best.chosen.iou
+
+
+def test_clicks_are_valid():
+    target = Target("a", Mask.box((64, 64), (8, 8), (50, 44)), Mask.box((64, 64), (8, 8), (20, 44)))
+    view = Landscape(target.mask, (30, 20))
+    before = (Click((40, 20)),)
+    now = sight(view, target, Mask.box((64, 64), (34, 8), (60, 44)), before)
+    valid = valid_pixels(now, True)
+    assert valid == Mask.box((64, 64), (20, 8), (34, 44))
+    (found,) = search([now], ["worst"], Effort(10, 2, 1))
+    assert all(valid[trial.point] for trial in found.trials)
+
+
+def test_a_content_user_gives_no_click():
+    target = Target("a", Mask.box((16, 16), (2, 2), (8, 8)))
+    assert search([sight(None, target, target.mask)], ["best"]) == [None]
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4, 8]))
+@settings(max_examples=40, deadline=None)
+def test_every_cell_with_a_valid_pixel_is_tried_once(seed, spacing):
+    bits = np.random.default_rng(seed).random((23, 31)) < 0.15
+    valid = Mask.of(bits)
+    tried = lattice(valid, spacing)
+    assert all(valid[pixel] for pixel in tried)
+    cells = {tuple((np.array(p) - valid.low) // spacing) for p in tried}
+    everything = {tuple((np.array(p) - valid.low) // spacing) for p in np.argwhere(bits)}
+    assert cells == everything
+    assert len(tried) == len(cells)
+
+
+def test_the_users_are_in_the_catalogue():
+    rng = np.random.default_rng(0)
+    target = Target("a", Mask.box((48, 48), (8, 20), (40, 44)))
+    view = catalogue.models.make("disc").look(sight(None, target).scene)
+    for name in ("best-click", "worst-click", "best-click-search?lattice=9", "worst-click-search"):
+        user = catalogue.users.make(name)
+        click = user.next(sight(view, target), rng)
+        assert isinstance(click, Click)
+        assert target.mask[click.point]
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_published_judges_ignored_pixels_too(reading):
+    shape = (40, 40)
+    target = Target("a", Mask.box(shape, (5, 5), (30, 30)), Mask.box(shape, (30, 5), (40, 30)))
+    view = catalogue.models.make("stubborn").look(sight(None, target).scene)
+    (found,) = search([sight(view, target, reading=reading)], ["best"], Effort(4, 1, 8))
+    shown = view.answer([Ask((found.click,))])[0].mask()
+    ignore = target.ignore if reading == "sound" else None
+    from segmeter.measures.objects import iou
+
+    assert found.chosen.iou == iou(target.mask, shown, ignore)
