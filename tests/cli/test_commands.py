@@ -1,0 +1,154 @@
+"""The command line: what a person types, what it answers, how it exits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+Done = subprocess.CompletedProcess[str]
+
+
+def segmeter(*arguments: object, **environment: str) -> Done:
+    """Type a command."""
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small finished run with two models."""
+    out = tmp_path_factory.mktemp("cli") / "run"
+    done = segmeter(
+        "run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--limit", 3, "--rounds", 3,
+        "--workers", 0, "-o", out,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "noc@90" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80 + len(str(out))
+    return out
+
+
+def sentence(done: Done) -> str:
+    """What was said on bad input: one line, no trace."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip()
+
+
+def test_report_json_is_the_summary(run: Path) -> None:
+    rows = json.loads(segmeter("report", run, "--json").stdout)["rows"]
+    keys = {"model", "dataset", "user", "reading", "measure", "value", "low", "high", "targets"}
+    assert all(set(row) == keys for row in rows)
+    assert {row["model"] for row in rows} == {"disc", "noisy"}
+    assert {row["reading"] for row in rows} == {"published", "sound"}
+
+
+def test_report_writes_one_page(run: Path) -> None:
+    done = segmeter("report", run)
+    assert done.returncode == 0, done.stderr
+    page = (run / "report.html").read_text()
+    assert "disc" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("kind", ["csv", "md", "tex"])
+def test_tables_are_written_as_text(run: Path, kind: str, tmp_path: Path) -> None:
+    done = segmeter("report", run, "--format", kind, "--to", tmp_path / "tables")
+    assert done.returncode == 0, done.stderr
+    assert list((tmp_path / "tables").glob(f"*.{kind}"))
+
+
+def test_compare_says_what_is_established(run: Path) -> None:
+    rows = json.loads(segmeter("compare", run, "--json").stdout)["rows"]
+    assert {"first", "second", "value", "low", "high", "p_holm", "established"} <= set(rows[0])
+
+
+def test_a_measure_is_added_without_the_model(run: Path) -> None:
+    done = segmeter("score", run, "--measure", "dice")
+    assert done.returncode == 0, done.stderr
+    from segmeter.store import Run
+
+    table = Run.open(run).sql("select iou, dice from rows where iou > 0").to_pylist()
+    assert table
+    for row in table:
+        assert row["dice"] == pytest.approx(2 * row["iou"] / (1 + row["iou"]))
+    assert "nothing to add" in sentence(segmeter("score", run, "--measure", "iou"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "noc", "-m", "dics", "-d", "drawn"], "did you mean 'disc'"),
+        (["run", "noc", "-m", "disc", "-d", "drown"], "did you mean 'drawn'"),
+        (["run", "nocc", "-m", "disc", "-d", "drawn"], "did you mean 'noc'"),
+        (["run", "noc", "-d", "drawn"], "at least one model"),
+        (["run", "noc", "-m", "disc", "-d", "grabcut", "--data", "/nowhere"], "no folder"),
+        (["run", "noc", "-m", "disc", "-d", "drawn", "--reading", "mine"], "--reading is"),
+    ],
+)
+def test_a_wrong_request_is_answered_in_a_sentence(
+    arguments: list[str], words: str, tmp_path: Path
+) -> None:
+    assert words in sentence(segmeter(*arguments, "-o", tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_commands_on_what_is_not_a_run_say_so(tmp_path: Path) -> None:
+    for command in ("report", "compare"):
+        assert "is not a run" in sentence(segmeter(command, tmp_path))
+
+
+def test_the_trace_is_shown_when_asked_for() -> None:
+    done = segmeter("--debug", "report", "/nowhere")
+    assert "Traceback" in done.stderr
+
+
+def test_every_command_has_help_with_an_example() -> None:
+    listed = segmeter("--help").stdout
+    for name in ("run", "score", "report", "compare", "list", "fetch", "doctor", "demo"):
+        assert name in listed
+        assert "Example" in segmeter(name, "--help").stdout
+
+
+def own_folder(path: Path) -> Path:
+    """Four pictures of one's own, each in its own trouble but the first."""
+    (path / "images").mkdir(parents=True)
+    (path / "masks").mkdir()
+    picture = np.full((40, 60, 3), 90, np.uint8)
+    mask = np.zeros((40, 60), np.uint8)
+    mask[10:30, 15:45] = 255
+    for name in ("fine", "small", "empty", "corrupt"):
+        cv2.imwrite(str(path / "images" / f"{name}.png"), picture)
+        cv2.imwrite(str(path / "masks" / f"{name}.png"), mask)
+    cv2.imwrite(str(path / "masks" / "small.png"), mask[:20])
+    cv2.imwrite(str(path / "masks" / "empty.png"), 0 * mask)
+    (path / "images" / "corrupt.png").write_bytes(b"\x89PNG\r\n\x1a\n garbage")
+    return path
+
+
+def test_bad_pictures_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    data, out = own_folder(tmp_path / "mine"), tmp_path / "run"
+    done = segmeter("run", "noc", "-m", "oracle", "-d", data, "--rounds", 2, "-o", out)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    from segmeter.store import Run
+
+    errors = {e["scene"]: e["error"] for e in Run.open(out).sql("from errors").to_pylist()}
+    assert "60 x 40 but its mask is 60 x 20" in errors["small"]
+    assert "empty" in errors["empty"]
+    assert "corrupt" in errors["corrupt"]
+    assert Run.open(out).sql("select distinct scene from rows").to_pylist() == [{"scene": "fine"}]
+    assert segmeter("report", out).returncode == 0
+    assert "corrupt" in (out / "report.html").read_text()
