@@ -1,0 +1,105 @@
+"""Every model on the shelf keeps the promises the instrument relies on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.errors import NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.scenes import Scene
+from segmeter.models.conformance import check, drawn_scene
+from segmeter.models.drawn import Disc, DiscView
+
+SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+
+
+@pytest.mark.parametrize("name", catalogue.models.names())
+def test_a_registered_model_conforms(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    try:
+        model = catalogue.models.make(name, weights=str(SHARED / "weights"))
+    except NotFound as missing:
+        pytest.skip(str(missing))
+    assert check(model) == []
+
+
+@dataclass
+class _Faulty:
+    """The disc model with one promise broken."""
+
+    fault: str
+    rounds: int = 0
+
+    @property
+    def card(self) -> ModelCard:
+        abilities = {"click", "words"} if self.fault == "abilities" else {"click", "box"}
+        return ModelCard("faulty", "", frozenset(abilities))
+
+    def look(self, scene: Scene) -> Any:
+        if self.fault == "pixels":
+            scene.pixels[0, 0] = 255 - scene.pixels[0, 0]
+        return _FaultyView(self, Disc(radius=5).look(scene), scene.shape)
+
+
+@dataclass
+class _FaultyView:
+    model: _Faulty
+    view: DiscView
+    shape: tuple[int, ...]
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[MaskPrediction]:
+        fault = self.model.fault
+        self.model.rounds += 1
+        if fault == "abilities" and any("Words" in repr(a.prompts) for a in asks):
+            raise TypeError("what are words?")
+        if fault == "leak":
+            return list(self.view.answer([Ask(asks[0].prompts)] * len(asks))) if asks else []
+        predictions = self.view.answer(asks)
+        if fault == "size":
+            return [MaskPrediction(Mask.box((3, 3), (0, 0), (2, 2))) for _ in asks]
+        if fault == "state":
+            seen = Mask.box(self.shape, (0, 0), (self.model.rounds, 5))
+            return [MaskPrediction(p.result.either(seen)) for p in predictions]
+        if fault == "score":
+            return [MaskPrediction(p.result, np.nan) for p in predictions]
+        if fault == "shown":
+            return [MaskPrediction(p.result, shown=3) for p in predictions]
+        return predictions[1:] if fault == "count" else predictions
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("abilities", "promises 'words'"),
+        ("pixels", "changed the scene's pixels"),
+        ("size", "a mask has size"),
+        ("state", "not always answered alike"),
+        ("leak", "differ for box"),
+        ("score", "not a finite number"),
+        ("shown", "candidate 3 is shown"),
+    ],
+)
+def test_a_broken_promise_is_named(fault: str, sentence: str) -> None:
+    found = check(_Faulty(fault), drawn_scene())
+    assert any(sentence in text for text in found), found
+
+
+def test_the_same_model_without_a_fault_passes() -> None:
+    assert check(_Faulty(""), drawn_scene()) == []
+
+
+def test_an_ability_nobody_knows_is_named() -> None:
+    model = Disc()
+    odd = ModelCard("odd", "", frozenset({"telepathy"}))
+    object.__setattr__(model, "card", odd)
+    assert any("telepathy" in fault for fault in check(model))

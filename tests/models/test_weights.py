@@ -1,0 +1,176 @@
+"""Weights: found where they should be, refused with a sentence when they are not right."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+safetensors = pytest.importorskip("safetensors.torch")
+
+from segmeter.core import catalogue  # noqa: E402
+from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
+from segmeter.core.scenes import Scene  # noqa: E402
+from segmeter.models import weights  # noqa: E402
+
+SCENE = Scene("drawn", "grey", np.full((32, 48, 3), 99, np.uint8), [])
+
+
+@pytest.fixture(autouse=True)
+def _nothing_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
+
+
+def test_a_model_without_weights_says_how_to_get_them(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="'segmeter fetch sam-vit-b'"):
+        catalogue.models.make("sam-vit-b", weights=str(tmp_path))
+
+
+def test_a_folder_of_many_models_and_a_models_own_folder_are_both_understood(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "mobile-sam"
+    own.mkdir()
+    safetensors.save_file({"a": torch.zeros(1)}, own / "model.safetensors")
+    assert weights.find("mobile-sam", tmp_path) == own
+    assert weights.find("mobile-sam", own) == own
+    assert weights.find("mobile-sam", own / "model.safetensors") == own / "model.safetensors"
+
+
+def test_the_environment_and_the_cache_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (weights.home(), tmp_path / "named"):
+        (place / "mobile-sam").mkdir(parents=True)
+        safetensors.save_file({"a": torch.zeros(1)}, place / "mobile-sam" / "model.safetensors")
+        if place != weights.home():
+            monkeypatch.setenv("SEGMETER_WEIGHTS", str(place))
+        assert weights.find("mobile-sam") == place / "mobile-sam"
+    assert weights.find("mobile-sam", tmp_path / "nowhere") == tmp_path / "named" / "mobile-sam"
+
+
+def test_a_fingerprint_changes_with_one_byte(tmp_path: Path) -> None:
+    file = tmp_path / "a.pt"
+    file.write_bytes(b"one")
+    first = weights.fingerprint(tmp_path)
+    file.write_bytes(b"two")
+    assert weights.fingerprint(tmp_path) != first
+    file.write_bytes(b"one")
+    assert weights.fingerprint(tmp_path) == first
+
+
+def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
+    safetensors.save_file({"conv.weight": torch.zeros(3, 3)}, tmp_path / "model.safetensors")
+    model = catalogue.models.make("mobile-sam", weights=str(tmp_path))
+    with pytest.raises(BadWeights, match="another architecture"):
+        model.look(SCENE)
+
+
+def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
+    from segmeter.models._sam_networks import MobileNetwork
+
+    tensors = {k: v.clone() for k, v in MobileNetwork().parts.state_dict().items()}
+    tensors["mask_decoder.iou_token.weight"] = torch.zeros(1, 128)
+    safetensors.save_file(tensors, tmp_path / "model.safetensors")
+    model = catalogue.models.make("mobile-sam", weights=str(tmp_path))
+    with pytest.raises(BadWeights, match=r"iou_token.weight' is 1 x 128 where 1 x 256 is needed"):
+        model.look(SCENE)
+
+
+def test_truncated_safetensors_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    safetensors.save_file({"a": torch.zeros(1000)}, file)
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(BadWeights, match="damaged or cut short"):
+        catalogue.models.make("mobile-sam", weights=str(tmp_path))
+
+
+class _Trap:
+    """Unpickling this would make a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def test_an_unsafe_pickle_is_not_opened(tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    torch.save({"a": _Trap(sprung)}, tmp_path / "mobile_sam.pt")
+    model = catalogue.models.make("mobile-sam", weights=str(tmp_path / "mobile_sam.pt"))
+    with pytest.raises(BadWeights, match="could run code"):
+        model.look(SCENE)
+    (tmp_path / "bare.pt").write_bytes(pickle.dumps(_Trap(sprung)))
+    with pytest.raises(BadWeights):
+        weights.read(tmp_path / "bare.pt")
+    assert not sprung.exists()
+
+
+def test_a_truncated_checkpoint_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "mobile_sam.pt"
+    torch.save({"a": torch.zeros(1000)}, file)
+    file.write_bytes(file.read_bytes()[:-200])
+    with pytest.raises(BadWeights):
+        weights.read(file)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (None, "no config.json"),
+        ("{", "is not a model's config"),
+        ('{"model_type": "bert"}', "a 'bert', not a 'sam2'"),
+        (
+            json.dumps(
+                {
+                    "model_type": "sam2",
+                    "vision_config": {"backbone_config": {"blocks_per_stage": [2, 3, 16, 3]}},
+                }
+            ),
+            "24 blocks, not 12",
+        ),
+    ],
+)
+def test_a_folder_of_another_model_is_refused(
+    tmp_path: Path, config: str | None, sentence: str
+) -> None:
+    safetensors.save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(BadWeights, match=sentence):
+        catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
+
+
+def test_a_config_that_does_not_fit_its_tensors_is_refused(
+    tmp_path: Path, real_weights: Path
+) -> None:
+    shutil.copy(real_weights / "sam2-hiera-tiny" / "config.json", tmp_path)
+    safetensors.save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
+    model = catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
+    with pytest.raises(BadWeights, match="missing or of another shape"):
+        model.look(SCENE)
+
+
+def test_the_official_checkpoint_and_safetensors_are_the_same_network(
+    tmp_path: Path, real_weights: Path
+) -> None:
+    from segmeter.models._sam_networks import MobileNetwork
+
+    tensors = weights.read(real_weights / "mobile-sam")
+    # The official file also holds an unused classifier and counters.
+    extra = {"image_encoder.head.bias": torch.zeros(1000)}
+    counter = "image_encoder.patch_embed.seq.0.bn.num_batches_tracked"
+    torch.save(tensors | extra | {counter: torch.tensor(3)}, tmp_path / "mobile_sam.pt")
+    one = MobileNetwork.load(tmp_path / "mobile_sam.pt", "cpu", "float32").parts.state_dict()
+    other = MobileNetwork.load(real_weights / "mobile-sam", "cpu", "float32").parts.state_dict()
+    assert all(torch.equal(one[k], other[k]) for k in other)
