@@ -100,6 +100,7 @@ def _page(results: Run, sections: Sequence[Section]) -> Page:
         title=f"{_listed(map(str, plan.subjects))} on {_listed(s.name for s in plan.datasets)}",
         subtitle=entry.summary,
         facts=[
+            f"{plan.rounds} rounds with {_listed(map(str, plan.users))}" if plan.users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],

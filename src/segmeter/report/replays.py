@@ -71,10 +71,10 @@ def _said(prompt: Prompt | None) -> str:
     """A prompt in words."""
     match prompt:
         case None:
-            return "content, nothing more to say"
+            return "content"
         case Click(point, positive):
             sign = "+" if positive else "−"
-            return f"{sign} click at x {amount(point[-1], 0)}, y {amount(point[-2], 0)}"
+            return f"{sign} x {amount(point[-1], 0)}, y {amount(point[-2], 0)}"
         case Box(low, high):
             return f"box {amount(high[-1] - low[-1] + 1, 0)} × {amount(high[-2] - low[-2] + 1, 0)}"
         case Scribble(points, positive):

@@ -126,7 +126,7 @@ def _scale(column: Column, cells: list[Cell]) -> Scale:
         if v is not None and math.isfinite(v)
     ] or [0.0, 1.0]
     low, high = min(limits), max(limits)
-    start = 0.0 if 0 <= low < 0.6 * high else None
+    start = 0.0 if 0 <= low < 0.6 * high else low
     axis = Axis(column.title, low=start, high=high, percent=column.percent)
     return fitted(axis, limits, 6.0, _STRIP - 6.0, 3)
 
@@ -153,7 +153,8 @@ def _strip(value: Value, scale: Scale) -> Markup:
 
 
 def _ruler(scale: Scale) -> Markup:
-    ends = [scale.ticks[0], scale.ticks[-1]] if len(scale.ticks) > 1 else list(scale.ticks)
+    first = 0.0 if 0.0 in scale.ticks else scale.ticks[0]
+    ends = [first, scale.ticks[-1]] if scale.ticks[-1] != first else [first]
     marks = [element("text", scale.label(t), x=scale(t), y=11, class_="tick mid") for t in ends]
     return element(
         "svg",

@@ -82,7 +82,7 @@ def _plan_table(run: Results) -> Table:
         **{key: str(value) for key, value in plan.options.items()},
     }
     rows = [[key, value] for key, value in facts.items() if value]
-    return Table("plan", [Column("plan"), Column("")], rows)
+    return Table("plan", [Column("setting"), Column("value")], rows)
 
 
 def _subject_table(run: Results) -> Table:
