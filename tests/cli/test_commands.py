@@ -87,6 +87,27 @@ def test_a_measure_is_added_without_the_model(run: Path) -> None:
     assert "nothing to add" in sentence(segmeter("score", run, "--measure", "iou"))
 
 
+def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from segmeter.core.measures import measure\n"
+        "@measure('missed-share', better='lower', both_empty=0.0)\n"
+        "def missed_share(truth, guess, ignore=None):\n"
+        "    'Share of the object that is missed.'\n"
+        "    return truth.without(guess).area / truth.area\n"
+    )
+    from segmeter.store import Run
+
+    name, out = f"{file}:missed_share", tmp_path / "run"
+    command = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
+    done = segmeter(*command, "--measure", "iou", "--measure", name, "--workers", 0)
+    assert done.returncode == 0, done.stderr
+    assert segmeter("score", run, "--measure", name).returncode == 0
+    for folder in (out, run):
+        values = Run.open(folder).sql("select missed_share as share from rows").to_pylist()
+        assert all(0 <= row["share"] <= 1 for row in values)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

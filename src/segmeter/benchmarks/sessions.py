@@ -69,7 +69,8 @@ def play_scene(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) ->
 
 def judge_by(measures: Sequence[str]) -> Judge:
     """A judge that scores masks by the named measures; columns have `_` for `-`."""
-    named = {name.replace("-", "_"): catalogue.measures.make(name) for name in measures}
+    made = [catalogue.measures.make(name) for name in measures]
+    named = {measure.id.replace("-", "_"): measure for measure in made}
 
     def judge(target: Target, mask: Mask) -> dict[str, float]:
         return {

@@ -199,7 +199,8 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
         hint = suggestion(attribute, names)
         raise NotFound(f"'{path}' has nothing named '{attribute}';{hint}")
     thing = getattr(module, attribute)
-    make = thing if callable(thing) else _always(thing)
+    # Measures are functions that are ready made; everything else callable makes the thing.
+    make = thing if callable(thing) and kind != "measure" else _always(thing)
     return Entry(name, make, (inspect.getdoc(thing) or "").split("\n")[0], str(path))
 
 

@@ -38,17 +38,18 @@ def score_run(
     if measure in plan.measures:
         raise BadInput(f"'{path}' was run with the measure '{measure}'; nothing to add")
     judge = catalogue.measures.make(measure)
+    name = judge.id
     fresh, datasets = complete(plan, roots)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(f"the data has changed since '{path}' was run; its masks cannot be judged")
     with folder.locked():
         finished = [job for job in jobs_of(plan, datasets) if folder.done(job)]
-        left = [job for job in finished if not _scored(folder, measure, job).is_file()]
+        left = [job for job in finished if not _scored(folder, name, job).is_file()]
         for count, job in enumerate(left, 1):
             scene = datasets[str(job.dataset)].load(job.scene)
             targets = {target.id: target for target in scene.targets}
             rows = _score_part(folder.part(job), targets, judge)
-            write_part(_scored(folder, measure, job), rows)
+            write_part(_scored(folder, name, job), rows)
             tell(count, len(left))
     return len(left)
 
