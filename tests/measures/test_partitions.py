@@ -1,0 +1,213 @@
+"""Partition measures against the originals' values, and what must hold for any maps."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmeter.core import catalogue
+from segmeter.measures import partitions as measures
+from segmeter.measures import tables
+from segmeter.measures.hierarchies import Hierarchy
+from segmeter.measures.objects_and_parts import OpCounts, count_objects_and_parts
+from segmeter.measures.partitions import scores
+from segmeter.measures.tables import compare
+from segmeter.models.quadtree import quadtree_levels
+
+from .label_maps import Labels, annotations, golden_map, partitions
+
+SYMMETRIC = ("vd", "bgm", "bce", "gce", "lce", "voi", "nvoi", "pri", "fr", "fop", "fop_paper")
+EXCHANGED = (("dhd", "sdhd"), ("sc", "ssc"), ("pr", "rr"), ("pop", "rop"))
+DISTANCES = ("voi",)
+
+
+def guess_of(row: dict[str, str], golden: Path, data: Path) -> Labels:
+    """The partition of a golden case."""
+    if row["map"]:
+        return golden_map(golden, row["map"])
+    if row["annotator"]:
+        return annotations(data, row["image"])[int(row["annotator"]) - 1]
+    shape = annotations(data, row["gt_image"])[0].shape
+    if row["kind"] == "single_region":
+        return np.ones(shape, dtype=np.uint8)
+    hierarchy = Hierarchy.of(quadtree_levels(*shape))
+    return hierarchy.labels(hierarchy.threshold_for(int(row["kind"].removeprefix("quadtree_"))))
+
+
+def told(counts: OpCounts) -> dict[str, float]:
+    """Counts under the golden files' names."""
+    names = ("oS", "pS", "frS", "nS", "oG", "pG", "frG", "nG")
+    values = (
+        counts.guess_objects, counts.guess_parts, counts.guess_fragments, counts.guess_regions,
+        counts.truth_objects, counts.truth_parts, counts.truth_fragments, counts.truth_regions,
+    )  # fmt: skip
+    return dict(zip(names, map(float, values), strict=True))
+
+
+def test_all_measures_equal_the_originals_on_forty_real_cases(
+    golden: Path, real_data: Path
+) -> None:
+    with (golden / "seism" / "partitions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 40
+    for row in rows:
+        truths = annotations(real_data, row["gt_image"])
+        chosen = [truths[int(k) - 1] for k in row["gt_annotators"].split()]
+        if "rot90" in row["kind"]:
+            chosen = [np.rot90(truth) for truth in chosen]
+        guess = guess_of(row, golden, real_data)
+        found = scores(chosen, guess)
+        for name, value in found.items():
+            assert abs(value - float(row[name])) < 1e-12, (row["case"], name)
+        for reading in ("published", "paper"):
+            counts = told(count_objects_and_parts(compare(chosen, guess), reading))
+            wanted = dict(part.split("=") for part in row[f"fop_counts_{reading}"].split())
+            assert counts == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-12)
+
+
+def test_all_measures_equal_the_originals_on_toy_cases(golden: Path) -> None:
+    cases = json.loads((golden / "seism" / "toy.json").read_text())["partitions"]
+    assert len(cases) == 14
+    for case in cases:
+        truths = [np.array(truth) for truth in case["ground_truths"]]
+        found = scores(truths, np.array(case["partition"]))
+        paper = {f"{k}_paper": v for k, v in case["paper"].items() if k != "fop_counts"}
+        for name, wanted in {**case["published"], **paper}.items():
+            if wanted is None:
+                assert math.isnan(found[name]), (case["name"], name)
+            else:
+                assert abs(found[name] - wanted) < 1e-12, (case["name"], name)
+        tables_found = compare(truths, np.array(case["partition"])).tables
+        for table, each in zip(tables_found, case["per_ground_truth"], strict=True):
+            full = np.zeros((table.guess_areas.size, table.truth_areas.size), dtype=int)
+            full[table.rows, table.columns] = table.shared
+            assert sorted(map(sorted, full.tolist())) == sorted(map(sorted, each["table"]))
+
+
+@given(partitions(1))
+def test_a_partition_agrees_fully_with_itself(single: list[Labels]) -> None:
+    found = scores(single[0], single[0])
+    for name, value in found.items():
+        if name in DISTANCES:
+            assert value < 1e-12, name
+        elif not math.isnan(value) and not (name == "fr" and value == 0):
+            assert value == pytest.approx(1), name
+
+
+@given(partitions(2))
+def test_measures_are_symmetric_where_the_literature_says_so(pair: list[Labels]) -> None:
+    forth, back = scores(pair[0], pair[1]), scores(pair[1], pair[0])
+    for name in SYMMETRIC:
+        assert forth[name] == pytest.approx(back[name], abs=1e-12, nan_ok=True), name
+    for first, second in EXCHANGED:
+        assert forth[first] == pytest.approx(back[second], abs=1e-12, nan_ok=True), first
+
+
+@given(partitions(3), st.permutations(range(7)))
+def test_other_names_for_the_regions_change_nothing(maps: list[Labels], names: list[int]) -> None:
+    truths, guess = maps[:2], maps[2]
+    renamed = (np.array(names) * 1000 + 7)[guess]
+    assert scores(truths, renamed) == pytest.approx(scores(truths, guess), nan_ok=True)
+
+
+@given(partitions(3))
+def test_turning_all_maps_over_changes_nothing(maps: list[Labels]) -> None:
+    """Only F_op may differ: its area filter breaks ties by where a region appears first."""
+    forth = scores(maps[:2], maps[2])
+    back = scores([m.T for m in maps[:2]], maps[2].T)
+    for name, value in forth.items():
+        if name not in ("fop", "pop", "rop"):
+            assert value == pytest.approx(back[name], abs=1e-12, nan_ok=True), name
+
+
+@given(partitions(3))
+def test_values_stay_in_their_range(maps: list[Labels]) -> None:
+    found = scores(maps[:2], maps[2])
+    for entry in catalogue.measures:
+        if entry.name in found:
+            low, high = entry.make().range
+            assert math.isnan(found[entry.name]) or low <= found[entry.name] <= high + 1e-12
+    for name in ("pr", "rr", "pop", "rop", "rop_paper"):
+        assert math.isnan(found[name]) or 0 <= found[name] <= 1 + 1e-12, name
+    # The paper's precision is not divided by the number of truths.
+    assert 0 <= found["pop_paper"] <= 2 + 1e-12
+
+
+@given(partitions(3))
+def test_several_truths_are_averaged_where_the_measure_says_so(maps: list[Labels]) -> None:
+    first, second, guess = maps
+    each = scores(first, guess), scores(second, guess)
+    both = scores([first, second], guess)
+    for name in (
+        "dhd",
+        "sdhd",
+        "vd",
+        "sc",
+        "ssc",
+        "bgm",
+        "bce",
+        "gce",
+        "lce",
+        "voi",
+        "nvoi",
+        "pri",
+    ):
+        mean = (each[0][name] + each[1][name]) / 2
+        assert both[name] == pytest.approx(mean, abs=1e-12, nan_ok=True), name
+
+
+@given(partitions(2))
+def test_naming_a_truth_twice_changes_nothing_but_the_papers_precision(pair: list[Labels]) -> None:
+    once, twice = scores(pair[0], pair[1]), scores([pair[0], pair[0]], pair[1])
+    for name, value in once.items():
+        if name not in ("pop_paper", "fop_paper"):
+            assert value == pytest.approx(twice[name], abs=1e-12, nan_ok=True), name
+
+
+@given(partitions(2))
+def test_the_assignment_is_the_same_written_out_and_sparse(pair: list[Labels]) -> None:
+    (table,) = compare(pair[0], pair[1]).tables
+    assert measures._best_assignment(table) == measures._best_sparse_assignment(table)
+
+
+def test_every_pixel_its_own_region_stays_cheap_and_right() -> None:
+    """A table of 150 000 x 2 regions is never written out in full."""
+    pixels = np.arange(321 * 481, dtype=np.int32).reshape(321, 481)
+    halves = (np.arange(481) >= 240).astype(np.uint8) * np.ones((321, 1), np.uint8)
+    found = scores(halves, pixels)
+    assert found["sdhd"] == 1
+    assert found["bgm"] == pytest.approx(2 / pixels.size)
+    assert math.isnan(found["pr"])
+    assert found["fr"] == 0
+
+
+def test_one_region_against_one_region_is_perfect() -> None:
+    found = scores(np.zeros((4, 5), int), np.full((4, 5), 3))
+    assert found.pop("voi") == 0
+    assert set(found.values()) == {1.0}
+
+
+def test_the_measures_of_the_catalogue_give_what_scores_gives() -> None:
+    truths = [np.array([[1, 1, 2], [1, 2, 2]]), np.array([[1, 2, 2], [1, 2, 3]])]
+    guess = np.array([[4, 4, 4], [4, 9, 9]])
+    found = scores(truths, guess)
+    for name in (*measures.FORMULAS, "fr", "fop"):
+        assert catalogue.measures.make(name)(truths, guess) == found[name], name
+    assert measures.objects_and_parts(truths, guess, "paper") == found["fop_paper"]
+
+
+def test_scores_are_the_same_without_the_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(5)
+    truths, guess = [rng.integers(0, 9, (40, 30)) for _ in range(3)], rng.integers(0, 300, (40, 30))
+    fast = scores(truths, guess)
+    monkeypatch.setattr(tables, "compiled", None)
+    assert scores(truths, guess) == fast

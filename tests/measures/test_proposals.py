@@ -1,0 +1,112 @@
+"""Proposals: golden values of all statistics, ranking, ties, and the boundary version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.measures.boundaries import morphological_f
+from segmeter.measures.objects import iou
+from segmeter.measures.proposals import NUMBERS, curve, judge, shuffled
+
+masks = arrays.arrays(bool, (5, 6)).map(Mask.of)
+filled = masks.filter(bool)
+
+
+def test_every_statistic_equals_the_golden_one(golden: Path) -> None:
+    data = json.loads((golden / "seism" / "proposals.json").read_text())
+    pictures = []
+    for image in data["images"]:
+        objects = np.array(image["object_map"])
+        pictures.append(
+            judge(
+                [Mask.of(objects == number) for number in image["object_ids"]],
+                [Mask.of(np.array(proposal)) for proposal in image["proposals"]],
+                classes=[str(name) for name in image["classes"]],
+                ignore=Mask.of(objects == 255),
+            )
+        )
+    wanted = data["expected"]
+    found = curve(pictures, wanted["n_proposals"])
+    for mine, name in (
+        (found.mean_number, "mean_number"),
+        (found.best, "best_J"),
+        (found.instance, "J_instance"),
+        (found.median, "median"),
+        (found.class_mean, "J_class"),
+        (list(found.by_class.values()), "J_per_class"),
+        (found.average_recall, "average_recall"),
+    ):
+        np.testing.assert_allclose(mine, wanted[name], rtol=0, atol=1e-12, err_msg=name)
+    for level, share in wanted["recall"].items():
+        np.testing.assert_allclose(found.recall[float(level)], share, atol=1e-12)
+
+
+@given(st.lists(filled, min_size=1, max_size=3), st.lists(masks, min_size=1, max_size=5))
+def test_quality_is_the_jaccard_index(objects: list[Mask], proposals: list[Mask]) -> None:
+    found = judge(objects, proposals)
+    for i, truth in enumerate(objects):
+        for j, guess in enumerate(proposals):
+            assert found.quality[i, j] == pytest.approx(iou(truth, guess))
+
+
+@given(st.lists(filled, min_size=1, max_size=3), st.lists(masks, max_size=6), st.integers(0, 99))
+def test_more_proposals_are_never_worse_and_order_does_not_matter_for_all(
+    objects: list[Mask], proposals: list[Mask], seed: int
+) -> None:
+    picture = judge(objects, proposals)
+    found = curve([picture], range(1, 9))
+    assert (np.diff(found.best, axis=1) >= 0).all()
+    mixed = curve([shuffled(picture, np.random.default_rng(seed))], [100])
+    assert np.array_equal(mixed.best[:, 0], found.best[:, -1])
+
+
+def test_of_equal_proposals_the_earliest_counts() -> None:
+    """Both overlap the object alike; only the chosen one's spill enters J of the class."""
+    truth = Mask.box((1, 8), (0, 2), (1, 6))
+    left, right = Mask.box((1, 8), (0, 1), (1, 5)), Mask.box((1, 8), (0, 3), (1, 7))
+    picture = judge([truth], [left, right], classes=["thing"])
+    picture.spilled[0, 1] = 1000
+    assert curve([picture], [2]).by_class["thing"][0] == pytest.approx(3 / 5)
+
+
+def test_the_boundary_version_takes_its_own_best() -> None:
+    square = Mask.box((60, 60), (10, 10), (50, 50))
+    proposals = [Mask.box((60, 60), (10, 10), (50, 44)), Mask.box((60, 60), (12, 12), (52, 52))]
+    by_boundary = judge([square], proposals, quality=morphological_f)
+    assert by_boundary.quality[0, 0] == morphological_f(square, proposals[0])
+    assert curve([by_boundary], [2]).instance[0] == max(by_boundary.quality[0])
+
+
+def test_pictures_without_proposals_score_zero_and_count_in_the_mean_number() -> None:
+    thing = Mask.box((4, 4), (0, 0), (2, 2))
+    found = curve([judge([thing], []), judge([thing], [thing])], [5])
+    assert found.best[:, 0].tolist() == [0, 1]
+    assert found.mean_number.tolist() == [0.5]
+    assert found.by_class[""].tolist() == [1.0]  # what was offered nothing adds nothing
+
+
+def test_the_usual_numbers_go_from_ten_to_all() -> None:
+    assert NUMBERS[:3] == (10, 15, 20)
+    assert NUMBERS[-2:] == (6000, 100_000)
+    assert len(NUMBERS) == 19 + 36 + 10 + 1
+
+
+def test_bad_input_is_named() -> None:
+    thing = Mask.box((4, 4), (0, 0), (2, 2))
+    with pytest.raises(BadInput, match="without a judged pixel"):
+        judge([thing], [], ignore=thing)
+    with pytest.raises(BadInput, match="class names"):
+        judge([thing], [], classes=["a", "b"])
+    with pytest.raises(BadInput, match="at least one object"):
+        curve([judge([], [thing])])
+    with pytest.raises(BadInput, match="1 or more"):
+        curve([judge([thing], [thing])], [0])
