@@ -6,12 +6,18 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # What a machine may lack even where the reference folder is there.
 EXCUSES = ("no browser", "no GPU", "no compiler", "timm")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SEGMETER_SHARED", ROOT.parent / "shared"))
+
+
+# No time limits: machines differ, and are shared.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")

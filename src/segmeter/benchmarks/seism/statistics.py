@@ -205,17 +205,37 @@ def _statistics(group: Group, drawn: Resampling) -> Iterator[tuple[str, str, flo
         yield "published", f"{name}-ods", sign * float(at_each.max()), sign * resampled.max(axis=1)
         yield ("published", f"{name}-ois", *_chosen(group, name, _own_best(group, name), drawn))
         yield ("sound", f"{name}-ods", *_chosen(group, name, _best_elsewhere(group, name), drawn))
-    curves = {"fb": group.boundary_curve}
     if group.has_regions:
-        curves["fop"] = group.op_curve
-        best = {"covered": group.columns["best_covered"][:, :1]}
-        best["coverable"] = group.columns["coverable"][:, :1]
-        draws = _VALUES["covering"]({k: drawn.means(v) for k, v in best.items()})[:, 0]
-        value = best["covered"].sum() / best["coverable"].sum()
-        yield "published", "covering-best", float(value), draws
-    for name, curve in curves.items():
+        yield ("published", "covering-best", *_best_covering(group, drawn))
+    for name in ("fb", "fop") if group.has_regions else ("fb",):
         if len(group.settings) > 1:
-            yield "published", f"{name}-ap", curve.ap, np.array([np.nan, np.nan])
+            yield ("published", f"{name}-ap", *_average_precision(group, name, drawn))
+
+
+def _best_covering(group: Group, drawn: Resampling) -> tuple[float, Floats]:
+    columns = {
+        "covered": group.columns["best_covered"][:, :1],
+        "coverable": group.columns["coverable"][:, :1],
+    }
+    value = columns["covered"].sum() / columns["coverable"].sum()
+    draws = _VALUES["covering"]({k: drawn.means(v) for k, v in columns.items()})
+    return float(value), draws[:, 0]
+
+
+def _average_precision(group: Group, name: str, drawn: Resampling) -> tuple[float, Floats]:
+    """AP of the curve, and of the curve of every resampled set."""
+    columns = [drawn.means(column) for column in _columns_of(group, name).values()]
+    draws = [_curve(name, [c[k : k + 1] for c in columns]).ap for k in range(len(columns[0]))]
+    return (group.boundary_curve if name == "fb" else group.op_curve).ap, np.array(draws)
+
+
+def _curve(name: str, columns: list[Floats]) -> Curve:
+    """The curve of a set that is given by its counts, or by its precision and recall."""
+    places = np.arange(columns[0].shape[1], dtype=np.float64)
+    if name == "fop":
+        return summarize(MeanScores(places, *columns))
+    # Means over pictures; in thousandths of a pixel they are whole numbers near enough.
+    return summarize(PooledCounts(places, *(np.rint(1000 * c).astype(np.int64) for c in columns)))
 
 
 def _chosen(group: Group, name: str, places: Places, drawn: Resampling) -> tuple[float, Floats]:
