@@ -104,13 +104,17 @@ class Resampling:
         if self.clusters == 1:
             unknown = np.full(columns.shape[1], np.nan)
             return unknown, unknown.copy()
-        middle, drawn = columns.mean(axis=0), self.means(columns)
-        below = ((drawn < middle).mean(axis=0) + (drawn <= middle).mean(axis=0)) / 2
+        middle = columns.mean(axis=0)
+        away = columns - middle
+        drawn = self.means(away)
+        # Resamples that hit the mean itself count half; rounding must not decide which do.
+        slack = 1e-9 * np.abs(away).max(axis=0)
+        below = ((drawn < -slack).mean(axis=0) + (drawn <= slack).mean(axis=0)) / 2
         bias = special.ndtri(np.clip(below, 1e-4, 1 - 1e-4))
-        speed = self._acceleration(columns)
+        speed = self._acceleration(away)
         tails = [bias + (bias + z) / (1 - speed * (bias + z)) for z in (-self._reach, self._reach)]
         areas = special.ndtr(np.stack(tails))
-        return _quantiles(drawn, areas[0]), _quantiles(drawn, areas[1])
+        return middle + _quantiles(drawn, areas[0]), middle + _quantiles(drawn, areas[1])
 
     @cached_property
     def _sizes(self) -> Floats:
@@ -130,7 +134,7 @@ class Resampling:
         left = (sums.sum(axis=0) - sums) / (self._counts.sum() - self._counts)[:, None]
         away = left.mean(axis=0) - left
         spread = (away**2).sum(axis=0) ** 1.5
-        flat = spread < 1e-30
+        flat = spread < 1e-300
         return np.where(flat, 0.0, (away**3).sum(axis=0) / (6 * np.where(flat, 1.0, spread)))
 
 
@@ -187,7 +191,7 @@ def _columns(values: npt.ArrayLike) -> Floats:
 def _quantiles(drawn: Floats, areas: Floats) -> Floats:
     """Each column's quantile at its own area."""
     ordered = np.sort(drawn, axis=0)
-    place = np.clip(areas, 0, 1) * (len(ordered) - 1)
+    place = np.clip(np.nan_to_num(areas), 0, 1) * (len(ordered) - 1)
     before = np.floor(place).astype(np.intp)
     after = np.minimum(before + 1, len(ordered) - 1)
     column = np.arange(ordered.shape[1])

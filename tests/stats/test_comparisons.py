@@ -1,0 +1,67 @@
+"""Comparisons: what is established, what is not, and how often that errs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmeter.stats.comparisons import difference, flip_test, holm
+
+
+def test_holm_on_an_example_worked_by_hand() -> None:
+    # Sorted: 0.005 x 4 = 0.02, 0.011 x 3 = 0.033, 0.02 x 2 = 0.04, 0.04 x 1 = 0.04.
+    assert holm([0.02, 0.005, 0.04, 0.011]) == pytest.approx([0.04, 0.02, 0.04, 0.033])
+
+
+def test_holm_never_lets_a_larger_p_overtake_a_smaller_one() -> None:
+    # 0.02 x 3 = 0.06; 0.025 x 2 = 0.05 is lifted to 0.06; 0.9 stays.
+    assert holm([0.02, 0.025, 0.9]) == pytest.approx([0.06, 0.06, 0.9])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_never_lowers_a_p_and_gives_the_smallest_its_bonferroni(p_values: list[float]) -> None:
+    for plain, corrected in zip(p_values, holm(p_values), strict=True):
+        assert plain <= corrected + 1e-12
+        assert corrected <= 1
+    smallest = int(np.argmin(p_values))
+    assert holm(p_values)[smallest] == min(1.0, p_values[smallest] * len(p_values))
+
+
+def test_few_photographs_are_tested_by_all_sign_patterns() -> None:
+    sums = [0.3, -0.1, 0.7, 0.2, 0.4]
+    seen = abs(sum(sums))
+    patterns = itertools.product([1, -1], repeat=5)
+    far = sum(abs(np.dot(signs, sums)) >= seen - 1e-12 for signs in patterns)
+    assert flip_test(sums) == far / 32
+
+
+def test_the_test_errs_as_often_as_it_says_when_models_are_alike() -> None:
+    rng = np.random.default_rng(11)
+    p_values = [flip_test(rng.standard_t(3, size=20), flips=499, seed=k) for k in range(400)]
+    assert 0.02 <= np.mean(np.array(p_values) <= 0.05) <= 0.085
+    assert 0.4 <= np.mean(p_values) <= 0.6
+
+
+def test_p_is_never_zero() -> None:
+    assert flip_test(np.ones(40), flips=999) == pytest.approx(1 / 1000)
+
+
+def test_pairing_finds_what_means_alone_hide() -> None:
+    rng = np.random.default_rng(5)
+    hard = rng.exponential(5, size=60)
+    found = difference(hard + 0.5 + 0.1 * rng.normal(size=60), hard, list(range(60)))
+    assert found.interval.low > 0.4
+    assert found.p < 0.001
+    assert (found.targets, found.scenes) == (60, 60)
+
+
+def test_turning_a_comparison_round_turns_its_sign() -> None:
+    rng = np.random.default_rng(6)
+    a, b, scenes = rng.random(30), rng.random(30), rng.integers(0, 9, 30).tolist()
+    forth, back = difference(a, b, scenes), difference(b, a, scenes)
+    assert forth.interval.value == pytest.approx(-back.interval.value)
+    assert forth.p == back.p

@@ -1,0 +1,30 @@
+"""Rankings: shares add up, and clear winners always win."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from segmeter.stats.intervals import Resampling
+from segmeter.stats.rankings import first_shares, rank_shares
+
+
+def test_shares_of_ranks_add_up_both_ways() -> None:
+    values = np.random.default_rng(0).random((5, 24))
+    shares = rank_shares(values, Resampling(list(range(24))), "lower")
+    np.testing.assert_allclose(shares.sum(axis=0), 1)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+def test_a_model_that_is_better_everywhere_always_comes_first() -> None:
+    base = np.random.default_rng(1).random(20)
+    drawn = Resampling(list(range(20)))
+    assert first_shares([base + 1, base], drawn, "lower").tolist() == [0, 1]
+    assert first_shares([base + 1, base], drawn, "higher").tolist() == [1, 0]
+
+
+def test_models_with_equal_values_share_the_first_place() -> None:
+    values = np.ones((3, 10))
+    values[2] = 2
+    shares = first_shares(values, Resampling(list(range(10))), "lower")
+    assert shares.tolist() == pytest.approx([0.5, 0.5, 0])
