@@ -21,6 +21,7 @@ __all__ = [
     "MOST_PIXELS",
     "SUFFIXES",
     "grey_of",
+    "has_colour_table",
     "header_size",
     "read_bytes",
     "read_colours",
@@ -59,10 +60,16 @@ def read_values(path: Path) -> npt.NDArray[Any]:
     import cv2
 
     raw = read_bytes(path)
-    if raw.startswith(_PNG) and raw[25:26] == b"\x03":
+    if _has_table(raw):
         return _indices(path, raw)
     values = _decode(path, cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR)
     return values if values.ndim == 2 else values[:, :, :3]
+
+
+def has_colour_table(path: Path) -> bool:
+    """Whether a file's pixels are indices into a table of colours."""
+    with path.open("rb") as file:
+        return _has_table(file.read(32))
 
 
 def grey_of(colours: Bytes) -> Bytes:
@@ -115,6 +122,10 @@ def _decode(path: Path, flags: int) -> Bytes:
     if pixels is None or sorted(pixels.shape[:2]) != sorted((height, width)):
         raise BadInput(f"'{path}' cannot be decoded; get it again")
     return np.asarray(pixels)
+
+
+def _has_table(raw: bytes) -> bool:
+    return raw.startswith(_PNG) and raw[25:26] == b"\x03"
 
 
 def _indices(path: Path, raw: bytes) -> Bytes:
@@ -180,12 +191,15 @@ def _bmp_size(raw: bytes) -> tuple[int, int]:
 
 def _other_size(raw: bytes) -> tuple[int, int]:
     import io
+    import warnings
 
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(raw), formats=["TIFF", "WEBP"]) as picture:
-            return picture.height, picture.width
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it grumbles about, the decoder judges
+            with Image.open(io.BytesIO(raw), formats=["TIFF", "WEBP"]) as picture:
+                return picture.height, picture.width
     except (OSError, SyntaxError, TypeError, KeyError, OverflowError) as error:
         raise ValueError("it is none of PNG, JPEG, BMP, TIFF, WebP") from error
     except Image.DecompressionBombError as error:

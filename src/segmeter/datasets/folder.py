@@ -1,0 +1,206 @@
+"""A folder of pictures and masks of your own, in most of the ways people lay them out.
+
+What was recognised is said in one sentence, `recognised`; options override it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
+from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.mask_files import (
+    MEANING,
+    Kind,
+    as_kind,
+    object_in,
+    objects_in,
+    told_from,
+    void_in,
+)
+from segmeter.datasets.pairing import Pairs, pair, picture_folder
+from segmeter.datasets.pictures import read_rgb
+from segmeter.datasets.places import digest, known, pictures_in
+from segmeter.datasets.runlength_json import Named, RunLengthJson, read_json, run_lengths_in
+
+__all__ = ["Folder", "MaskFiles"]
+
+_LOOKED_AT = 12
+_ADVICE = (
+    "put pictures in 'images' and masks of the same names in 'masks', or masks beside the"
+    " pictures as NAME_mask.png, or a COCO JSON file with the pictures"
+)
+
+
+@catalogue.datasets.add("folder", summary="a folder of pictures and masks of your own")
+class Folder:
+    """Pictures with binary masks, label maps, one file an object, or run lengths in JSON.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    kind
+        What the mask files are, when their values mislead: binary, soft, trimap, labels,
+        palette or colours.
+    ignore
+        The value of a label map that is not judged.
+    """
+
+    def __init__(self, path: str, kind: str | None = None, ignore: int | None = None) -> None:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise NotFound(f"no folder '{path}'")
+        card = DatasetCard(
+            name=folder.resolve().name or "folder",
+            summary="a folder of your own",
+            licence="your own",
+            citation="",
+        )
+        self._data, self.recognised = _recognise(folder, card, kind, ignore)
+
+    @property
+    def card(self) -> DatasetCard:
+        return replace(self._data.card, notes=self.recognised)
+
+    def scenes(self) -> Sequence[str]:
+        return self._data.scenes()
+
+    def load(self, scene: str) -> Scene:
+        return self._data.load(scene)
+
+    def fingerprint(self) -> str:
+        return self._data.fingerprint()
+
+
+class MaskFiles:
+    """Pictures and mask files that were paired by name."""
+
+    def __init__(self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None) -> None:
+        self.card = card
+        self._pairs = pairs
+        self._kind: Kind = kind
+        self._ignore = ignore
+
+    def scenes(self) -> Sequence[str]:
+        return self._pairs.paired
+
+    def load(self, scene: str) -> Scene:
+        known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
+        picture = self._pairs.pictures[scene]
+        return Scene(self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+
+    def fingerprint(self) -> str:
+        pictures = [self._pairs.pictures[name] for name in self._pairs.paired]
+        return digest([*pictures, *self._pairs.files()])
+
+    def _targets(self, scene: str) -> list[Target]:
+        targets: list[Target] = []
+        if scene in self._pairs.whole:
+            targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
+        kind: Kind = self._kind if self._kind in ("soft", "trimap") else "binary"
+        for name, path in self._pairs.single.get(scene, []):
+            targets.append(object_in(path, kind, name, _class(name)))
+        return targets
+
+
+def _recognise(
+    folder: Path, card: DatasetCard, kind: str | None, ignore: int | None
+) -> tuple[Dataset, str]:
+    """The reader that fits, and the sentence that says so."""
+    if kind is None:
+        for found in (_from_one_json(folder, card), _from_json_beside(folder, card)):
+            if found is not None:
+                return found
+    pairs = pair(folder)
+    if not pairs.paired:
+        raise BadInput(f"nothing recognised in '{folder}': {_ADVICE}")
+    files = _spread(list(pairs.whole.values()) or pairs.files())
+    meant = as_kind(kind) if kind is not None else told_from(files)
+    if ignore is None and meant in ("labels", "palette"):
+        ignore = void_in(files)
+    return MaskFiles(card, pairs, meant, ignore), _sentence(pairs, meant, ignore)
+
+
+def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+    """One JSON file for all pictures: COCO's layout, or run lengths by picture."""
+    pictures = picture_folder(folder)
+    files = sorted({*folder.glob("*.json"), *folder.glob("annotations/*.json")})
+    if len(files) > 1 and {file.stem for file in files} & _stems(pictures):
+        return None  # one beside each picture
+    for file in files:
+        content = read_json(file)
+        if isinstance(content, Mapping) and {"images", "annotations"} <= content.keys():
+            data = CocoJson(card, file, pictures)
+            crowds = data.card.notes.strip()
+            return data, (
+                f"{len(data.scenes())} pictures with {data.card.targets} objects in the COCO"
+                f" file '{file.name}'{'; ' + crowds.rstrip('.') if crowds else ''}"
+            )
+        masks = run_lengths_in(content)
+        if masks is not None:
+            return _run_lengths(card, pictures, masks, [file], f"'{file.name}'")
+    return None
+
+
+def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+    """A JSON file of run lengths beside each picture."""
+    pictures = picture_folder(folder)
+    names = _stems(pictures)
+    files = [file for file in sorted(pictures.glob("*.json")) if file.stem in names]
+    masks: dict[str, list[Named]] = {}
+    for file in files:
+        masks |= run_lengths_in({file.stem: read_json(file)}) or {}
+    return _run_lengths(card, pictures, masks, files, "a JSON file each") if masks else None
+
+
+def _run_lengths(
+    card: DatasetCard,
+    folder: Path,
+    masks: Mapping[str, list[Named]],
+    files: Sequence[Path],
+    where: str,
+) -> tuple[Dataset, str]:
+    pictures = {path.stem: path for path in pictures_in(folder)}
+    count = sum(len(things) for name, things in masks.items() if name in pictures)
+    data = RunLengthJson(replace(card, targets=count), pictures, masks, files)
+    missing = [name for name in masks if name not in pictures]
+    said = f"; {len(missing)} entries have no picture, the first is '{missing[0]}'" * bool(missing)
+    return data, (
+        f"{len(data.scenes())} pictures with {count} objects as run lengths in {where}{said}"
+    )
+
+
+def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
+    parts = [f"{len(pairs.paired)} pictures {pairs.where}"]
+    if pairs.whole:
+        parts.append(MEANING[kind] + (f" ({ignore} is not judged)" if ignore is not None else ""))
+    if pairs.single:
+        count = sum(map(len, pairs.single.values()))
+        parts.append(f"{count} files of one object each")
+    if pairs.lonely:
+        parts.append(
+            f"{len(pairs.lonely)} pictures have no mask and are left out,"
+            f" the first is '{pairs.lonely[0]}'"
+        )
+    return "; ".join(parts)
+
+
+def _stems(folder: Path) -> set[str]:
+    return {path.stem for path in pictures_in(folder)}
+
+
+def _spread(files: list[Path]) -> list[Path]:
+    """A few files from all over the list: enough to tell what they are."""
+    step = max(1, len(files) // _LOOKED_AT)
+    return files[::step][:_LOOKED_AT]
+
+
+def _class(name: str) -> str:
+    """The class in an object's name: `dog_2` is a dog, `2` says nothing."""
+    return re.sub(r"[\W_]*\d*$", "", name)

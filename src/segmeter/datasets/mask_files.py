@@ -1,0 +1,118 @@
+"""Mask files of all sorts: what their values mean, told from the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Target
+from segmeter.datasets.pictures import has_colour_table, read_values
+
+__all__ = ["MEANING", "Kind", "as_kind", "object_in", "objects_in", "told_from", "void_in"]
+
+Kind = Literal["binary", "soft", "trimap", "labels", "palette", "colours"]
+Values = npt.NDArray[Any]
+
+MEANING: dict[Kind, str] = {
+    "binary": "binary masks, every value but 0 the object",
+    "soft": "masks with soft edges, the object from half the highest value up",
+    "trimap": "masks with a band, 255 the object and 128 not judged",
+    "labels": "label maps, every value but 0 an object",
+    "palette": "label maps with a colour table, every index but 0 an object",
+    "colours": "label maps in colour, every colour but black an object",
+}
+
+# When files differ, the kind that can tell the others' objects apart is the folder's.
+_ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "binary")
+_MOST_LABELS = 4096
+_VOID = 255
+
+
+def as_kind(text: str) -> Kind:
+    """A kind by its name, as a user gives it."""
+    for kind in get_args(Kind):
+        if text == kind:
+            return kind  # type: ignore[no-any-return]  # get_args forgets the literals' type
+    raise BadInput(f"no kind of mask '{text}'; it is one of {', '.join(get_args(Kind))}")
+
+
+def told_from(paths: Iterable[Path]) -> Kind:
+    """The kind that fits all these files."""
+    kinds = {_kind(path) for path in paths}
+    return next(kind for kind in _ORDER if kind in kinds)
+
+
+def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
+    """The objects of one file, by ascending value; `ignored` is the value not judged."""
+    if kind in ("binary", "soft", "trimap"):
+        return [object_in(path, kind, "object")]
+    labels = _labels(read_values(path))
+    numbers = np.unique(labels)
+    if numbers.size > _MOST_LABELS:
+        raise BadInput(
+            f"'{path}' has {numbers.size} different values: that is a picture, not a label map"
+        )
+    ignore = Mask.of(labels == ignored) or None if ignored is not None else None
+    return [
+        Target(str(number), Mask.of(labels == number), ignore)
+        for number in numbers.tolist()
+        if number not in (0, ignored)
+    ]
+
+
+def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
+    """The one object of a file."""
+    values = _flat(read_values(path))
+    if values.ndim == 3:
+        values = values.max(axis=2)
+    if kind == "trimap":
+        return Target(name, Mask.of(values > 128), Mask.of(values == 128) or None, label)
+    least = int(values.max()) / 2 if kind == "soft" else 0
+    return Target(name, Mask.of(np.asarray(values > least)), None, label)
+
+
+def void_in(paths: Iterable[Path]) -> int | None:
+    """255, when it stands beside other labels: the usual value for what is not judged."""
+    for path in paths:
+        values = _flat(read_values(path))
+        if values.ndim == 2 and (values == _VOID).any() and ((values > 0) & (values < _VOID)).any():
+            return _VOID
+    return None
+
+
+def _kind(path: Path) -> Kind:
+    values = _flat(read_values(path))
+    if has_colour_table(path):
+        return "palette"
+    if values.ndim == 3:
+        return "colours"
+    levels, counts = np.unique(values, return_counts=True)
+    if levels.size <= 1 or (levels.size == 2 and levels[0] == 0):
+        return "binary"
+    if set(levels.tolist()) <= {0, 128, 255}:
+        return "trimap"
+    ends = counts[0] * (levels[0] == 0) + counts[-1]
+    mostly_ends = ends >= 0.9 * values.size and levels[-1] >= 200
+    return "soft" if mostly_ends and levels.size > 8 else "labels"
+
+
+def _flat(values: Values) -> Values:
+    """Three equal channels are one."""
+    if values.ndim == 3 and (values == values[:, :, :1]).all():
+        return np.asarray(values[:, :, 0])
+    return values
+
+
+def _labels(values: Values) -> npt.NDArray[np.int64]:
+    """One number a pixel; a colour's number is read as red, green, blue in hexadecimal order."""
+    flat = _flat(values)
+    if flat.ndim == 2:
+        return flat.astype(np.int64)
+    blue, green, red = np.moveaxis(flat.astype(np.int64), 2, 0)
+    return np.asarray(red * 65536 + green * 256 + blue)

@@ -1,0 +1,133 @@
+"""Which mask belongs to which picture, in a folder that a person laid out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from segmeter.core.errors import BadInput
+from segmeter.datasets.places import pictures_in
+
+__all__ = ["Pairs", "pair", "picture_folder"]
+
+_PICTURES = (
+    "images image imgs img pictures picture photos photo rgb inputs input jpegimages data_gt data"
+)
+_MASKS = (
+    "masks mask gt gts labels label annotations annotation segmentations segmentation seg segs"
+    " groundtruth ground_truth boundary_gt segmentationobject segmentationclass targets objects"
+)
+_MASK_WORD = r"masks?|gts?|labels?|segmentations?|segs?"
+_MARKED = re.compile(rf"(?P<stem>.+?)[_\-. ](?:{_MASK_WORD})(?:[_\-. ]?(?P<thing>.+))?", re.I)
+_WORD = re.compile(_MASK_WORD, re.I)
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Pictures with their mask files.
+
+    Attributes
+    ----------
+    where
+        Words for where the two were found.
+    pictures
+        By scene.
+    whole
+        One file that holds all objects of a scene.
+    single
+        Files of one object each, with the object's name.
+    """
+
+    where: str
+    pictures: dict[str, Path]
+    whole: dict[str, Path] = field(default_factory=dict)
+    single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
+
+    @property
+    def paired(self) -> list[str]:
+        return [name for name in self.pictures if name in self.whole or name in self.single]
+
+    @property
+    def lonely(self) -> list[str]:
+        """Pictures without any mask."""
+        return [name for name in self.pictures if name not in self.whole | self.single]
+
+    def files(self) -> list[Path]:
+        """All mask files, in the order of their scenes."""
+        found = []
+        for name in self.paired:
+            found += [self.whole[name]] if name in self.whole else []
+            found += [path for _, path in self.single.get(name, [])]
+        return found
+
+
+def picture_folder(folder: Path) -> Path:
+    """The subfolder that is named for pictures, or the folder itself."""
+    return _named(folder, _PICTURES) or folder
+
+
+def pair(folder: Path) -> Pairs:
+    """Find pictures and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`)."""
+    masks, pictures = _named(folder, _MASKS), picture_folder(folder)
+    if masks is None:
+        return _in_one_folder(pictures)
+    where = f"in '{pictures.name}', masks in '{masks.name}'"
+    pairs = Pairs(where, _by_name(pictures_in(pictures)))
+    by_name = sorted(pairs.pictures, key=len, reverse=True)
+    for path in pictures_in(masks):
+        _assign(pairs, path, by_name)
+    for subfolder in sorted(p for p in masks.iterdir() if p.is_dir() and p.name in pairs.pictures):
+        things = [(path.stem, path) for path in pictures_in(subfolder)]
+        if things:
+            pairs.single[subfolder.name] = pairs.single.get(subfolder.name, []) + things
+    return pairs
+
+
+def _assign(pairs: Pairs, path: Path, by_name: list[str]) -> None:
+    """To the picture of the same name, else to the longest name that it begins with."""
+    if path.stem in pairs.pictures:
+        pairs.whole[path.stem] = path
+        return
+    for name in by_name:
+        rest = path.stem[len(name) :]
+        if path.stem.startswith(name) and rest[:1] in {"_", "-", ".", " "}:
+            thing = rest.strip("_-. ")
+            if _WORD.fullmatch(thing):
+                pairs.whole[name] = path
+            else:
+                pairs.single.setdefault(name, []).append((thing, path))
+            return
+
+
+def _in_one_folder(folder: Path) -> Pairs:
+    files = pictures_in(folder)
+    marked = [(match, path) for path in files if (match := _MARKED.fullmatch(path.stem))]
+    masks = {path for _, path in marked}
+    pairs = Pairs("and masks side by side", _by_name(p for p in files if p not in masks))
+    for match, path in marked:
+        name, thing = match["stem"], match["thing"]
+        if name in pairs.pictures and thing:
+            pairs.single.setdefault(name, []).append((thing, path))
+        elif name in pairs.pictures:
+            pairs.whole[name] = path
+    return pairs
+
+
+def _by_name(paths: Iterable[Path]) -> dict[str, Path]:
+    """By whole name without suffix: people's names have dots."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        if found.setdefault(path.stem, path) is not path:
+            raise BadInput(
+                f"'{found[path.stem]}' and '{path.name}' differ in their suffix only;"
+                " move one of them away"
+            )
+    return found
+
+
+def _named(folder: Path, names: str) -> Path | None:
+    """The subfolder with the first of these names."""
+    found = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_dir()}
+    return next((found[name] for name in names.split() if name in found), None)

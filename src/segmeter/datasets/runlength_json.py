@@ -1,0 +1,106 @@
+"""JSON files of run-length masks: one for a whole folder, or one beside each picture.
+
+A whole-folder file is `{picture: masks}`; masks are one mask, a list, or `{name: mask}`. A
+file beside a picture has its objects under `annotations`, as SA-1B does. A mask is COCO's
+`{"size": [height, width], "counts": ...}` and may carry a `label`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.datasets.coco import outline
+from segmeter.datasets.pictures import read_bytes, read_rgb
+from segmeter.datasets.places import digest, known
+
+__all__ = ["RunLengthJson", "read_json", "run_lengths_in"]
+
+Named = tuple[str, str, Any]
+
+
+class RunLengthJson:
+    """Pictures whose masks are given by name, label and run lengths."""
+
+    def __init__(
+        self,
+        card: DatasetCard,
+        pictures: Mapping[str, Path],
+        masks: Mapping[str, Sequence[Named]],
+        files: Sequence[Path],
+    ) -> None:
+        self.card = card
+        self._pictures = pictures
+        self._masks = masks
+        self._files = files
+
+    def scenes(self) -> Sequence[str]:
+        """Pictures in the order of their names; those without masks are left out."""
+        return [name for name in self._pictures if name in self._masks]
+
+    def load(self, scene: str) -> Scene:
+        known(self.card.name, scene, self._masks)
+        if scene not in self._pictures:
+            raise NotFound(f"{self.card.name}/{scene}: there are masks but no picture")
+        picture = self._pictures[scene]
+        return Scene(self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+
+    def fingerprint(self) -> str:
+        return digest([*self._files, *(self._pictures[name] for name in self.scenes())])
+
+    def _targets(self, scene: str) -> list[Target]:
+        where = f"{self.card.name}/{scene}"
+        return [
+            Target(name, outline(mask, (1, 1), f"{where}, '{name}'"), label=label)
+            for name, label, mask in self._masks[scene]
+        ]
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's content."""
+    try:
+        return json.loads(read_bytes(path, most=1 << 33))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"'{path}' is not a JSON file: {str(error)[:80]}") from error
+
+
+def run_lengths_in(content: Any) -> dict[str, list[Named]] | None:
+    """Masks by picture when the content is of this sort, else None."""
+    if not isinstance(content, Mapping) or not content:
+        return None
+    found = {_without_suffix(name): list(_masks(value)) for name, value in content.items()}
+    return found if all(found.values()) else None
+
+
+def _masks(value: Any) -> Iterator[Named]:
+    """`(name, label, run lengths)` of everything in a value that is a run-length mask."""
+    if _is_mask(value):
+        yield _named("object", value)
+    elif isinstance(value, Mapping) and isinstance(value.get("annotations"), list):
+        yield from _masks(value["annotations"])
+    elif isinstance(value, Mapping) and all(map(_is_mask, value.values())):
+        yield from (_named(str(name), mask) for name, mask in value.items())
+    elif isinstance(value, list):
+        for place, entry in enumerate(value, start=1):
+            inner = entry.get("segmentation", entry) if isinstance(entry, Mapping) else None
+            if _is_mask(inner):
+                name = str(entry.get("id", entry.get("name", place)))
+                yield name, str(entry.get("label", "")), inner
+
+
+def _named(name: str, mask: Mapping[str, Any]) -> Named:
+    return name, str(mask.get("label", "")), mask
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, Mapping) and "size" in value and "counts" in value
+
+
+def _without_suffix(name: str) -> str:
+    """`cat.jpg` and `cat` are one picture; a name with other dots keeps them."""
+    path = Path(name)
+    return path.stem if path.suffix.lower() in {".jpg", ".jpeg", ".png", ".bmp"} else path.name
