@@ -1,0 +1,85 @@
+"""Replaying the reference sessions click by click on real weights and real pictures.
+
+Golden values: `golden/traces`, the authors' own loop. The clicks are theirs, so each round
+stands for itself: IoU within 0.002 and which mask was shown must agree everywhere, the mask
+bit by bit in nearly every round (rounding moves a pixel on the threshold now and then).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.models import Ask, keeps_memory, render
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Target
+
+SESSIONS = [
+    ("sam2-hiera-tiny", "GrabCut", "189080"),  # the second click is negative: nothing is fed
+    ("sam2-hiera-tiny", "Berkeley", "101085"),  # falls back to one of three at the first click
+    ("sam2-hiera-tiny", "DAVIS", "004"),
+    ("mobile-sam", "GrabCut", "189080"),
+    ("mobile-sam", "Berkeley", "101085"),
+]
+
+
+@pytest.fixture(scope="module")
+def looked(real_weights: Path) -> dict[str, Any]:
+    """Models already loaded in this module."""
+    return {}
+
+
+@pytest.mark.parametrize(("name", "data", "scene_id"), SESSIONS)
+def test_a_replayed_session_follows_the_trace(
+    golden: Path,
+    real_data: Path,
+    real_weights: Path,
+    looked: dict[str, Any],
+    name: str,
+    data: str,
+    scene_id: str,
+) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    if name not in looked:
+        looked[name] = catalogue.models.make(name, weights=str(real_weights))
+    trace = rows(golden / "traces" / f"{name}_{data}.csv.gz", scene_id)
+    scene = catalogue.datasets.make(data.lower(), data=str(real_data)).load(scene_id)
+    view = looked[name].look(scene)
+    prompts: tuple[Prompt, ...] = ()
+    memory = None
+    equal = 0
+    for row in trace:
+        prompts += (Click((int(row["y"]), int(row["x"])), row["positive"] == "1"),)
+        fed = memory is not None and keeps_memory(view, prompts, "published")
+        assert fed == (row["fed"] == "1")
+        prediction = view.answer([Ask(prompts, memory if fed else None)])[0]
+        memory = prediction.memory
+        mask = render(view, [prediction])[0]
+        assert prediction.shown == int(row["chosen"])
+        assert prediction.scores[prediction.shown] == pytest.approx(float(row["score"]), abs=1e-4)
+        assert iou(scene.targets[0], mask.dense()) == pytest.approx(float(row["iou"]), abs=0.002)
+        equal += f"{zlib.crc32(np.packbits(mask.dense()).tobytes()):08x}" == row["crc32"]
+    assert len(trace) == 20
+    assert equal >= 18
+
+
+def rows(file: Path, scene_id: str) -> list[dict[str, str]]:
+    with gzip.open(file, "rt") as stream:
+        return [r for r in csv.DictReader(stream) if Path(r["target"]).stem == scene_id]
+
+
+def iou(target: Target, guess: Any) -> float:
+    judged = np.ones(guess.shape, dtype=bool)
+    if target.ignore is not None:
+        judged &= ~target.ignore.dense()
+    truth = target.mask.dense() & judged
+    guess = guess & judged
+    return float((truth & guess).sum() / (truth | guess).sum())
