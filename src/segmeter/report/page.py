@@ -63,7 +63,7 @@ def render(page: Page) -> str:
         script=Markup(_asset("script.js")),
         readings={name: note for name, note in reading_note.items() if name in drawing.readings},
     )
-    return html
+    return html.lstrip()
 
 
 class _Drawing:

@@ -1,0 +1,194 @@
+"""A person goes through the page: mouse, keyboard, phone, paper and the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from segmeter.report.page import render
+
+
+@pytest.fixture
+def tab(running: Any, specimen: ModuleType, tmp_path: Path) -> Iterator[Any]:
+    """The specimen page, freshly opened in a window of ordinary size."""
+    file = tmp_path / "report.html"
+    file.write_text(render(specimen.page()))
+    running.complaints.clear()
+    running.resize(1280, 900)
+    running.emulate()
+    running.open(file)
+    yield running
+    assert running.complaints == []
+
+
+def shown_round(tab: Any, key: str) -> int:
+    """The round a replay shows, as far as all its parts agree on it."""
+    said: list[int] = tab.run(f"""(() => {{
+        const replay = document.getElementById('{key}');
+        const visible = e => getComputedStyle(e).display !== 'none';
+        const frames = [...replay.querySelectorAll('.frame')].filter(visible);
+        return [Number(replay.querySelector('input').value),
+                ...frames.map(f => Number(f.dataset.round)),
+                Number(replay.querySelector('.steps .on').dataset.round),
+                Number(replay.querySelector('.beat.on').dataset.round)];
+    }})()""")
+    assert len(said) == 4, "exactly one frame is visible"
+    assert len(set(said)) == 1
+    return said[0]
+
+
+def test_the_hostile_name_is_shown_as_it_is(tab: Any, specimen: ModuleType) -> None:
+    assert tab.run("document.querySelector('h1').textContent") == specimen.HOSTILE
+    assert tab.run("document.querySelectorAll('b').length") == 0
+
+
+def test_a_replay_starts_at_its_end_and_steps_with_the_mouse(tab: Any) -> None:
+    assert shown_round(tab, "replay-1") == 4
+    tab.click("#replay-1 [data-step='-1']")
+    assert shown_round(tab, "replay-1") == 3
+    tab.click("#replay-1 [data-step='1']")
+    tab.click("#replay-1 [data-step='1']")
+    assert shown_round(tab, "replay-1") == 4
+    tab.click("#replay-1 .steps [data-round='2']")
+    assert shown_round(tab, "replay-1") == 2
+    tab.click("#replay-1 .beat[data-round='1']")
+    assert shown_round(tab, "replay-1") == 1
+
+
+def test_a_replay_is_operable_by_keyboard_alone(tab: Any) -> None:
+    tab.run("document.querySelector('#replay-1 input').focus()")
+    tab.press("Home")
+    assert shown_round(tab, "replay-1") == 1
+    tab.press("ArrowRight")
+    assert shown_round(tab, "replay-1") == 2
+    tab.run("document.querySelector(\"#replay-1 [data-step='1']\").focus()")
+    tab.press("Enter")
+    assert shown_round(tab, "replay-1") == 3
+    tab.press("End")
+    assert shown_round(tab, "replay-1") == 4
+    assert tab.run("document.querySelector('#replay-1 .now').textContent").startswith("Round 4 of")
+
+
+def test_later_clicks_are_not_shown_yet(tab: Any) -> None:
+    tab.run("document.querySelector('#replay-1 input').focus()")
+    tab.press("Home")
+    seen = tab.run("""[...document.querySelectorAll('#replay-1 .prompt')]
+        .filter(e => getComputedStyle(e).display !== 'none').map(e => Number(e.dataset.round))""")
+    assert seen == [1]
+
+
+def test_play_can_be_started_and_paused(tab: Any) -> None:
+    state = "document.querySelector('#replay-1 [data-play]').getAttribute('aria-pressed')"
+    tab.click("#replay-1 [data-play]")
+    assert tab.run(state) == "true"
+    assert shown_round(tab, "replay-1") == 1
+    tab.click("#replay-1 [data-play]")
+    assert tab.run(state) == "false"
+
+
+def test_a_link_from_a_picture_leads_to_its_replay(tab: Any) -> None:
+    hidden = "document.getElementById('replay-2').hidden"
+    assert tab.run(hidden) is True
+    tab.click(".gallery a[href='#replay-2']")
+    tab.run("new Promise(done => setTimeout(done, 0))")
+    assert tab.run(hidden) is False
+    assert tab.run("document.getElementById('replay-1').hidden") is True
+    assert tab.run("document.querySelector('.chooser select').value") == "replay-2"
+    assert tab.run("document.activeElement.closest('.replay').id") == "replay-2"
+
+
+def test_a_heading_sorts_its_table_and_turns_the_order(tab: Any) -> None:
+    column = """[...document.querySelectorAll('#table-specimen tbody tr')]
+        .map(r => r.cells[1].dataset.order)"""
+    tab.click("#table-specimen th:nth-child(2) .sort")
+    assert tab.run(column) == ["1.5", "2.5", ""]
+    tab.click("#table-specimen th:nth-child(2) .sort")
+    assert tab.run(column) == ["2.5", "1.5", ""]
+    state = "document.querySelector('#table-specimen th:nth-child(2)').ariaSort"
+    assert tab.run(state) == "descending"
+
+
+def test_arrows_walk_along_a_chart(tab: Any) -> None:
+    tab.run("document.querySelector('.multiples .probe').focus()")
+    tab.press("ArrowRight")
+    place = "[...document.activeElement.parentElement.children].indexOf(document.activeElement)"
+    assert tab.run(place) == 1
+    shown = "getComputedStyle(document.activeElement.querySelector('.readout')).opacity"
+    assert tab.run(shown) == "1"
+
+
+def test_folded_sections_open_on_a_link(tab: Any) -> None:
+    assert tab.run("document.querySelector('#trail details').open") is False
+    tab.click(".contents a[href='#trail']")
+    tab.run("new Promise(done => setTimeout(done, 0))")
+    assert tab.run("document.querySelector('#trail details').open") is True
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_sideways(tab: Any) -> None:
+    tab.resize(390, 844, mobile=True)
+    assert tab.run("document.documentElement.scrollWidth") == 390
+    assert tab.run("getComputedStyle(document.querySelector('.plot .wide')).display") == "none"
+    small = tab.run("""[...document.querySelectorAll('.controls button')]
+        .filter(b => b.offsetParent && b.getBoundingClientRect().height < 36).length""")
+    assert small == 0
+
+
+def test_text_is_readable_in_the_light_and_in_the_dark(tab: Any) -> None:
+    for scheme in ("light", "dark"):
+        tab.emulate(scheme=scheme)
+        ratios = tab.run(CONTRASTS)
+        assert min(ratios.values()) >= 4.5, (scheme, ratios)
+
+
+def test_paper_gets_patterns_and_no_controls(tab: Any) -> None:
+    tab.emulate(media="print")
+    display = "getComputedStyle(document.querySelector('{}')).display"
+    assert tab.run(display.format(".controls")) == "none"
+    assert tab.run(display.format(".contents")) == "none"
+    assert tab.run("document.querySelectorAll('rect.hatch[fill=\"url(#hatch1)\"]').length") > 0
+    dashes = tab.run("""[...document.querySelectorAll('.multiples path.curve')]
+        .map(p => p.getAttribute('stroke-dasharray'))""")
+    assert len(set(dashes)) == 2
+
+
+def test_the_page_reads_without_its_script(tab: Any, tmp_path: Path) -> None:
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.call("Page.navigate", url=(tmp_path / "report.html").as_uri() + "?plain")
+        while tab.run("document.readyState") != "complete":
+            pass
+        assert tab.run("document.documentElement.classList.contains('js')") is False
+        assert tab.run("document.querySelectorAll('.replay:not([hidden])').length") == 2
+    finally:
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+# Contrast of texts against the paper, by the rule of WCAG 2.
+CONTRASTS = """(() => {
+    const light = colour => {
+        const parts = colour.match(/[0-9.]+/g).slice(0, 3).map(Number).map(v => v / 255)
+            .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    };
+    const paper = light(getComputedStyle(document.body).backgroundColor);
+    const ratio = colour => {
+        const own = light(colour);
+        return (Math.max(own, paper) + 0.05) / (Math.min(own, paper) + 0.05);
+    };
+    const wanted = {body: ['body', 'color'], soft: ['.subtitle', 'color'], unit: ['.ci', 'color'],
+        axis: ['.chart .tick', 'fill'], link: ['main a', 'color'], strip: ['.strip text', 'fill']};
+    const found = Object.entries(wanted).map(([name, [selector, property]]) =>
+        [name, ratio(getComputedStyle(document.querySelector(selector))[property])]);
+    for (const k of [0, 1, 2, 3, 4, 5]) {
+        const probe = document.createElement('i');
+        probe.style.color = `var(--c${k})`;
+        document.body.append(probe);
+        found.push([`colour ${k}`, ratio(getComputedStyle(probe).color)]);
+        probe.remove();
+    }
+    return Object.fromEntries(found);
+})()"""

@@ -1,0 +1,111 @@
+"""The page holds everything, escapes everything, and reaches for nothing outside."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from types import ModuleType
+
+import pytest
+
+from segmeter.core.sections import Gallery, Picture, Section
+from segmeter.report.page import Page, render
+
+
+class Reader(HTMLParser):
+    """Notes elements, addresses and whether every element is closed."""
+
+    void = ("meta", "input", "br", "link", "img")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        for name, value in attrs:
+            if name in ("href", "src", "action"):
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.void:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def html(specimen: ModuleType) -> str:
+    return render(specimen.page())
+
+
+@pytest.fixture(scope="module")
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    return reader
+
+
+def test_every_element_is_closed(read: Reader) -> None:
+    assert read.open == []
+
+
+def test_hostile_names_stay_text(html: str, read: Reader, specimen: ModuleType) -> None:
+    assert specimen.HOSTILE not in html
+    assert read.seen.count("script") == 1
+    assert "b" not in read.seen
+    assert read.handlers == []
+
+
+def test_nothing_outside_the_file_is_addressed(html: str, read: Reader) -> None:
+    assert all(a.startswith(("#", "data:")) for a in read.addresses)
+    assert not re.search(r"https?://|url\((?!#)|@import", html)
+    assert "default-src 'none'" in html
+
+
+def test_every_inner_link_has_its_place(read: Reader) -> None:
+    places = {a[1:] for a in read.addresses if a.startswith("#")}
+    assert places <= set(read.ids)
+    assert len(read.ids) == len(set(read.ids))
+
+
+def test_a_picture_shown_twice_is_stored_once(html: str) -> None:
+    assert html.count("data:image/webp") == 1
+    assert html.count("data:image/png") == 1
+
+
+def test_rows_of_the_table_carry_unit_interval_and_reading(html: str) -> None:
+    assert '<span class="v">2.5</span>' in html
+    assert '<span class="ci">1.0–4.0</span>' in html
+    assert '<span class="tag">published</span>' in html
+    assert '<span class="unit">s</span>' in html
+
+
+def test_only_readings_that_occur_are_explained(html: str) -> None:
+    assert "faults included" in html
+    assert "as the paper" not in html
+
+
+def test_the_same_page_is_written_the_same(html: str, specimen: ModuleType) -> None:
+    assert render(specimen.page()) == html
+
+
+def test_a_picture_of_another_kind_is_refused() -> None:
+    from segmeter.core.errors import BadInput
+
+    page = Page("t", "", [], [Section("s", blocks=[Gallery([Picture(b"GIF89a", size=(4, 4))])])])
+    with pytest.raises(BadInput, match="PNG, JPEG and WebP"):
+        render(page)
