@@ -1,0 +1,193 @@
+"""The click benchmark's numbers and pages, from real runs on drawn scenes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.noc import Noc
+from segmeter.benchmarks.noc.statistics import cost_of, differences, groups, summary
+from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Answer, Gallery, Note, Replay, Section, Table
+from segmeter.engine import run_plan
+from segmeter.models.drawn import Oracle
+from segmeter.report.page import Page, render
+from segmeter.report.trail import missing, trail
+from segmeter.store import Run
+
+PLAN = Plan(
+    "noc",
+    (Spec("noisy"), Spec("oracle")),
+    (Spec("drawn"),),
+    users=(Spec("centre-click"),),
+    rounds=8,
+    limit=8,
+    readings=("published", "sound"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("runs") / "noc"
+    run_plan(PLAN, out, workers=0)
+    return Run.open(out)
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
+    return {(r.model, r.reading, r.measure): r for r in summary(run)}
+
+
+@pytest.fixture(scope="module")
+def sections(run: Run) -> list[Section]:
+    return list(Noc().sections(run))
+
+
+def blocks(sections: list[Section], kind: type) -> list[object]:
+    return [b for s in sections for b in s.blocks if isinstance(b, kind)]
+
+
+def test_an_oracle_needs_one_click_and_never_fails(
+    rows: dict[tuple[str, str, str], SummaryRow],
+) -> None:
+    for reading in ("published", "sound"):
+        assert rows["oracle", reading, "noc@90"].value == 1
+        assert rows["oracle", reading, "nof@90"].value == 0
+        assert rows["oracle", reading, "auc"].value == 100
+        assert rows["oracle", reading, "iou@1"].value == 100
+
+
+def test_no_failure_seen_is_not_none_possible(
+    rows: dict[tuple[str, str, str], SummaryRow],
+) -> None:
+    assert rows["oracle", "sound", "never@90"].high > 0.5
+
+
+def test_the_summary_follows_from_the_rows_of_the_run(
+    run: Run, rows: dict[tuple[str, str, str], SummaryRow]
+) -> None:
+    table = run.sql("""
+        with firsts as (
+            select scene, target, min(case when iou >= 0.9 then round end) as first
+            from rows where model = 'noisy' and reading = 'sound' group by all)
+        select avg(coalesce(first, 8)) as noc, count(*) - count(first) as never from firsts
+    """).to_pylist()[0]
+    assert rows["noisy", "sound", "noc@90"].value == pytest.approx(table["noc"])
+    assert rows["noisy", "sound", "never@90"].value == table["never"]
+
+
+def test_seconds_hold_finding_clicking_and_waiting(
+    run: Run, rows: dict[tuple[str, str, str], SummaryRow]
+) -> None:
+    waited = run.sql("""
+        select median(seconds_look) as look from rows where model = 'oracle'""").to_pylist()[0]
+    spent = rows["oracle", "sound", "seconds-to-90"].value
+    assert 2.5 < spent < 2.5 + 10 * waited["look"] + 0.1
+
+
+def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "cost.toml"
+    file.write_text("locate = 0\nclick = 10\nwait = false\n")
+    own = Run.open(run.folder.path, settings={"cost": file})
+    seconds = {r.model: r.value for r in summary(own) if r.measure == "seconds-to-90"}
+    assert seconds["oracle"] == 10
+
+
+def test_the_better_model_is_established_in_every_measure(run: Run) -> None:
+    found = [d for d in differences(run) if d.reading == "sound"]
+    assert {d.measure for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
+    for d in found:
+        assert (d.first, d.second) == ("noisy", "oracle")
+        assert d.established
+        assert (d.value > 0) == (d.measure in ("seconds-to-90", "noc@90"))
+
+
+def test_groups_line_up_targets_and_times(run: Run) -> None:
+    for group in groups(run, cost_of(run)):
+        targets, rounds = group.iou.values.shape
+        assert group.answer.shape == group.spent.shape == (targets, rounds)
+        assert group.look.shape == (targets,)
+        assert (np.diff(group.spent, axis=1) >= 0).all()
+
+
+def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
+    (answer,) = blocks(sections, Answer)
+    assert isinstance(answer, Answer)
+    assert answer.sentence.startswith("**oracle** costs least: a person needs 2.5 s")
+    assert "noisy" in answer.detail
+    assert "is established" in answer.detail
+
+
+def test_both_readings_stand_beside_their_numbers(sections: list[Section]) -> None:
+    papers = next(s for s in sections if "papers" in s.title)
+    table = papers.blocks[0]
+    assert isinstance(table, Table)
+    assert {row[0].reading for row in table.rows} == {"published", "sound"}  # type: ignore[union-attr]
+
+
+def test_pictures_lead_to_replays(sections: list[Section]) -> None:
+    (gallery,) = blocks(sections, Gallery)
+    keys = {r.key for r in blocks(sections, Replay) if isinstance(r, Replay)}
+    assert isinstance(gallery, Gallery)
+    linked = [p.link for p in gallery.pictures if p.link]
+    assert linked
+    assert set(linked) <= keys
+
+
+def test_the_whole_page_is_small_and_holds_the_summary(run: Run, sections: list[Section]) -> None:
+    html = render(Page("t", "s", [], [*sections, missing(run), trail(run)]))
+    assert len(html) < 3_000_000
+    assert run.plan.id in html
+    assert "Nothing: every scene" in html
+
+
+class Fussy(Oracle):
+    """An oracle that cannot bear one scene."""
+
+    def look(self, scene: Scene):  # type: ignore[no-untyped-def]  # as its parent's
+        if scene.id.endswith("2"):
+            raise ValueError("I would rather not")
+        return super().look(scene)
+
+
+def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("fussy"), Spec("noisy")), rounds=2, limit=5)
+    tally = run_plan(plan, tmp_path / "run", objects={"fussy": Fussy()})
+    assert tally.failed == 1
+    run = Run.open(tmp_path / "run")
+    section = missing(run)
+    (note, table) = section.blocks
+    assert isinstance(note, Note)
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["fussy"]
+    assert "I would rather not" in str(table.rows[0][2])
+    warned = [n.text for n in blocks(list(Noc().sections(run)), Note) if isinstance(n, Note)]
+    assert any("not scored on the same objects" in text for text in warned)
+
+
+def test_without_its_pictures_a_run_still_reports(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(dataset: str, scene: str) -> Scene:
+        raise NotFound("drawn: there is no folder")
+
+    monkeypatch.setattr(run, "scene", gone)
+    said = [n.text for n in blocks(list(Noc().sections(run)), Note) if isinstance(n, Note)]
+    assert "Pictures of drawn cannot be shown: drawn: there is no folder" in said
+
+
+def test_one_model_one_round_one_reading_one_scene_reports_too(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("oracle"),), rounds=1, limit=1, readings=("published",))
+    run_plan(plan, tmp_path / "run", workers=0)
+    run = Run.open(tmp_path / "run")
+    html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), trail(run)]))
+    assert "is measured alone" in html
+    assert json.dumps(differences(run)) == "[]"
