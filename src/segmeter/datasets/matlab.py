@@ -27,7 +27,7 @@ _DEEPEST = 16
 _HEADER, _VERSION = 128, 0x0100
 _MATRIX, _COMPRESSED = 14, 15
 _CELL, _STRUCTURE, _TEXT = 1, 2, 4
-_LOGICAL, _COMPLEX = 0x0200, 0x0800
+_COMPLEX = 0x0800
 _STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8",
            13: "u8", 16: "u1", 17: "u2", 18: "u4"}  # fmt: skip
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8",
@@ -152,9 +152,8 @@ def _matrix(part: _Part, depth: int) -> Any:
     values = part.numbers()
     if values.size != head.size:
         raise ValueError("an array has another number of values than its shape says")
-    meant = np.bool_ if head.flags & _LOGICAL else np.dtype(_CLASSES[head.kind])
     with np.errstate(invalid="ignore"):  # a damaged file may hold what its class cannot
-        return values.astype(meant).reshape(head.shape, order="F")
+        return values.astype(_CLASSES[head.kind]).reshape(head.shape, order="F")
 
 
 def _objects(part: _Part, head: _Head, depth: int) -> Array:

@@ -21,7 +21,7 @@ __all__ = ["Grid", "Outline", "contour_grid", "mask_outline", "outline", "pixel_
 
 Grid = Literal["pixel", "contour"]
 Labels = npt.NDArray[Any]
-_MOST_PIXELS = 1 << 29
+_MOST_PIXELS = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ The catalogue's ids and the names of the literature:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -77,20 +77,39 @@ def scores(truths: Truths, guess: Labels) -> dict[str, float]:
     return scores_of(compare(truths, guess))
 
 
-def scores_of(comparison: Comparison) -> dict[str, float]:
-    """All measures off tables that are already counted."""
-    found = {id: formula(comparison) for id, formula in FORMULAS.items()}
-    precision, recall = _pair_precision(comparison), _pair_recall(comparison)
-    found |= {"pr": precision, "rr": recall, "fr": harmonic(precision, recall)}
-    for suffix, reading in _FOP_READINGS.items():
-        counts = count_objects_and_parts(comparison, reading)
-        found[f"fop{suffix}"] = counts.f
-        found[f"pop{suffix}"] = counts.precision
-        found[f"rop{suffix}"] = counts.recall
+def scores_of(comparison: Comparison, only: Collection[str] | None = None) -> dict[str, float]:
+    """All measures off tables that are already counted, or `only` some of them."""
+    wanted = {*FORMULAS, *_FAMILIES} if only is None else only
+    found = {id: formula(comparison) for id, formula in FORMULAS.items() if id in wanted}
+    for names, family in _TRIPLES.items():
+        if any(name in wanted for name in names):
+            found |= dict(zip(names, family(comparison), strict=True))
     return found
 
 
-_FOP_READINGS: dict[str, FopReading] = {"": "published", "_paper": "paper"}
+Triple = tuple[float, float, float]
+
+
+def _op(reading: FopReading) -> Callable[[Comparison], Triple]:
+    def family(comparison: Comparison) -> Triple:
+        counts = count_objects_and_parts(comparison, reading)
+        return counts.f, counts.precision, counts.recall
+
+    return family
+
+
+def _pair(comparison: Comparison) -> Triple:
+    precision, recall = _pair_precision(comparison), _pair_recall(comparison)
+    return harmonic(precision, recall), precision, recall
+
+
+# An F comes with its precision and recall.
+_TRIPLES: dict[tuple[str, str, str], Callable[[Comparison], Triple]] = {
+    ("fr", "pr", "rr"): _pair,
+    ("fop", "pop", "rop"): _op("published"),
+    ("fop_paper", "pop_paper", "rop_paper"): _op("paper"),
+}
+_FAMILIES = [name for names in _TRIPLES for name in names]
 
 
 def _card(
@@ -204,8 +223,7 @@ def rand_index(comparison: Comparison) -> float:
 @measure("fr", cite="martin2003")
 def pair_f(truths: Truths, guess: Labels) -> float:
     """F of pairs of pixels put together, from the means of P_r and R_r over truths."""
-    comparison = compare(truths, guess)
-    return harmonic(_pair_precision(comparison), _pair_recall(comparison))
+    return _pair(compare(truths, guess))[0]
 
 
 @measure("fop", cite="pont2013")

@@ -6,7 +6,7 @@ once. Threads share the thresholds; the kernels run outside the interpreter's lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -51,10 +51,10 @@ def sweep_edge_map(
         `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
     """
     _check_strengths(strengths)
-    cuts = [_cut(strengths, float(t), rule) for t in thresholds]
-    pixels = [int(np.count_nonzero(bits)) for bits in cuts]
-    distinct = dict(zip(pixels, cuts, strict=True))
-    count = partial(_count_cut, truths=truths, max_dist=max_dist)
+    cut = partial(_cut, strengths, rule)
+    pixels = [int(np.count_nonzero(cut(t))) for t in thresholds]
+    distinct = dict(zip(pixels, thresholds, strict=True))
+    count = partial(_count_cut, cut, truths, max_dist)
     with ThreadPoolExecutor(max(1, threads)) as pool:
         counted = dict(zip(distinct, pool.map(count, distinct.values()), strict=True))
     return [counted[n] for n in pixels]
@@ -98,14 +98,16 @@ def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return strongest
 
 
-def _cut(strengths: npt.NDArray[Any], threshold: float, rule: Rule) -> Bits:
+def _cut(strengths: npt.NDArray[Any], rule: Rule, threshold: float) -> Bits:
     if rule == "seism":
         return np.asarray(strengths > threshold)
     return np.asarray(strengths >= max(_SMALLEST, threshold))
 
 
-def _count_cut(bits: Bits, truths: Sequence[Outline], max_dist: float) -> BoundaryCounts:
-    return count_boundaries(truths, Outline.of(thin(bits)), max_dist)
+def _count_cut(
+    cut: Callable[[float], Bits], truths: Sequence[Outline], max_dist: float, threshold: float
+) -> BoundaryCounts:
+    return count_boundaries(truths, Outline.of(thin(cut(threshold))), max_dist)
 
 
 def _count_partition(

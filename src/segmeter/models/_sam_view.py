@@ -19,6 +19,7 @@ from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
 
 if TYPE_CHECKING:
+    from segmeter.models._sam_clicks import LoneClicks
     from segmeter.models._sam_soft import SoftPoints
 
 __all__ = ["Network", "Policy", "SamPrediction", "SamView"]
@@ -184,6 +185,14 @@ class SamView:
         if self.network.second:
             return best.where(stability(logits[:, 0]) < STABLE, 0)
         return best
+
+    def lone_clicks(self, dtype: torch.dtype = torch.float32) -> LoneClicks | None:
+        """A decoder for thousands of lone clicks; SAM-HQ's refinement has no such way."""
+        if self.embedding.quality is not None:
+            return None
+        from segmeter.models._sam_clicks import LoneClicks
+
+        return LoneClicks(self, dtype)
 
     def soften(self, asks: Sequence[Ask]) -> SoftPoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""

@@ -117,7 +117,7 @@ def sweep_method(
     """Run a method on all pictures at hand and judge it by the own and the partner's truth."""
     pictures = list(dataset.scenes())[:limit]
     other = partners(pictures)
-    work = partial(_picture_sweep, method, dataset, other, "fb" in measures)
+    work = partial(_picture_sweep, method, dataset, other, tuple(measures))
     found = list(in_parallel(work, pictures, workers))
     if len({len(own) for own, _ in found}) != 1:
         raise BadInput(f"{method.card.name} has other settings on some pictures than on others")
@@ -129,7 +129,11 @@ def sweep_method(
 
 
 def _picture_sweep(
-    method: Method, dataset: Pictured, other: Mapping[str, str], boundaries: bool, picture: str
+    method: Method,
+    dataset: Pictured,
+    other: Mapping[str, str],
+    measures: Sequence[str],
+    picture: str,
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
     """Scores at each setting against the own truth, and against the partner's."""
     scene = dataset.load(picture)
@@ -137,9 +141,9 @@ def _picture_sweep(
     found = []
     for judge in (picture, other[picture]):
         labels = dataset.partitions(judge)
-        truths = Truths.of(labels, boundaries)
+        truths = Truths.of(labels, "fb" in measures)
         away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
-        found.append([_scores(level) for level in levels_of(method, away, truths)])
+        found.append([_scores(level, measures) for level in levels_of(method, away, truths)])
     return found[0], found[1]
 
 
@@ -153,8 +157,8 @@ def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
     )
 
 
-def _scores(level: Level) -> dict[str, float]:
-    found = {} if level.comparison is None else scores_of(level.comparison)
+def _scores(level: Level, measures: Sequence[str]) -> dict[str, float]:
+    found = {} if level.comparison is None else scores_of(level.comparison, measures)
     if level.boundaries is not None:
         counts = level.boundaries
         found |= {"fb": counts.f, "pb": counts.precision, "rb": counts.recall}

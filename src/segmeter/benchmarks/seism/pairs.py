@@ -164,7 +164,7 @@ def _scores(truths: Sequence[Cut], guess: Cut, measures: Sequence[str]) -> Score
         if measure in measures:
             found[measure] = _boundary(truths, guess, grid).f
     if any(measure not in BOUNDARY for measure in measures):
-        found |= scores_of(compare([t.regions for t in truths], guess.regions))
+        found |= scores_of(compare([t.regions for t in truths], guess.regions), measures)
     unknown = [measure for measure in measures if measure not in found]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is no measure of partitions; 'segmeter list measures'")

@@ -36,7 +36,7 @@ class ClickNet:
         shape: Shape,
         settings: Callable[[str], Settings],
         weights: str | Path | None = None,
-        device: str | None = None,
+        device: str = "auto",
     ) -> None:
         self._card, self.shape, self._settings = card, shape, settings
         self._path = places.find(card.name, weights)
@@ -48,11 +48,11 @@ class ClickNet:
 
     @cached_property
     def network(self) -> Any:
-        import torch
+        from segmeter.models._sam_networks import pick_device
 
-        device = self._device or ("cuda" if torch.cuda.is_available() else "cpu")
         file = places.files(self._path)[0]
-        return containers.load(file, self.shape, self._card.name).to(device)
+        network = containers.load(file, self.shape, self._card.name)
+        return network.to(pick_device(self._device))
 
     def look(self, scene: Scene) -> ClickNetView:
         if scene.spacing_mm is not None:

@@ -50,7 +50,7 @@ def _register(name: str, shape: Ritm) -> None:
     @catalogue.models.add(name, summary=f"RITM, {wide}, {how}; give its .pth with weights=FILE")
     def make(
         weights: str | None = None,
-        device: str | None = None,
+        device: str = "auto",
         zoom: int | None = None,
         skip_clicks: int | None = None,
         flip: bool = True,
@@ -70,7 +70,7 @@ for _name, _shape in RITM.items():
 )
 def eiseg(
     weights: str | None = None,
-    device: str | None = None,
+    device: str = "auto",
     zoom: int | None = None,
     skip_clicks: int | None = None,
     flip: bool = True,

@@ -37,7 +37,7 @@ def _register(name: str, shape: SimpleClick) -> None:
     @catalogue.models.add(name, summary=f"{what}; give its .pth with weights=FILE")
     def make(
         weights: str | None = None,
-        device: str | None = None,
+        device: str = "auto",
         zoom: int | None = None,
         flip: bool = True,
         threshold: float = 0.49,

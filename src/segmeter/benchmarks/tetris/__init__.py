@@ -1,0 +1,1 @@
+"""TETRIS: how much a model's answer hangs on where exactly a person clicks."""

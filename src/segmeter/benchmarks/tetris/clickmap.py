@@ -1,0 +1,187 @@
+"""Click maps: what comes of a first click at every pixel of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import deepest
+from segmeter.core.models import Ask, View, render
+from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.scenes import Target
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.objects import iou
+
+__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts", "shift_map"]
+
+Floats = npt.NDArray[np.float64]
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatistics:
+    """What a map says in a few numbers.
+
+    Attributes
+    ----------
+    mean, spread, worst, best
+        Mean, standard deviation and range of IoU over all clicks tried.
+    centre
+        IoU at the centre click.
+    bad_share
+        Share of the object where IoU stays below the threshold.
+    nearest_bad_px
+        Pixels from the centre click to the nearest click that does; NaN if none does.
+    nearest_bad_relative
+        The same in diagonals of the object's box.
+    """
+
+    mean: float
+    spread: float
+    worst: float
+    best: float
+    centre: float
+    bad_share: float
+    nearest_bad_px: float
+    nearest_bad_relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClickMap:
+    """IoU and Boundary IoU of a click at each pixel `low + stride * (row, column)`.
+
+    Maps are NaN where a click would not be valid.
+    """
+
+    target: Target
+    low: tuple[int, int]
+    stride: int
+    iou: Floats
+    boundary_iou: Floats
+    centre: tuple[int, int]
+    centre_iou: float
+
+    @property
+    def clicks(self) -> int:
+        return int(np.isfinite(self.iou).sum())
+
+    def statistics(self, threshold: float = 0.5) -> MapStatistics:
+        tried = np.isfinite(self.iou)
+        values = self.iou[tried]
+        bad = tried & (np.nan_to_num(self.iou, nan=1.0) < threshold)
+        places = np.argwhere(bad) * self.stride + np.array(self.low)
+        away = np.hypot(*(places - np.array(self.centre)).T)
+        nearest = float(away.min()) if len(away) else float("nan")
+        box = self.target.mask.bits.shape
+        return MapStatistics(
+            float(values.mean()),
+            float(values.std()),
+            float(values.min()),
+            float(values.max()),
+            self.centre_iou,
+            float(bad.sum() / tried.sum()),
+            nearest,
+            nearest / float(np.hypot(*box)),
+        )
+
+    def extreme(self, worst: bool = True) -> tuple[tuple[int, int], float]:
+        """The click with the lowest (or highest) IoU, first in raster order among equals."""
+        flat = np.nanargmin(self.iou) if worst else np.nanargmax(self.iou)
+        row, column = np.unravel_index(int(flat), self.iou.shape)
+        point = (
+            self.low[0] + self.stride * int(row),
+            self.low[1] + self.stride * int(column),
+        )
+        return point, float(self.iou[row, column])
+
+
+def click_map(
+    view: View,
+    target: Target,
+    stride: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    **speed: Any,
+) -> ClickMap:
+    """Try a first click at every `stride`-th pixel of the object that is judged.
+
+    Any view will do. One that has `lone_clicks`, as the SAM family does, decodes thousands
+    at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
+    """
+    valid = target.mask if target.ignore is None else target.mask.without(target.ignore)
+    if not valid:
+        raise BadInput(f"target '{target.id}' has no pixel that could be clicked")
+    rows, columns = (np.arange(a, b, stride) for a, b in zip(valid.low, valid.high, strict=True))
+    tried = valid.dense()[np.ix_(rows, columns)]
+    places = np.argwhere(tried) * stride + np.array(valid.low)
+    centre = _centre(valid)
+    scores = _scores(view, target, np.concatenate([np.array([centre]), places]), progress, speed)
+    maps = np.full((2, *tried.shape), np.nan)
+    maps[:, tried] = scores[1:].T
+    low = (int(valid.low[0]), int(valid.low[1]))
+    return ClickMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
+
+
+def shift_map(view: View, target: Target, reach: float = 0.2, steps: int = 11) -> Floats:
+    """IoU of the object's box moved as a whole, `(steps, steps)`: down and across.
+
+    `reach` is the farthest shift in box sides, either way.
+    """
+    shifts = np.linspace(-reach, reach, steps)
+    size = np.array(target.mask.bits.shape)
+    low, high = np.array(target.mask.low), np.array(target.mask.high) - 1
+    boxes: list[Prompt] = []
+    for down in shifts:
+        for across in shifts:
+            move = np.array([down, across]) * size
+            boxes.append(Box(tuple((low + move).tolist()), tuple((high + move).tolist())))
+    return score_prompts(view, target, boxes)[:, 0].reshape(steps, steps)
+
+
+def score_prompts(
+    view: View,
+    target: Target,
+    prompts: list[Prompt],
+    progress: Callable[[int, int], None] | None = None,
+) -> Floats:
+    """IoU and Boundary IoU `(n, 2)` after each prompt alone."""
+    scores: list[tuple[float, float]] = []
+    for start in range(0, len(prompts), _AT_ONCE):
+        asks = [Ask((prompt,)) for prompt in prompts[start : start + _AT_ONCE]]
+        for mask in render(view, view.answer(asks)):
+            scores.append(_judged(target, mask))
+        if progress is not None:
+            progress(len(scores), len(prompts))
+    return np.array(scores).reshape(-1, 2)
+
+
+def _scores(
+    view: View,
+    target: Target,
+    places: npt.NDArray[np.int64],
+    progress: Callable[[int, int], None] | None,
+    speed: dict[str, Any],
+) -> Floats:
+    able = getattr(view, "lone_clicks", None)
+    if able is not None and able() is not None:
+        from segmeter.benchmarks.tetris._lone_scores import lone_scores
+
+        return lone_scores(view, places, target, progress=progress, **speed)
+    clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
+    return score_prompts(view, target, clicks, progress)
+
+
+def _judged(target: Target, mask: Mask) -> tuple[float, float]:
+    ignore = target.ignore
+    return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+
+
+def _centre(valid: Mask) -> tuple[int, int]:
+    point = deepest(valid).point
+    assert point is not None  # the mask is not empty
+    return int(point[0]), int(point[1])

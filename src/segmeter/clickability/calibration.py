@@ -1,0 +1,205 @@
+"""Calibrating the click prior on the published statistics of real clicks.
+
+The tables of RClicks hold, for each target, statistics measured at about 48 real clicks.
+Each is a mean of known functions of the clicks, so the fit compares what a prior foretells
+with what was seen, weighing every target by the sampling noise that the prior itself implies
+plus a variance between targets. Whole data sets are held out in turn.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.foretelling import Foretold, Shape, foretell, shape_of
+from segmeter.clickability.prior import Numbers
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+
+__all__ = ["Case", "Fit", "Seen", "fit", "hold_out", "read_cases", "read_masks", "read_tables"]
+
+# Published click counts over targets: 185 349 first-round clicks, about 48 each.
+CLICKS = 48
+# Clicks beside the object come in clusters of people; this widens their binomial law.
+_OVERDISPERSION = 3.0
+_START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
+_NAMES = ("depth", "spread", "sloppy", "jitter")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Published statistics of one key: NSS, PDE and PL1 of the two baseline maps."""
+
+    key: str
+    kind: str
+    nss_uniform: float
+    pde_uniform: float
+    pl1_uniform: float
+    nss_depth: float
+    pde_depth: float
+    pl1_depth: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A target: its mask, its grid, and what was seen at the real clicks on it."""
+
+    mask: Mask
+    shape: Shape
+    seen: Seen
+
+    @property
+    def inside(self) -> float:
+        """Share of real clicks on the target: the uniform density times the area."""
+        return min(1.0, self.seen.pde_uniform * self.mask.area)
+
+    @property
+    def gain(self) -> float:
+        """Mean depth of real clicks over that of uniform ones."""
+        return self.seen.pde_depth * self.mask.area
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fitted numbers, their standard errors (relative), the loss, and the targets used."""
+
+    numbers: Numbers
+    errors: Numbers
+    between_gain: float
+    between_pl1: float
+    loss: float
+    targets: int
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """95 % interval, from the sandwich estimate on the log scale."""
+        value, error = getattr(self.numbers, name), getattr(self.errors, name)
+        return value * math.exp(-1.96 * error), value * math.exp(1.96 * error)
+
+
+def read_tables(path: Path) -> list[Seen]:
+    """One data set's `*_per_image.csv`: the uniform and distance rows of every key."""
+    columns = ("full_stem", "model_name", "click_type", "l1", "nss", "pde")
+    found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [c for c in columns if c not in (reader.fieldnames or ())]
+        if missing:
+            raise BadInput(f"{path.name} has no column '{missing[0]}'")
+        for number, row in enumerate(reader, start=2):
+            try:
+                values = tuple(float(row[c]) for c in ("nss", "pde", "l1"))
+            except (TypeError, ValueError):
+                raise BadInput(f"{path.name}, row {number}: a value is not a number") from None
+            found.setdefault((row["full_stem"], row["click_type"]), {})[row["model_name"]] = values
+    both = {k: v for k, v in found.items() if {"ud", "dt"} <= v.keys()}
+    return [Seen(key, kind, *v["ud"], *v["dt"]) for (key, kind), v in both.items()]
+
+
+def read_masks(path: Path) -> dict[str, Mask]:
+    """Targets without pictures: `{name: run lengths}` in a gzipped JSON file."""
+    if not path.is_file():
+        raise NotFound(f"no file '{path}' with masks")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        data: dict[str, Any] = json.load(file)
+    return {name: Mask.from_coco(runs) for name, runs in data.items()}
+
+
+def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
+    """First-round targets with their masks; refuses masks that the tables contradict."""
+    cases = []
+    for row in (s for s in seen if s.kind == "first"):
+        if row.key not in masks:
+            raise NotFound(f"the table names target '{row.key}', but there is no mask of it")
+        mask = masks[row.key]
+        if row.pde_uniform * mask.area > 1.001:
+            raise BadInput(f"target '{row.key}': its mask is larger than the table allows")
+        cases.append(Case(mask, shape_of(mask), row))
+    return cases
+
+
+def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
+    """The numbers that foretell best what was seen, with sandwich errors."""
+    from scipy.optimize import minimize
+
+    def mean_loss(logs: npt.NDArray[np.float64]) -> float:
+        return float(_losses(logs, cases).mean()) if logs[2] < 0 else math.inf
+
+    best = minimize(
+        mean_loss,
+        np.log(start),
+        method="Nelder-Mead",
+        options={"maxfev": 400, "xatol": 2e-3, "fatol": 1e-5},
+    )
+    values = [float(v) for v in np.exp(best.x)]
+    errors = _errors(best.x, cases)
+    return Fit(
+        Numbers(**dict(zip(_NAMES, values[:4], strict=True))),
+        Numbers(**dict(zip(_NAMES, errors[:4], strict=True))),
+        values[4],
+        values[5],
+        float(best.fun),
+        len(cases),
+    )
+
+
+def hold_out(sets: Mapping[str, Sequence[Case]]) -> dict[str, Fit]:
+    """For each data set, the fit on all others."""
+    return {
+        name: fit([case for other, cases in sets.items() if other != name for case in cases])
+        for name in sets
+    }
+
+
+def _losses(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> npt.NDArray[np.float64]:
+    """Minus twice the log quasi-likelihood of each target, up to a constant."""
+    values = np.exp(logs)
+    numbers = Numbers(*(float(v) for v in values[:4]))
+    losses = [_loss(foretell(c.shape, numbers), c, values[4], values[5]) for c in cases]
+    return np.array(losses)
+
+
+def _loss(told: Foretold, case: Case, between_gain: float, between_pl1: float) -> float:
+    of_gain = told.gain_variance / CLICKS + between_gain**2
+    of_pl1 = told.pl1_variance / CLICKS + between_pl1**2
+    share = min(max(told.inside, 1e-4), 1 - 1e-4)
+    hits = case.inside * CLICKS
+    leak = hits * math.log(share) + (CLICKS - hits) * math.log1p(-share)
+    return (
+        (case.gain - told.gain) ** 2 / of_gain
+        + math.log(of_gain)
+        + (case.seen.pl1_uniform - told.pl1_uniform) ** 2 / of_pl1
+        + math.log(of_pl1)
+        - 2 * leak / _OVERDISPERSION
+    )
+
+
+def _errors(
+    logs: npt.NDArray[np.float64], cases: Sequence[Case], step: float = 0.02
+) -> list[float]:
+    """Standard errors of the logarithms: inverse curvature, scores, inverse curvature."""
+    size = logs.size
+    unit = np.eye(size) * step
+    scores = np.array(
+        [(_losses(logs + u, cases) - _losses(logs - u, cases)) / (2 * step) for u in unit]
+    )
+    curvature = np.empty((size, size))
+    for i in range(size):
+        for j in range(i, size):
+            corners = [
+                s * t * _losses(logs + s * unit[i] + t * unit[j], cases).mean()
+                for s in (1, -1)
+                for t in (1, -1)
+            ]
+            curvature[i, j] = curvature[j, i] = sum(corners) / (4 * step**2)
+    inverse = np.linalg.pinv(curvature)
+    spread = inverse @ (scores @ scores.T / len(cases)) @ inverse / len(cases)
+    return [float(e) for e in np.sqrt(np.maximum(np.diag(spread), 0))]

@@ -1,0 +1,118 @@
+"""The clickability network as a click source: a checkpoint, a picture, a mistake, a map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.letterbox import Letterbox
+from segmeter.clickability.maps import ClickMap
+from segmeter.core.errors import BadWeights, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.scenes import Scene, Target
+
+if TYPE_CHECKING:
+    from segmeter.clickability._segnext import Clickability
+
+__all__ = ["NetworkSource", "apply", "load", "normalised"]
+
+_MEAN = np.array([0.485, 0.456, 0.406])
+_DEVIATION = np.array([0.229, 0.224, 0.225])
+_SIZE_KEY = "segmeter.size"
+# What the benchmark's wrapper adds to the range before it divides by it.
+_EPSILON = 1e-8
+
+
+class NetworkSource:
+    """A trained clickability network.
+
+    `published` spreads the map over frame and padding before the mistake is cut out; `sound`
+    does the same forward pass, and the cut makes it a law on the mistake alone.
+    """
+
+    def __init__(self, checkpoint: Path, device: str = "cpu") -> None:
+        self.name = "network"
+        self._network = load(checkpoint).to(device)
+        self._device = device
+
+    def map(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        values = apply(self._network, scene.pixels, target.mask.dense(), mistake.dense())
+        return ClickMap.of(values)
+
+
+def apply(
+    network: Clickability,
+    picture: npt.NDArray[np.uint8],
+    target: npt.NDArray[np.bool_],
+    mistake: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.float32]:
+    """The map of a picture `(H, W, 3)`, 0..1, as the benchmark's wrapper computes it."""
+    import torch
+
+    box = Letterbox((picture.shape[0], picture.shape[1]))
+    framed = [box.put(part) for part in (normalised(picture), target, mistake)]
+    device = next(network.parameters()).device
+    pixels = torch.from_numpy(framed[0].transpose(2, 0, 1)[None].copy()).to(device)
+    maps = torch.from_numpy(np.stack(framed[1:])[None]).to(device)
+    with torch.inference_mode():
+        made = network.eval()(pixels, maps, _EPSILON)[0, 0]
+        y, x = box.low
+        height, width = box.size
+        part = made[y : y + height, x : x + width][None, None]
+        wide = torch.nn.functional.interpolate(
+            part, size=box.shape, mode="bilinear", align_corners=False
+        )
+    values: npt.NDArray[np.float32] = wide[0, 0].float().cpu().numpy()
+    return values
+
+
+def normalised(picture: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Colours by ImageNet's mean and deviation; done before padding, which is mean colour."""
+    return np.asarray(((picture / 255.0) - _MEAN) * (1 / _DEVIATION), dtype=np.float32)
+
+
+def load(path: Path) -> Clickability:
+    """A checkpoint by its published keys: safetensors, or a bare state dict of torch."""
+    import torch
+
+    from segmeter.clickability._segnext import BASE, Clickability, Size
+
+    state, size = _read(path)
+    try:
+        network = Clickability(BASE if size is None else Size(**size))
+        network.load_state_dict({k: torch.as_tensor(v) for k, v in state.items()}, strict=True)
+    except (RuntimeError, TypeError) as error:
+        first = str(error).splitlines()[-1].strip()[:160]
+        raise BadWeights(f"'{path.name}' is no clickability network: {first}") from None
+    return network.eval()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Tensors by name, and the network's size where the file says it."""
+    import json
+    import pickle
+
+    import torch
+
+    if not path.is_file():
+        raise NotFound(f"no checkpoint '{path}'")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors import safe_open
+
+            with safe_open(path, framework="pt") as file:
+                notes = file.metadata() or {}
+                size = json.loads(notes[_SIZE_KEY]) if _SIZE_KEY in notes else None
+                return {key: file.get_tensor(key) for key in file.keys()}, size  # noqa: SIM118  # not a dict
+        return torch.load(path, map_location="cpu", weights_only=True), None
+    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        said = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {said}") from None
+    except Exception as error:  # noqa: BLE001  # safetensors raises its own bare kind
+        raise BadWeights(f"checkpoint '{path.name}' cannot be read: {error}") from None

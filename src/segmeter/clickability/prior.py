@@ -1,0 +1,125 @@
+"""The embedded click model: where people click, from the shape of the mistake alone.
+
+    p(pixel) ~ depth^a * exp(-r^2 / 2 s^2), and a share of the clicks jitters
+
+Depth is the distance to the mistake's edge, r the distance to the middle of its box in units
+of the box's sides. The jittering share is moved by a Gaussian in units of the picture's
+diagonal, so that some clicks leak over the edge, at most 1 % of the diagonal far: people
+whose clicks fell farther away were not counted. Numbers and their doubt come from the
+statistics of 475 544 real clicks; `docs/clickability.md` tells how.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.maps import ClickMap
+from segmeter.core.masks import Bits, Mask
+
+__all__ = ["REACH", "Numbers", "Round", "prior", "shipped"]
+
+Round = Literal["first", "later"]
+# A click counts if it lies at most this share of the picture's diagonal beside the object.
+REACH = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The prior's four numbers.
+
+    Attributes
+    ----------
+    depth
+        Exponent of depth.
+    spread
+        Standard deviation of the pull to the box's middle, in box sides.
+    sloppy
+        Share of clicks that jitter.
+    jitter
+        Standard deviation of the jitter, in picture diagonals.
+    """
+
+    depth: float
+    spread: float
+    sloppy: float
+    jitter: float
+
+
+def prior(mistake: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
+    """Where people would click to mend a mistake; the box grows by what leaks over its edge.
+
+    >>> map = prior(Mask.box((100, 100), (20, 30), (60, 90)))
+    >>> [int(i) for i in np.unravel_index(map.dense().argmax(), map.shape)]
+    [39, 59]
+    """
+    found = numbers or shipped(round)
+    if not mistake:
+        return ClickMap((mistake.shape[0], mistake.shape[1]), (0, 0), np.zeros((0, 0), np.float32))
+    diagonal = math.hypot(*mistake.shape)
+    low, inside = _grown(mistake, math.ceil(REACH * diagonal))
+    weights = steady(inside, found)
+    if found.sloppy > 0:
+        loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
+        weights = (1 - found.sloppy) * weights + found.sloppy * loose
+    return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights.astype(np.float32))
+
+
+def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
+    """The clicks that do not jitter: depth and the pull of the middle, summing to one."""
+    ringed = np.pad(inside.view(np.uint8), 1)
+    depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
+    rows, columns = (_pull(np.asarray(inside.any(axis=1 - k)), numbers.spread) for k in (0, 1))
+    weights = cv2.pow(depth / depth.max(), numbers.depth) * rows[:, None] * columns[None]
+    weights *= inside
+    return np.asarray(weights / weights.sum(dtype=np.float64), dtype=np.float32)
+
+
+def jittered(
+    weights: npt.NDArray[np.float32], inside: Bits, sigma_px: float, reach_px: float
+) -> npt.NDArray[np.float32]:
+    """Clicks moved by a Gaussian, those beyond reach dropped, summing to one."""
+    if sigma_px < 0.1:
+        return weights
+    moved = cv2.GaussianBlur(weights, (0, 0), sigma_px, borderType=cv2.BORDER_CONSTANT)
+    outside = (~inside).view(np.uint8)
+    if outside.any():
+        away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        moved *= away <= reach_px
+    return np.asarray(moved / moved.sum(dtype=np.float64), dtype=np.float32)
+
+
+def shipped(round: Round = "first") -> Numbers:
+    """The fitted numbers that come with the package."""
+    return Numbers(**{name: entry["value"] for name, entry in table()[round].items()})
+
+
+@cache
+def table() -> dict[str, Any]:
+    """The shipped file: per round each number with its 95 % interval and where it is from."""
+    text = resources.files("segmeter.clickability").joinpath("prior.json").read_text("utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def _grown(mistake: Mask, margin: int) -> tuple[tuple[int, int], Bits]:
+    """The mistake's box with a margin, cut at the picture's border: first pixel, and bits."""
+    low = tuple(max(0, a - margin) for a in mistake.low)
+    high = tuple(min(n, b + margin) for b, n in zip(mistake.high, mistake.shape, strict=True))
+    return (low[0], low[1]), mistake.crop(low, high)
+
+
+def _pull(filled: Bits, spread: float) -> npt.NDArray[np.float32]:
+    """The Gaussian around the middle of the filled stretch, in units of its length."""
+    places = np.flatnonzero(filled)
+    first, length = places[0], places[-1] - places[0] + 1
+    away = (np.arange(filled.size) - (first + (length - 1) / 2)) / length
+    return np.asarray(np.exp(-0.5 * (away / spread) ** 2), dtype=np.float32)

@@ -1,0 +1,260 @@
+"""Recorded clicks: the RClicks file of real people's clicks, read whole or not at all.
+
+One row a click. The file is streamed in blocks, texts are kept once, and the first row that
+cannot be right stops the reading with its number, so that neither a wrong file nor a huge one
+fills the memory or leaves anything half imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, NotFound
+
+__all__ = ["COLUMNS", "Clicks", "Key", "previous_mask", "read_clicks", "read_split"]
+
+COLUMNS = (
+    "dataset",
+    "image_stem",
+    "object_stem",
+    "model_type",
+    "click_type",
+    "full_stem",
+    "device",
+    "x",
+    "y",
+    "w",
+    "h",
+)
+CLICK_TYPES = ("first", "fn", "fp")
+DEVICES = ("pc", "mobile")
+_NUMBERS = COLUMNS[-4:]
+_BLOCK_BYTES = 1 << 22
+_MOST_ROWS = 20_000_000
+# People may miss the picture by a little; farther than this share of its sides is a mistake.
+_MARGIN = 0.05
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What was clicked: an object of a picture in the first round, or a mask's mistake."""
+
+    dataset: str
+    full_stem: str
+    image: str
+    object: str
+    kind: Literal["first", "fn", "fp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """All clicks in file order; `keys[key_of[i]]` is what click `i` was about.
+
+    Points are `(y, x)` in pictures of `sizes`, `(h, w)`, already moved inside.
+    """
+
+    keys: tuple[Key, ...]
+    key_of: Ints
+    points: Ints
+    sizes: Ints
+    mobile: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.key_of)
+
+    def groups(self) -> Iterator[tuple[Key, Ints]]:
+        """Each key with the positions of its clicks, in file order."""
+        order = np.argsort(self.key_of, kind="stable")
+        ends = np.cumsum(np.bincount(self.key_of, minlength=len(self.keys)))
+        yield from zip(self.keys, np.split(order, ends[:-1]), strict=True)
+
+    def first_rounds(self) -> dict[tuple[str, str, str], Ints]:
+        """Positions of the first-round clicks on each target: (data set, picture, object)."""
+        return {
+            (key.dataset, key.image, key.object): places
+            for key, places in self.groups()
+            if key.kind == "first"
+        }
+
+    def scaled(self, places: Ints, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
+        """Clicks as pixel centres of a picture of another size than the one shown."""
+        ratio = np.array(shape, dtype=np.float64) / self.sizes[places]
+        return (self.points[places] + 0.5) * ratio - 0.5
+
+
+def read_clicks(
+    path: Path, pictures: Mapping[str, Collection[str]] | Collection[str] | None = None
+) -> Clicks:
+    """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as data sets).
+
+    `pictures` are the stems that may occur, of all data sets or by data set; others are refused.
+    """
+    if not path.is_file():
+        raise NotFound(f"no clicks file '{path}'")
+    texts: dict[tuple[str, ...], int] = {}
+    columns: list[tuple[Ints, ...]] = []
+    rows = 0
+    for batch in _batches(path):
+        columns.append(_check(path, batch, rows, texts, pictures))
+        rows += batch.num_rows
+        if rows > _MOST_ROWS:
+            raise BadInput(f"{path.name} has more than {_MOST_ROWS} rows; split it")
+    if not rows:
+        raise BadInput(f"{path.name} holds no click")
+    key_of, points, sizes, mobile = (np.concatenate(part) for part in zip(*columns, strict=True))
+    keys = tuple(Key(d, stem, image, obj, kind) for d, stem, image, obj, kind in texts)  # type: ignore[arg-type]  # kinds were checked
+    return Clicks(keys, key_of, points, sizes, mobile.astype(bool))
+
+
+def read_split(path: Path) -> frozenset[str]:
+    """Picture stems of a split, one a line (the TETRIS train and validation lists)."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"split list '{path}' cannot be read: {error}") from error
+    return frozenset(line.strip() for line in lines if line.strip())
+
+
+def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
+    """The mask that people saw in a later round, 0..1, from `<full_stem>.png`."""
+    import cv2
+
+    path = folder / f"{key.full_stem}.png"
+    if Path(key.full_stem).name != key.full_stem or not path.is_file():
+        raise NotFound(f"no previous mask '{key.full_stem}.png' in '{folder}'")
+    pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+    if pixels is None:
+        raise BadInput(f"'{path}' is not a picture")
+    return np.asarray(pixels / np.float32(255), dtype=np.float32)
+
+
+def _batches(path: Path) -> Iterator[Any]:
+    """Record batches of the file; the reader's complaints become sentences."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    texts = {name: pa.dictionary(pa.int32(), pa.string()) for name in COLUMNS[:7]}
+    numbers = {name: pa.int64() for name in _NUMBERS}
+    _check_header(path)
+    try:
+        reader = pc.open_csv(
+            path,
+            read_options=pc.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            convert_options=pc.ConvertOptions(
+                column_types={**texts, **numbers},
+                include_columns=list(COLUMNS),
+                strings_can_be_null=False,
+                null_values=[],
+            ),
+        )
+        yield from reader
+    except pa.ArrowInvalid as error:
+        raise BadInput(f"{path.name}{_place(str(error))}") from None
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.readline(1 << 16)
+    try:
+        names = head.decode("utf-8-sig").strip().split(",")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name}, row 1: the header is not UTF-8 text") from None
+    missing = [name for name in COLUMNS if name not in [n.strip('"') for n in names]]
+    if missing:
+        raise BadInput(
+            f"{path.name}, row 1: there is no column '{missing[0]}'; "
+            f"a clicks file has {', '.join(COLUMNS)}"
+        )
+
+
+def _place(message: str) -> str:
+    """Row and reason out of the reader's message; rows count from 1, the header being row 1."""
+    row = re.search(r"Row #(\d+)", message)
+    where = f", row {row.group(1)}" if row else ""
+    if "invalid UTF8" in message:
+        return f"{where}: a text is not UTF-8"
+    if wrong := re.search(r"In CSV column #(\d+).*invalid value '(.{0,40})", message):
+        return f"{where}: '{wrong.group(2).rstrip(chr(39))}' is not a whole number"
+    if wrong := re.search(r"Expected (\d+) columns, got (\d+)", message):
+        return f"{where}: {wrong.group(2)} fields instead of {wrong.group(1)}"
+    if "straddling" in message:
+        return ": a line is longer than any click could be; this is no clicks file"
+    return f"{where}: {message.splitlines()[0][:120]}"
+
+
+def _check(
+    path: Path,
+    batch: Any,
+    before: int,
+    texts: dict[tuple[str, ...], int],
+    pictures: Mapping[str, Collection[str]] | Collection[str] | None,
+) -> tuple[Ints, ...]:
+    """Numbers of one batch, every row checked; new keys are added to `texts`."""
+    x, y, w, h = (batch.column(name).to_numpy(zero_copy_only=False) for name in _NUMBERS)
+    outside = (x < -_MARGIN * w) | (y < -_MARGIN * h) | (x > (1 + _MARGIN) * w)
+    outside |= y > (1 + _MARGIN) * h
+    _refuse(path, before, (w < 1) | (h < 1), "the picture has no size")
+    _refuse(path, before, outside, "the click lies outside the picture")
+    codes = {name: _codes(batch.column(name)) for name in COLUMNS[:7]}
+    for name, known in (("click_type", CLICK_TYPES), ("device", DEVICES)):
+        index, words = codes[name]
+        strange = np.array([word not in known for word in words], dtype=bool)
+        what = f"'{name}' is none of {', '.join(known)}"
+        _refuse(path, before, strange[index] if len(words) else np.zeros(0, bool), what)
+    key_of = _keys(path, before, codes, texts, pictures)
+    points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
+    device, words = codes["device"]
+    mobile = np.array([word == "mobile" for word in words], dtype=np.int64)[device]
+    return key_of, points, np.stack([h, w], axis=1), mobile
+
+
+def _keys(
+    path: Path,
+    before: int,
+    codes: dict[str, tuple[Ints, list[str]]],
+    texts: dict[tuple[str, ...], int],
+    pictures: Mapping[str, Collection[str]] | Collection[str] | None,
+) -> Ints:
+    """Number of each row's key; a key is looked at once a batch."""
+    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type")
+    joined = np.zeros(len(codes["dataset"][0]), dtype=np.int64)
+    for name in names:
+        joined = joined * max(1, len(codes[name][1])) + codes[name][0]
+    _, first, inverse = np.unique(joined, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), dtype=np.int64)
+    for i in np.argsort(first):
+        key = tuple(codes[name][1][codes[name][0][first[i]]] for name in names)
+        if not _known(key[0], key[2], pictures):
+            raise BadInput(
+                f"{path.name}, row {before + int(first[i]) + 2}: picture '{key[2][:60]}' is not "
+                f"in the data set '{key[0][:60]}'"
+            )
+        numbers[i] = texts.setdefault(key, len(texts))
+    return numbers[inverse]
+
+
+def _known(
+    dataset: str, image: str, pictures: Mapping[str, Collection[str]] | Collection[str] | None
+) -> bool:
+    if pictures is None:
+        return True
+    return image in (pictures.get(dataset, ()) if isinstance(pictures, Mapping) else pictures)
+
+
+def _codes(column: Any) -> tuple[Ints, list[str]]:
+    words: Sequence[str] = column.dictionary.to_pylist()
+    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), list(words)
+
+
+def _refuse(path: Path, before: int, wrong: npt.NDArray[np.bool_], what: str) -> None:
+    if wrong.any():
+        raise BadInput(f"{path.name}, row {before + int(wrong.argmax()) + 2}: {what}")

@@ -1,0 +1,109 @@
+"""Saliency as a click source: people click what stands out in the crop of a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.maps import ClickMap, uniform
+from segmeter.clickability.network import normalised
+from segmeter.core.errors import BadWeights, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.scenes import Scene, Target
+
+__all__ = ["Saliency", "SaliencySource", "U2Net", "crop_box"]
+
+_SIDE = 320
+_GREY = 128
+_GROWTH = 1.4
+
+
+class Saliency(Protocol):
+    """What stands out: a picture `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
+
+    def __call__(self, picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
+
+
+class SaliencySource:
+    """SM and SI: saliency of the mistake's crop, with the rest greyed (`cut_out`) or not.
+
+    The network is whatever plays the `Saliency` role; the published maps used another one
+    (TranSalNet), whose weights are not at hand.
+    """
+
+    def __init__(self, network: Path | Saliency, cut_out: bool = True) -> None:
+        self.name = "saliency" if cut_out else "saliency-crop"
+        self._saliency: Saliency = U2Net(network) if isinstance(network, Path) else network
+        self._cut_out = cut_out
+
+    def map(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        if not mistake:
+            return uniform(mistake)
+        low, high = crop_box(mistake)
+        crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
+        inside = mistake.crop(low, high)
+        if self._cut_out:
+            crop = np.where(inside[..., None], crop, np.uint8(_GREY))
+        weights = self._saliency(np.ascontiguousarray(crop)) * inside
+        if not weights.any():
+            weights = inside.astype(np.float32)
+        weights = (weights / weights.sum(dtype=np.float64)).astype(np.float32)
+        return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights)
+
+
+class U2Net:
+    """U2-Net-P from its folder or file; its output stretched to 0..1."""
+
+    def __init__(self, weights: Path) -> None:
+        self._network = _load(weights)
+
+    def __call__(self, picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        import torch
+
+        small = cv2.resize(picture, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
+        largest = max(1, int(small.max()))
+        framed = normalised(np.asarray(small * (255.0 / largest)).astype(np.float32))
+        with torch.inference_mode():
+            pixels = torch.from_numpy(framed.transpose(2, 0, 1)[None].copy())
+            made: npt.NDArray[np.float32] = self._network(pixels)[0, 0].numpy()
+        low, high = float(made.min()), float(made.max())
+        stretched = (made - low) / max(high - low, 1e-8)
+        wide = cv2.resize(stretched, picture.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+        return np.asarray(wide, dtype=np.float32)
+
+
+def crop_box(mistake: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The mistake's box, each side grown by a fifth, cut at the picture's border."""
+    low, high = [], []
+    for axis in (0, 1):
+        side = mistake.high[axis] - mistake.low[axis]
+        grow = int((int(_GROWTH * side) - side) / 2)
+        low.append(max(0, mistake.low[axis] - grow))
+        high.append(min(mistake.shape[axis], mistake.high[axis] + grow))
+    return (low[0], low[1]), (high[0], high[1])
+
+
+def _load(path: Path) -> Any:
+    from safetensors.torch import load_file
+
+    from segmeter.clickability._u2net import U2NetP
+
+    file = path / "model.safetensors" if path.is_dir() else path
+    if not file.is_file():
+        raise NotFound(f"no saliency weights at '{path}'")
+    network = U2NetP()
+    try:
+        result = network.load_state_dict(load_file(file), strict=False)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise BadWeights(f"'{file.name}' is not U2-Net-P: {str(error)[:120]}") from None
+    missing = [k for k in result.missing_keys if not k.endswith("num_batches_tracked")]
+    if missing or result.unexpected_keys:
+        raise BadWeights(f"'{file.name}' is not U2-Net-P: it lacks or adds tensors")
+    return network.eval()

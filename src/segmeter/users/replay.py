@@ -1,0 +1,78 @@
+"""The replay user: repeats clicks that real people made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.records import Clicks, read_clicks
+from segmeter.core import catalogue
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.users import Sight
+
+__all__ = ["Replay", "open_clicks", "recorded"]
+
+Ints = npt.NDArray[np.int64]
+
+# The file's own names of data sets.
+_NAMES = {
+    "grabcut": "GrabCut",
+    "berkeley": "Berkeley",
+    "davis": "DAVIS",
+    "coco-mval": "COCO",
+    "tetris": "TETRIS",
+}
+
+
+@catalogue.users.add("replay", summary="repeats a real person's first click (clicks=FILE)")
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Makes one recorded first-round click on the target, then is content.
+
+    `person` counts the recorded clicks of a target from 1; who has no such click is content
+    from the start. `published` takes coordinates as they are, `sound` scales them from the
+    size of the picture that people saw.
+    """
+
+    clicks: str
+    person: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"replay-{self.person}"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        if sight.prompts:
+            return None
+        file, first_rounds = open_clicks(Path(self.clicks))
+        places = recorded(first_rounds, sight.scene.dataset, sight.scene.id, sight.target.id)
+        if self.person > len(places):
+            return None
+        place = places[self.person - 1 : self.person]
+        shape = (sight.scene.shape[0], sight.scene.shape[1])
+        if sight.reading == "sound":
+            point = file.scaled(place, shape)[0]
+        else:
+            point = file.points[place][0].astype(np.float64)
+        y, x = np.clip(point, 0, np.array(shape) - 1)
+        return Click((float(y), float(x)), True)
+
+
+@lru_cache(maxsize=4)
+def open_clicks(path: Path) -> tuple[Clicks, dict[tuple[str, str, str], Ints]]:
+    """The clicks file and where each target's first-round clicks lie in it, read once."""
+    clicks = read_clicks(path)
+    return clicks, clicks.first_rounds()
+
+
+def recorded(
+    first_rounds: dict[tuple[str, str, str], Ints], dataset: str, scene: str, target: str
+) -> Ints:
+    """Positions of a target's clicks; the file leaves out the object where there is but one."""
+    name = _NAMES.get(dataset, dataset)
+    found = first_rounds.get((name, scene, target), first_rounds.get((name, scene, "")))
+    return np.zeros(0, dtype=np.int64) if found is None else found

@@ -1,0 +1,128 @@
+"""What is drawn lies where it should."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click
+from segmeter.core.sections import Axis, Chart, Column, Line, Picture, Table, Value
+from segmeter.report.charts import chart_svg
+from segmeter.report.marks import Palette
+from segmeter.report.outlines import outline_path
+from segmeter.report.pictures import window_of
+from segmeter.report.scales import fitted, round_ticks
+from segmeter.report.tables import table_view
+from segmeter.report.wording import amount
+
+
+def polygons(path: str) -> list[np.ndarray]:
+    pieces = [p for p in path.split("M") if p]
+    return [np.array([xy.split() for xy in p.rstrip("Z").split("L")], float) for p in pieces]
+
+
+def area(polygon: np.ndarray) -> float:
+    x, y = polygon.T
+    return abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))) / 2
+
+
+def test_an_outline_encloses_its_box() -> None:
+    (outline,) = polygons(outline_path(Mask.box((100, 200), (20, 50), (60, 150)), 2.0))
+    assert outline.min(axis=0).tolist() == pytest.approx([50, 20], abs=0.6)
+    assert outline.max(axis=0).tolist() == pytest.approx([150, 60], abs=0.6)
+    assert area(outline) == pytest.approx(4000, rel=0.03)
+
+
+def test_a_hole_is_a_part_of_the_outline() -> None:
+    ring = np.ones((60, 60), bool)
+    ring[20:40, 20:40] = False
+    areas = sorted(area(p) for p in polygons(outline_path(Mask.of(ring), 2.0)))
+    assert areas == pytest.approx([400, 3600], rel=0.1)
+
+
+def test_an_empty_mask_has_no_outline() -> None:
+    assert outline_path(Mask.empty((5, 5)), 1.0) == ""
+
+
+def test_a_ragged_outline_is_drawn_coarser_rather_than_longer() -> None:
+    noise = np.random.default_rng(0).random((400, 400)) > 0.5
+    assert len(outline_path(Mask.of(noise), 1.6)) < 40_000
+
+
+def test_a_close_picture_shows_object_and_clicks_and_stays_inside() -> None:
+    picture = Picture(np.zeros((1000, 2000, 3), np.uint8), close=True)
+    window = window_of(
+        picture, [Mask.box((1000, 2000), (0, 1900), (50, 2000))], [Click((80, 1880))]
+    )
+    assert window.top == 0
+    assert window.left + window.width == 2000
+    assert window.left <= 1880
+    assert window.top + window.height > 80
+    assert window.width < 400
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.integers(2, 9))
+def test_ticks_are_even_and_lie_inside(low: float, span: float, wanted: int) -> None:
+    ticks = round_ticks(low, low + span, wanted)
+    assert len(ticks) <= wanted + 2
+    assert all(low - 1e-6 * span <= t <= low + span * (1 + 1e-6) for t in ticks)
+
+
+@given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=20))
+def test_a_scale_holds_all_its_values(values: list[float]) -> None:
+    scale = fitted(Axis("x"), values, 10.0, 110.0)
+    assert all(10 - 1e-6 <= scale(v) <= 110 + 1e-6 for v in values)
+
+
+def test_names_at_the_ends_of_equal_curves_do_not_touch() -> None:
+    lines = [Line(f"model {k}", [1, 2, 3], [0.5, 0.6, 0.7]) for k in range(5)]
+    svg = chart_svg(Chart("t", Axis("x"), Axis("y"), lines), Palette(), 400, 300)
+    places = re.findall(
+        r'<text x="[\d.]+" y="([\d.]+)" class="name', svg.split('class="probes"')[0]
+    )
+    gaps = np.diff(sorted(float(p) for p in places))
+    assert len(places) == 5
+    assert gaps.min() >= 13.5
+
+
+def test_a_name_keeps_its_colour_and_dash_in_every_chart() -> None:
+    palette = Palette()
+    first, second = palette["a"], palette["b"]
+    assert palette["a"] == first
+    assert first.colour != second.colour
+    assert first.dash != second.dash
+
+
+def test_a_curve_with_gaps_is_drawn_where_it_is_known() -> None:
+    line = Line("a", [1, 2, 3], [0.5, float("nan"), 0.7])
+    svg = chart_svg(Chart("t", Axis("x"), Axis("y"), [line]), Palette(), 400, 300)
+    assert "nan" not in svg
+
+
+def test_the_best_number_is_set_strong_and_only_that() -> None:
+    table = Table(
+        "t",
+        [
+            Column("m"),
+            Column("up", digits=1, better="higher"),
+            Column("down", digits=1, better="lower"),
+        ],
+        [["a", Value(1.0), 2.0], ["b", Value(3.0), 1.0], ["c", Value(float("nan")), None]],
+    )
+    best = [[cell.best for cell in row] for row in table_view(table).rows]
+    assert best == [[False, False, False], [False, True, True], [False, False, False]]
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "said"),
+    [(-0.04, 1, "0.0"), (1234.5, 0, "1234"), (float("inf"), 1, "∞"), (0.000123, None, "0.000123")],
+)
+def test_numbers_are_written_as_people_write_them(
+    value: float, digits: int | None, said: str
+) -> None:
+    assert amount(value, digits) == said

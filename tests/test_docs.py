@@ -1,0 +1,118 @@
+"""Every Python block in the README and the documentation runs, and none escapes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segmeter.core import catalogue
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+# Languages of blocks that are shown and not run.
+SHOWN = {"sh", "text", "json", "csv", "toml", "yaml", "sql", "bibtex", "latex", "mermaid"}
+
+_FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str, str]]:
+    """Line number, language and text of each fenced block."""
+    opened: tuple[int, str, str, str] | None = None
+    inside: list[str] = []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        fence = _FENCE.match(line)
+        if opened is None:
+            if fence:
+                opened, inside = (number, fence[1], fence[2], fence[3].strip()), []
+        elif fence and fence[2].startswith(opened[2]) and not fence[3].strip():
+            indent = len(opened[1])
+            yield opened[0], opened[3], "\n".join(text[indent:] for text in inside)
+            opened = None
+        else:
+            inside.append(line)
+    assert opened is None, f"{page.name}: the block of line {opened[0]} is never closed"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+PYTHON = [
+    pytest.param(text, id=f"{name_of(page)}:{line}")
+    for page in PAGES
+    for line, language, text in blocks(page)
+    if language == "python"
+]
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_a_block_runs_as_a_script_of_its_own(code: str, tmp_path: Path) -> None:
+    """In a fresh Python and an empty folder that sees the repository's `examples`."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "block.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "block.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_block_escapes(page: Path) -> None:
+    """Each fence says its language, Python is called `python`, and no session hides in text."""
+    found = list(blocks(page))
+    for line, language, text in found:
+        assert language == "python" or language in SHOWN, f"line {line}: '{language}'"
+        assert language == "python" or not re.search(r"^>>> ", text, re.MULTILINE), f"line {line}"
+    told = len(re.findall(r"^ *[`~]{3,} *\{?\.?py", page.read_text(), re.MULTILINE))
+    assert told == sum(language == "python" for _, language, _ in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    targets += re.findall(r"<img[^>]*src=\"([^\"]+)\"", text)
+    for target in targets:
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), target
+
+
+def test_commands_that_are_shown_exist() -> None:
+    """A `segmeter WORD` in a shell block is a command there is."""
+    known = {path.stem for path in (ROOT / "src" / "segmeter" / "cli").glob("[a-z]*.py")} - {"app"}
+    for page in PAGES:
+        for line, language, text in blocks(page):
+            if language == "sh":
+                words = re.findall(r"^(?:\$ )?segmeter ([a-z]\S*)", text, re.MULTILINE)
+                assert set(words) <= known, f"{name_of(page)}:{line}"
+
+
+def test_names_that_are_shown_are_in_the_catalogue() -> None:
+    """`--model NAME` and the like in a shell block name what can be listed, or the user's own."""
+    shelves = {
+        "model": catalogue.models,
+        "method": catalogue.methods,
+        "dataset": catalogue.datasets,
+        "user": catalogue.users,
+        "measure": catalogue.measures,
+    }
+    for page in PAGES:
+        for line, language, text in blocks(page):
+            found = re.findall(r"--(model|method|dataset|user|measure) (\S+)", text)
+            for kind, name in found if language == "sh" else []:
+                own = "/" in name or ".py:" in name or name.isupper()
+                known = shelves[kind].names()
+                assert own or name.split("?")[0].strip("'\"") in known, f"{page.name}:{line} {name}"
