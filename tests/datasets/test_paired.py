@@ -106,7 +106,7 @@ def test_two_pictures_of_one_name_are_refused(tmp_path, write, photo):
 
 
 def test_a_missing_folder_is_said_with_where_to_get_it(tmp_path, monkeypatch):
-    with pytest.raises(NotFound, match="'grabcut' is not in .* 'GrabCut' .*https://"):
+    with pytest.raises(NotFound, match=r"'grabcut' is not in .* 'GrabCut' .*https://"):
         catalogue.datasets.make("grabcut", data=tmp_path)
     monkeypatch.delenv("SEGMETER_DATA", raising=False)
     with pytest.raises(NotFound, match="give it with --data or SEGMETER_DATA"):

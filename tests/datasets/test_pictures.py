@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zlib
@@ -68,7 +69,7 @@ def test_a_file_that_claims_too_many_pixels_is_refused_unread(tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(NotFound, match="no file .*gone.png"):
+    with pytest.raises(NotFound, match=r"no file .*gone.png"):
         read_rgb(tmp_path / "gone.png")
 
 
@@ -97,10 +98,8 @@ def test_wrong_bytes_give_a_picture_or_a_sentence(tmp_path: Path, suffix: str, c
     path = tmp_path / f"a{suffix}"
     path.write_bytes(bytes(raw))
     for read in (read_rgb, read_values):
-        try:
+        with contextlib.suppress(BadInput):
             assert read(path).ndim in (2, 3)
-        except BadInput:
-            pass
 
 
 def _png_of(width: int, height: int) -> bytes:

@@ -153,8 +153,7 @@ def score_prompts(
     scores: list[tuple[float, float]] = []
     for start in range(0, len(prompts), _AT_ONCE):
         asks = [Ask((prompt,)) for prompt in prompts[start : start + _AT_ONCE]]
-        for mask in render(view, view.answer(asks)):
-            scores.append(_judged(target, mask))
+        scores.extend(_judged(target, mask) for mask in render(view, view.answer(asks)))
         if progress is not None:
             progress(len(scores), len(prompts))
     return np.array(scores).reshape(-1, 2)
