@@ -1,6 +1,6 @@
 """The published tables from real weights and real pictures, ours beside the papers'.
 
-    python perf/published.py --data DATA --weights WEIGHTS [--out runs/published]
+    python perf/published.py [--data DATA] [--weights WEIGHTS] [--out runs/published]
 
 Runs the click benchmark for every model and data set at hand, in both readings, resuming
 what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 beside the figures of the
@@ -10,6 +10,7 @@ RClicks paper (Tables 9 to 12) for the whole sets.
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from segmeter.benchmarks.noc import Noc
@@ -36,8 +37,9 @@ PAPER = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--weights", type=Path, required=True)
+    shared = Path(os.environ.get("SEGMETER_SHARED", "../shared"))
+    parser.add_argument("--data", type=Path, default=shared / "data")
+    parser.add_argument("--weights", type=Path, default=shared / "weights")
     parser.add_argument("--out", type=Path, default=Path("runs/published"))
     parser.add_argument("--model", action="append", help="only these models")
     parser.add_argument("--dataset", action="append", help="only these data sets")

@@ -82,7 +82,7 @@ class Workshop:
         """The model or method; only the last one stays in memory."""
         if self._subject is None or self._subject[0] != spec:
             self._subject = None
-            _set_threads(self.plan.threads)
+            _steady_arithmetic(self.plan.threads)
             shelf = catalogue.models if self.plan.kind == "model" else catalogue.methods
             self._subject = (spec, self._made(shelf.make, spec))
         return self._subject[1]
@@ -117,20 +117,16 @@ def _trail(job: Job, subject: Any) -> dict[str, str]:
     }
 
 
-def _set_threads(threads: int) -> None:
-    """Fix the number of threads, since sums over threads differ in the last digit."""
-    import sys
+def _steady_arithmetic(threads: int) -> None:
+    """Fix what changes digits: the number of threads, and a GPU's ten-bit float32."""
+    import importlib.util
 
     import cv2
 
     cv2.setNumThreads(threads)
-    if "torch" in sys.modules or _has_torch():
+    if importlib.util.find_spec("torch") is not None:
         import torch
 
         torch.set_num_threads(threads)
-
-
-def _has_torch() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("torch") is not None
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
