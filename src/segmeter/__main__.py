@@ -1,0 +1,6 @@
+"""`python -m segmeter`: the command line where no script is installed."""
+
+from segmeter.cli import main
+
+if __name__ == "__main__":
+    main()
