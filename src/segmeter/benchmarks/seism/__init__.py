@@ -63,7 +63,12 @@ class Seism:
 
 
 def subject_spec(spec: Spec) -> Spec:
-    """A method of the catalogue, or the folder that holds a method's results."""
-    if Path(spec.name).is_dir():
-        return Spec("results", {"path": spec.name, **spec.options})
-    return spec
+    """A method of the catalogue, or the folder that holds a method's results.
+
+    A folder without results is refused here, before anything is written.
+    """
+    if not Path(spec.name).is_dir():
+        return spec
+    folder = Spec("results", {"path": spec.name, **spec.options})
+    catalogue.methods.make(folder)
+    return folder
