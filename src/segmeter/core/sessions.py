@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -20,11 +20,27 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Sight, User
 
-__all__ = ["Judge", "Player", "Round", "Trajectory", "play"]
+__all__ = ["Bound", "Judge", "Player", "Round", "Trajectory", "play"]
 
 Judge = Callable[[Target, Mask], dict[str, float]]
 Given = TypeVar("Given")
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A player who may end no round on the wrong side of another, the leader.
+
+    Where that happens the player takes over the leader's session of so many rounds, and
+    goes on from there. So a player who looks for bad clicks never does better than one who
+    does not look, even when greedy choices led astray.
+
+    `leader` is the leader's place among the players; nobody may lead who is bound.
+    """
+
+    leader: int
+    side: Literal["below", "above"]
+    measure: str = "iou"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +50,7 @@ class Player:
     target: Target
     user: User
     reading: Reading
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +58,8 @@ class Round:
     """What happened in one round.
 
     A content user gives no prompt; the round then repeats the last mask and scores.
-    `seconds_answer` is the player's share of a call that served `batch` asks.
+    `seconds_answer` is the player's share of a call that served `batch` asks. A round that
+    was `taken_over` is the leader's, see `Bound`.
     """
 
     number: int
@@ -54,6 +72,7 @@ class Round:
     batch: int = 0
     seconds_answer: float = 0.0
     seconds_user: float = 0.0
+    taken_over: bool = False
 
     @property
     def content(self) -> bool:
@@ -110,7 +129,23 @@ def play(
         for record, state in zip(records, states, strict=True):
             if state.content and len(record.rounds) < number:
                 record.rounds.append(_repeat(record, state, number, judge))
+        _keep_bounds(records, states)
     return records
+
+
+def _keep_bounds(records: Sequence[Trajectory], states: Sequence[_State]) -> None:
+    """Let bound players who ended on the wrong side take over their leader's session."""
+    for record, state in zip(records, states, strict=True):
+        bound = state.player.bound
+        if bound is None:
+            continue
+        own, theirs = record.rounds[-1], records[bound.leader].rounds[-1]
+        above = own.scores[bound.measure] - theirs.scores[bound.measure]
+        if above > 0 if bound.side == "below" else above < 0:
+            record.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, taken_over=True)
+            leader = states[bound.leader]
+            state.mask, state.prompts = leader.mask, leader.prompts
+            state.last, state.content = leader.last, leader.content
 
 
 def _round(
@@ -173,22 +208,27 @@ def _next_prompts(
     """Each player's next prompt with the seconds it took; same users together if they can."""
     answers: list[tuple[Prompt | None, float]] = [(None, 0.0)] * len(states)
     alone: list[int] = []
-    for user, members in _by_user(states):
-        together = getattr(user, "next_many", None)
-        if together is None:
+    for members in _by_user(states):
+        user = states[members[0]].player.user
+        team, together = getattr(user, "team", None), getattr(user, "next_many", None)
+        if team is None and together is None:
             alone.extend(members)
             continue
         start = perf_counter()
-        sights = [_sight(scene, view, states[i]) for i in members]
+        sights = [_sight(scene, view, states[i], number) for i in members]
         draws = [_draws(scene, states[i], number, seed) for i in members]
-        prompts = together(sights, draws)
+        if team is not None:
+            prompts = team.next_for([states[i].player.user for i in members], sights, draws)
+        else:
+            prompts = together(sights, draws)  # type: ignore[misc]  # one of the two is there
         share = (perf_counter() - start) / len(members)
         for i, prompt in zip(members, prompts, strict=True):
             answers[i] = (prompt, share)
 
     def one(i: int) -> tuple[Prompt | None, float]:
         start = perf_counter()
-        sight, draws = _sight(scene, view, states[i]), _draws(scene, states[i], number, seed)
+        sight = _sight(scene, view, states[i], number)
+        draws = _draws(scene, states[i], number, seed)
         prompt = states[i].player.user.next(sight, draws)
         return prompt, perf_counter() - start
 
@@ -197,17 +237,26 @@ def _next_prompts(
     return answers
 
 
-def _by_user(states: Sequence[_State]) -> list[tuple[User, list[int]]]:
-    """Each user object with the positions of its states."""
-    groups: dict[int, tuple[User, list[int]]] = {}
+def _by_user(states: Sequence[_State]) -> list[list[int]]:
+    """Positions of the states of each user object; members of a team go together."""
+    groups: dict[int, list[int]] = {}
     for i, state in enumerate(states):
-        groups.setdefault(id(state.player.user), (state.player.user, []))[1].append(i)
+        user = state.player.user
+        groups.setdefault(id(getattr(user, "team", None) or user), []).append(i)
     return list(groups.values())
 
 
-def _sight(scene: Scene, view: View, state: _State) -> Sight:
-    player = state.player
-    return Sight(scene, player.target, state.mask, state.prompts, player.reading, view, state.last)
+def _sight(scene: Scene, view: View, state: _State, number: int) -> Sight:
+    return Sight(
+        scene,
+        state.player.target,
+        state.mask,
+        state.prompts,
+        state.player.reading,
+        view,
+        state.last,
+        number,
+    )
 
 
 def _draws(scene: Scene, state: _State, number: int, seed: int) -> Any:

@@ -20,7 +20,7 @@ class Sight:
     """All that a user sees before the next prompt.
 
     `view` and `last` are there for users who try out the model itself, such as the one
-    who looks for the worst click; people do not use them.
+    who looks for the worst click; people do not use them. `round` counts from 1.
     """
 
     scene: Scene
@@ -30,6 +30,7 @@ class Sight:
     reading: Reading
     view: View
     last: Prediction | None = None
+    round: int = 1
 
 
 @runtime_checkable
@@ -37,7 +38,9 @@ class User(Protocol):
     """Gives the next prompt, or None when content.
 
     Holds no state and draws only from the generator it is handed. A user may also have
-    `next_many(sights, generators) -> list`, when many at once are cheaper than one by one.
+    `next_many(sights, generators) -> list`, when many at once are cheaper than one by one,
+    or `team`, an object with `next_for(users, sights, generators) -> list` that several
+    users share and that asks for all of them at once.
     """
 
     @property
