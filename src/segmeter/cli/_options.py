@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ __all__ = [
     "Models",
     "ReadingChoice",
     "Weights",
+    "benchmark_options",
     "dataset_spec",
     "readings",
     "roots",
@@ -77,6 +78,14 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
 def settings(cost: Path | None) -> dict[str, Path]:
     """What the statistics of a run may ask for."""
     return {} if cost is None else {"cost": cost}
+
+
+def benchmark_options(texts: list[str]) -> dict[str, Any]:
+    """Settings of a benchmark's own, each as `name=value`; values are JSON where they can be."""
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise BadInput(f"--option is name=value, not '{text}'")
+    return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
 
 
 def dataset_spec(text: str) -> Spec:

@@ -13,6 +13,7 @@ from segmeter.cli._options import (
     Models,
     ReadingChoice,
     Weights,
+    benchmark_options,
     dataset_spec,
     readings,
     roots,
@@ -54,6 +55,13 @@ def run(
     points: Annotated[
         str | None, typer.Option("--points", help="A SAM's point rule: published or sound.")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="A setting of the benchmark's own, as name=value."),
+    ] = None,
+    clicks: Annotated[
+        Path | None, typer.Option("--clicks", help="Recorded clicks of people (for rclicks).")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
@@ -89,6 +97,7 @@ def run(
         seed=seed,
         limit=limit,
         threads=threads,
+        options=benchmark_options([*(option or []), *([f"clicks={clicks}"] if clicks else [])]),
     )
     tally = run_plan(plan, out, roots=roots(data, weights), workers=workers, progress=Bar())
     print_summary(out, tally, as_json)
