@@ -12,7 +12,7 @@ import csv
 import gzip
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,12 +151,12 @@ def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
     )
 
 
-def hold_out(sets: Mapping[str, Sequence[Case]]) -> dict[str, Fit]:
-    """For each data set, the fit on all others."""
-    return {
-        name: fit([case for other, cases in sets.items() if other != name for case in cases])
-        for name in sets
-    }
+def hold_out(sets: Mapping[str, Sequence[Case]], whole: Fit) -> Iterator[tuple[str, Fit]]:
+    """For each data set, the fit on all others, begun at the fit on all."""
+    start = [*(getattr(whole.numbers, n) for n in _NAMES), whole.between_gain, whole.between_pl1]
+    for name in sets:
+        others = [case for other, cases in sets.items() if other != name for case in cases]
+        yield name, fit(others, start)
 
 
 def _losses(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> npt.NDArray[np.float64]:

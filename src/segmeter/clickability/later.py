@@ -1,15 +1,14 @@
 """Later rounds: the prior's numbers for clicks that mend a mistake.
 
 The masks that people were shown in later rounds are not published, only statistics of the
-clicks on them. So mistakes of real models on pictures at hand stand in, chosen as the study
-chose its own: of several first clicks the best mask that is not yet good. Distributions are
-compared, never single targets, and mistakes are matched by size.
+clicks on them. So mistakes of real models on pictures at hand stand in. Distributions are
+compared, never single targets, and mistakes are matched by kind and size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,30 +16,18 @@ import numpy.typing as npt
 
 from segmeter.clickability.calibration import Seen
 from segmeter.clickability.foretelling import Shape, foretell, shape_of
-from segmeter.clickability.groups import draw_sound
-from segmeter.clickability.prior import Numbers, prior
-from segmeter.core.masks import Mask
-from segmeter.core.mistakes import mistakes
-from segmeter.core.models import Ask, Model, render
-from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene
+from segmeter.clickability.prior import Numbers
+from segmeter.clickability.standins import SMALLEST_PX, StandIn
+from segmeter.core.errors import BadInput
 
-__all__ = ["LaterFit", "Mistake", "Recovered", "fit_later", "mistakes_of", "recover"]
+__all__ = ["LaterFit", "Recovered", "fit_later", "recover", "recovered"]
 
-_GOOD_ENOUGH = 0.95
-_SMALLEST_PX = 10
 _NEIGHBOURS = 5
 _EPSILON = 1e-9
+_FOLDS = 10
+_LEVELS = (np.arange(50) + 0.5) / 50
+_STATISTICS = ("gain", "pl1", "inside")
 Values = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A real model's mistake: missed (`fn`) or spilled (`fp`), its share of the picture."""
-
-    kind: str
-    share: float
-    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +43,35 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class LaterFit:
-    """Numbers for later rounds and how far the distributions stay apart, in deviations."""
+    """Numbers for later rounds, and the distributions of what was seen and foretold.
+
+    `errors` are relative standard errors by leaving out a tenth of keys and stand-ins at a
+    time; jitter is taken over from the first round and has none.
+    """
 
     numbers: Numbers
-    apart: dict[str, float]
-    seen_means: dict[str, float]
-    foretold_means: dict[str, float]
-    mistakes: int
+    errors: Numbers
+    seen: Mapping[str, Values]
+    told: Mapping[str, Values]
+    stand_ins: int
     keys: int
+
+    def apart(self, name: str) -> float:
+        """Distance of the two distributions by quantiles, in standard deviations."""
+        return _apart(self.seen[name], self.told[name])
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """95 % interval, on the log scale."""
+        value, error = getattr(self.numbers, name), getattr(self.errors, name)
+        return value * math.exp(-1.96 * error), value * math.exp(1.96 * error)
+
+
+def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
+    """Later-round keys with what can be recovered; `pixels` are the pictures' sizes by stem."""
+    found = [
+        recover(row, pixels[_stem(row.key, pixels)]) for row in seen if row.kind in ("fn", "fp")
+    ]
+    return [row for row in found if row is not None]
 
 
 def recover(seen: Seen, pixels: int) -> Recovered | None:
@@ -76,70 +84,89 @@ def recover(seen: Seen, pixels: int) -> Recovered | None:
     deviation = (seen.pde_uniform - 1 / pixels) / seen.nss_uniform - _EPSILON
     area = 1 / (pixels * (deviation**2 + 1 / pixels**2))
     inside = seen.pde_uniform * area
-    if not _SMALLEST_PX <= area < pixels or inside > 1.05:
+    if not SMALLEST_PX <= area < pixels or inside > 1.05:
         return None
     return Recovered(
         seen.kind, area / pixels, min(1.0, inside), seen.pde_depth * area, seen.pl1_uniform
     )
 
 
-def mistakes_of(
-    model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 12
-) -> list[Mistake]:
-    """Mistakes that a model leaves after one likely click, as the study chose its own."""
-    view = model.look(scene)
-    found = []
-    for target in scene.targets:
-        map = prior(target.mask)
-        points = [draw_sound(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
-        asks = [Ask((Click(point, True),)) for point in points if point is not None]
-        guesses = render(view, view.answer(asks))
-        unfinished = [g for g in guesses if _iou(target.mask, g) <= _GOOD_ENOUGH]
-        if not unfinished:
-            continue
-        best = max(unfinished, key=lambda guess: _iou(target.mask, guess))
-        pixels = math.prod(scene.shape)
-        sides = (target.mask.bits.shape[0], target.mask.bits.shape[1])
-        for kind, wrong in zip(("fn", "fp"), mistakes(target, best), strict=True):
-            if wrong.area >= _SMALLEST_PX:
-                found.append(Mistake(kind, wrong.area / pixels, shape_of(wrong, sides)))
-    return found
+def fit_later(seen: Sequence[Recovered], stand_ins: Sequence[StandIn], start: Numbers) -> LaterFit:
+    """The numbers that bring the distributions of gain, PL1 and inside nearest.
 
-
-def fit_later(seen: Sequence[Recovered], stand_ins: Sequence[Mistake], start: Numbers) -> LaterFit:
-    """Depth and spread that bring the distributions of gain, PL1 and inside nearest.
-
-    Each seen key is matched with the stand-ins of its kind that are nearest in size; the
-    share and size of jitter stay those of the first round, where masks were at hand.
+    Each seen key is matched with the stand-ins of its kind that are nearest in size. The
+    size of the jitter stays that of the first round, where masks were at hand.
     """
-    from scipy.optimize import minimize
-
-    matched = _matched(seen, stand_ins)
-    targets = {name: np.array([getattr(s, name) for s in seen]) for name in ("gain", "pl1")}
-
-    def numbers_at(logs: Values) -> Numbers:
-        return Numbers(float(np.exp(logs[0])), float(np.exp(logs[1])), start.sloppy, start.jitter)
-
-    def distance(logs: Values) -> float:
-        told = _told(stand_ins, numbers_at(logs), matched)
-        return sum(_apart(targets[name], told[name]) for name in targets)
-
-    begin = np.log([start.depth, start.spread])
-    best = minimize(distance, begin, method="Nelder-Mead", options={"maxfev": 120})
-    numbers = numbers_at(best.x)
-    told = _told(stand_ins, numbers, matched)
-    targets["inside"] = np.array([s.inside for s in seen])
+    kinds = {s.kind for s in stand_ins}
+    if not seen or any(s.kind not in kinds for s in seen):
+        raise BadInput("later rounds need mistakes of both kinds, missed and spilled")
+    shapes = [shape_of(s.mask, s.sides) for s in stand_ins]
+    best = _nearest(seen, stand_ins, shapes, _logs(start), start, tries=200)
+    folds = [
+        _nearest(
+            [s for i, s in enumerate(seen) if i % _FOLDS != fold],
+            *_without(stand_ins, shapes, fold),
+            best,
+            start,
+            tries=60,
+        )
+        for fold in range(_FOLDS)
+    ]
+    spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
+    numbers = _numbers(best, start)
+    told = _told(shapes, numbers, _matched(seen, stand_ins))
     return LaterFit(
         numbers,
-        {name: _apart(values, told[name]) for name, values in targets.items()},
-        {name: float(values.mean()) for name, values in targets.items()},
-        {name: float(told[name].mean()) for name in targets},
+        Numbers(float(spread[0]), float(spread[1]), float(spread[2]), 0.0),
+        {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
+        told,
         len(stand_ins),
         len(seen),
     )
 
 
-def _matched(seen: Sequence[Recovered], stand_ins: Sequence[Mistake]) -> npt.NDArray[np.intp]:
+def _nearest(
+    seen: Sequence[Recovered],
+    stand_ins: Sequence[StandIn],
+    shapes: Sequence[Shape],
+    begin: Values,
+    start: Numbers,
+    tries: int,
+) -> Values:
+    from scipy.optimize import minimize
+
+    matched = _matched(seen, stand_ins)
+    targets = {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS}
+
+    def distance(logs: Values) -> float:
+        if logs[2] > 0:
+            return math.inf
+        told = _told(shapes, _numbers(logs, start), matched)
+        return sum(_apart(targets[name], told[name]) for name in targets)
+
+    found = minimize(distance, begin, method="Nelder-Mead", options={"maxfev": tries})
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def _logs(numbers: Numbers) -> Values:
+    return np.log([numbers.depth, numbers.spread, numbers.sloppy])
+
+
+def _numbers(logs: Values, start: Numbers) -> Numbers:
+    depth, spread, sloppy = (float(v) for v in np.exp(logs))
+    return Numbers(depth, spread, sloppy, start.jitter)
+
+
+def _without(
+    stand_ins: Sequence[StandIn], shapes: Sequence[Shape], fold: int
+) -> tuple[list[StandIn], list[Shape]]:
+    """The stand-ins without those of every tenth scene: mistakes of one scene go together."""
+    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in stand_ins))}
+    kept = [i for i, s in enumerate(stand_ins) if order[s.scene] % _FOLDS != fold]
+    return [stand_ins[i] for i in kept], [shapes[i] for i in kept]
+
+
+def _matched(seen: Sequence[Recovered], stand_ins: Sequence[StandIn]) -> npt.NDArray[np.intp]:
     """For each key the stand-ins of its kind that are nearest in size, by ratio."""
     sizes = np.log([m.share for m in stand_ins])
     kinds = np.array([m.kind for m in stand_ins])
@@ -151,9 +178,9 @@ def _matched(seen: Sequence[Recovered], stand_ins: Sequence[Mistake]) -> npt.NDA
 
 
 def _told(
-    stand_ins: Sequence[Mistake], numbers: Numbers, matched: npt.NDArray[np.intp]
+    shapes: Sequence[Shape], numbers: Numbers, matched: npt.NDArray[np.intp]
 ) -> dict[str, Values]:
-    told = [foretell(m.shape, numbers) for m in stand_ins]
+    told = [foretell(shape, numbers) for shape in shapes]
     values = {
         "gain": np.array([t.gain for t in told]),
         "pl1": np.array([t.pl1_uniform for t in told]),
@@ -163,12 +190,16 @@ def _told(
 
 
 def _apart(seen: Values, told: Values) -> float:
-    """Distance of two distributions by quantiles, in standard deviations of the seen one."""
-    levels = (np.arange(50) + 0.5) / 50
-    gap = np.abs(np.quantile(seen, levels) - np.quantile(told, levels)).mean()
+    """Mean gap of fifty quantiles, in standard deviations of the seen one."""
+    gap = np.abs(np.quantile(seen, _LEVELS) - np.quantile(told, _LEVELS)).mean()
     return float(gap / seen.std())
 
 
-def _iou(truth: Mask, guess: Mask) -> float:
-    both = truth.overlap(guess)
-    return both / max(1, truth.area + guess.area - both)
+def _stem(key: str, stems: Mapping[str, int]) -> str:
+    """The picture of a key such as `21077_ritm_fn`: the longest known name it starts with."""
+    parts = key.split("_")
+    for end in range(len(parts), 0, -1):
+        name = "_".join(parts[:end])
+        if name in stems:
+            return name
+    raise BadInput(f"the table's key '{key}' names no picture at hand")

@@ -1,0 +1,160 @@
+"""`segmeter calibrate`: the click prior's numbers from published statistics of real clicks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter.cli._options import Data, Models, Weights, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from segmeter.clickability.calibration import Case, Fit, Seen
+    from segmeter.clickability.heldout import HeldOut
+    from segmeter.clickability.later import LaterFit
+    from segmeter.clickability.standins import StandIn
+    from segmeter.core.masks import Mask
+
+__all__ = ["calibrate"]
+
+# Table's name, data set, and where masks of all targets lie without pictures.
+_SETS = (
+    ("GrabCut", "grabcut", None),
+    ("Berkeley", "berkeley", None),
+    ("DAVIS", "davis", "DAVIS"),
+    ("COCO", "coco-mval", "COCO_MVal"),
+)
+_KEPT = "mistakes.json.gz"
+
+
+@app.command()
+def calibrate(
+    tables: Annotated[
+        Path, typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks.")
+    ],
+    data: Data = None,
+    weights: Weights = None,
+    model: Models = None,
+    scenes: Annotated[
+        int, typer.Option("--scenes", help="Pictures a data set on which models make mistakes.")
+    ] = 24,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for tables, figures and prior.json.")
+    ] = Path("calibration"),
+    prior: Annotated[
+        Path | None, typer.Option("--prior", help="Also write the fitted numbers to this file.")
+    ] = None,
+) -> int:
+    """Fit the click prior, hold out each data set in turn, and write tables and figures.
+
+    With `--model` (and its weights) later rounds are fitted too, on mistakes of these models;
+    they are kept in the folder and not made again.
+
+    Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
+    """
+    from segmeter.clickability.calibration import fit, read_cases, read_tables
+
+    place = roots(data, weights)
+    if place.data is None:
+        raise BadInput("calibrate needs the targets' masks; say where they lie with --data")
+    if not tables.is_dir():
+        raise BadInput(f"--tables: there is no folder '{tables}'")
+    seen = {name: read_tables(tables / f"{name}_per_image.csv") for name, _, _ in _SETS}
+    masks = {name: _masks(place.data, dataset, kept) for name, dataset, kept in _SETS}
+    sets = {name: read_cases(seen[name], masks[name]) for name, _, _ in _SETS}
+    out.mkdir(parents=True, exist_ok=True)
+    mistakes = _mistakes(place.data, weights, model or [], scenes, out / _KEPT)
+    whole = fit([case for cases in sets.values() for case in cases])
+    _say(f"fitted on {whole.targets} targets")
+    held = _held(sets, whole)
+    later = _later(seen, masks, mistakes, whole) if mistakes else None
+    _write(out, prior, held, whole, later)
+    return Exit.DONE
+
+
+def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
+    from segmeter.clickability.calibration import read_masks
+    from segmeter.core import catalogue
+
+    if kept is not None:
+        return read_masks(data / "masks_only" / f"{kept}.json.gz")
+    pictures = catalogue.datasets.make(dataset, data=data)
+    return {name: pictures.load(name).targets[0].mask for name in pictures.scenes()}
+
+
+def _mistakes(
+    data: Path, weights: Path | None, models: list[str], scenes: int, kept: Path
+) -> list[StandIn]:
+    """Mistakes of real models, from an earlier call where there was one."""
+    from segmeter.clickability.standins import read_stand_ins, stand_ins_of, write_stand_ins
+    from segmeter.core import catalogue
+    from segmeter.core.seeds import generator
+
+    if kept.is_file():
+        return read_stand_ins(kept)
+    found = []
+    for name in models:
+        network = catalogue.models.make(name, weights=weights)
+        for _, dataset, _ in _SETS:
+            pictures = catalogue.datasets.make(dataset, data=data)
+            names = pictures.scenes()
+            for scene in names[:: max(1, len(names) // scenes)][:scenes]:
+                rng = generator("stand-ins", name, dataset, scene)
+                found += stand_ins_of(network, pictures.load(scene), rng)
+            _say(f"{name} on {dataset}: {len(found)} mistakes so far")
+    if found:
+        write_stand_ins(kept, found)
+    return found
+
+
+def _held(sets: dict[str, list[Case]], whole: Fit) -> list[HeldOut]:
+    from segmeter.clickability.calibration import hold_out
+    from segmeter.clickability.heldout import held_out
+
+    held = []
+    for name, fitted in hold_out(sets, whole):
+        held.append(held_out(name, sets[name], fitted))
+        _say(f"held out {name}: NSS foretold with r = {held[-1].correlation('nss'):.3f}")
+    return held
+
+
+def _later(
+    seen: dict[str, list[Seen]],
+    masks: dict[str, dict[str, Mask]],
+    mistakes: list[StandIn],
+    whole: Fit,
+) -> LaterFit:
+    from math import prod
+
+    from segmeter.clickability.later import fit_later, recovered
+
+    keys = []
+    for name, rows in seen.items():
+        keys += recovered(rows, {stem: prod(mask.shape) for stem, mask in masks[name].items()})
+    _say(f"later rounds: {len(keys)} keys against {len(mistakes)} mistakes")
+    return fit_later(keys, mistakes, whole.numbers)
+
+
+def _write(
+    out: Path, prior: Path | None, held: list[HeldOut], whole: Fit, later: LaterFit | None
+) -> None:
+    from segmeter.clickability.figures import draw_held_out, draw_later
+    from segmeter.clickability.heldout import markdown, prior_json
+
+    text = markdown(held, whole, later)
+    (out / "calibration.md").write_text(text, encoding="utf-8")
+    for path in (out / "prior.json", prior):
+        if path is not None:
+            path.write_text(prior_json(held, whole, later), encoding="utf-8")
+    draw_held_out(held, out)
+    if later is not None:
+        draw_later(later, out)
+    typer.echo(text)
+    typer.echo(f"tables, figures and numbers lie in {out}")
+
+
+def _say(words: str) -> None:
+    typer.echo(words, err=True)

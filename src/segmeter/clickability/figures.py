@@ -1,0 +1,74 @@
+"""Pictures of a calibration: foretold against seen, and distributions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.heldout import HeldOut, published_pde
+from segmeter.clickability.later import LaterFit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_held_out", "draw_later"]
+
+Values = npt.NDArray[np.float64]
+_BLUE, _ORANGE = "#0072b2", "#d55e00"
+
+
+def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
+    """NSS and PDE of every target, foretold by the fit on the other data sets."""
+    return [
+        _scatter(
+            held, lambda h: (h.seen["nss"], h.told["nss"]), "NSS", folder / "calibration-nss.png"
+        ),
+        _scatter(held, published_pde, "PDE", folder / "calibration-pde.png"),
+    ]
+
+
+def draw_later(later: LaterFit, folder: Path) -> Path:
+    """Quantiles of three statistics in later rounds, seen and foretold."""
+    figure = _figure(9.0, 3.0)
+    names = {"gain": "PDE x area", "pl1": "PL1, object sides", "inside": "share of clicks inside"}
+    levels = np.linspace(0.01, 0.99, 99)
+    for axes, (name, words) in zip(figure.subplots(1, 3), names.items(), strict=True):
+        axes.plot(levels, np.quantile(later.seen[name], levels), color=_BLUE, label="seen")
+        told = np.quantile(later.told[name], levels)
+        axes.plot(levels, told, color=_ORANGE, linestyle="--", label="foretold")
+        axes.set(xlabel="share of keys", ylabel=words)
+    figure.axes[0].legend(frameon=False)
+    return _save(figure, folder / "calibration-later.png")
+
+
+def _scatter(
+    held: Sequence[HeldOut],
+    pick: Callable[[HeldOut], tuple[Values, Values]],
+    words: str,
+    path: Path,
+) -> Path:
+    figure = _figure(9.0, 2.6)
+    for axes, h in zip(np.atleast_1d(figure.subplots(1, len(held))), held, strict=True):
+        seen, told = pick(h)
+        ends = [max(float(np.min([seen, told])), 1e-9) * 0.8, float(np.max([seen, told])) * 1.25]
+        axes.plot(ends, ends, color="0.6", linewidth=0.8)
+        axes.scatter(told, seen, s=5, color=_BLUE, alpha=0.5, linewidths=0)
+        axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=h.name)
+        axes.set_xlabel(f"{words} foretold")
+    figure.axes[0].set_ylabel(f"{words} at real clicks")
+    return _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> Path:
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return path

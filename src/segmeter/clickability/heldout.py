@@ -1,0 +1,200 @@
+"""The prior on data sets it was not fitted to: foretold against seen, target by target."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.calibration import CLICKS, Case, Fit
+from segmeter.clickability.foretelling import Foretold, foretell
+from segmeter.clickability.later import LaterFit
+from segmeter.clickability.prior import Numbers
+
+__all__ = [
+    "RIVALS",
+    "STATISTICS",
+    "HeldOut",
+    "held_out",
+    "markdown",
+    "prior_json",
+    "published_pde",
+]
+
+Values = npt.NDArray[np.float64]
+_NAMES = ("depth", "spread", "sloppy", "jitter")
+_FLAT, _STILL = 1e3, 1e-9
+# What one would assume without a fit: anywhere on the object, by depth, by its cube.
+RIVALS = {
+    "uniform": Numbers(_STILL, _FLAT, _STILL, _STILL),
+    "depth": Numbers(1.0, _FLAT, _STILL, _STILL),
+    "depth³": Numbers(3.0, _FLAT, _STILL, _STILL),
+}
+STATISTICS = {
+    "nss": "NSS of the distance map",
+    "pde": "PDE of the distance map, times the object's area",
+    "inside": "share of clicks on the object",
+    "pl1": "PL1 to uniform clicks",
+    "pl1_depth": "PL1 to clicks by depth (not used in the fit)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A data set, the fit on the others, and per target what was seen and foretold.
+
+    `rivals` hold the mean absolute errors of simpler laws; `covered` is the share of targets
+    whose PDE lies in the 95 % range that the fit gives for it.
+    """
+
+    name: str
+    fit: Fit
+    areas: Values
+    seen: Mapping[str, Values]
+    told: Mapping[str, Values]
+    rivals: Mapping[str, Mapping[str, float]]
+    covered: float
+
+    def error(self, statistic: str) -> float:
+        """Mean absolute error of what was foretold."""
+        return float(np.abs(self.seen[statistic] - self.told[statistic]).mean())
+
+    def correlation(self, statistic: str) -> float:
+        return float(np.corrcoef(self.seen[statistic], self.told[statistic])[0, 1])
+
+
+def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
+    """Test a fit on a data set's targets."""
+    told = [foretell(case.shape, fit.numbers) for case in cases]
+    seen = _seen(cases)
+    rivals = {}
+    for rival, numbers in RIVALS.items():
+        guess = _told([foretell(case.shape, numbers) for case in cases])
+        rivals[rival] = {k: float(np.abs(seen[k] - guess[k]).mean()) for k in STATISTICS}
+    variance = np.array([t.gain_variance / CLICKS for t in told]) + fit.between_gain**2
+    away = np.abs(seen["pde"] - _told(told)["pde"]) / np.sqrt(variance)
+    areas = np.array([float(case.mask.area) for case in cases])
+    return HeldOut(name, fit, areas, seen, _told(told), rivals, float((away < 1.96).mean()))
+
+
+def markdown(held: Sequence[HeldOut], whole: Fit, later: LaterFit | None) -> str:
+    """The tables of a calibration."""
+    parts = [_fitted(held, whole), _tested(held)]
+    if later is not None:
+        parts.append(_later(later))
+    return "\n".join(parts)
+
+
+def prior_json(held: Sequence[HeldOut], whole: Fit, later: LaterFit | None) -> str:
+    """The shipped file: each number with its interval.
+
+    The first round's interval is that of the fit on all targets, widened to hold what each
+    of the fits without one data set gave.
+    """
+    first = {}
+    for name in _NAMES:
+        value = getattr(whole.numbers, name)
+        ends = [*whole.interval(name), *(getattr(h.fit.numbers, name) for h in held)]
+        first[name] = _entry(value, min(ends), max(ends))
+    rounds: dict[str, Any] = {"first": first, "later": first}
+    if later is not None:
+        rounds["later"] = {
+            name: _entry(getattr(later.numbers, name), *later.interval(name)) for name in _NAMES[:3]
+        } | {"jitter": first["jitter"]}
+    return json.dumps(rounds, indent=1) + "\n"
+
+
+def _entry(value: float, low: float, high: float) -> dict[str, float]:
+    return {k: float(f"{v:.3g}") for k, v in (("value", value), ("low", low), ("high", high))}
+
+
+def _seen(cases: Sequence[Case]) -> dict[str, Values]:
+    columns = {
+        "nss": [c.seen.nss_depth for c in cases],
+        "pde": [c.gain for c in cases],
+        "inside": [c.inside for c in cases],
+        "pl1": [c.seen.pl1_uniform for c in cases],
+        "pl1_depth": [c.seen.pl1_depth for c in cases],
+    }
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def _told(told: Sequence[Foretold]) -> dict[str, Values]:
+    columns = {
+        "nss": [t.nss for t in told],
+        "pde": [t.gain for t in told],
+        "inside": [t.inside for t in told],
+        "pl1": [t.pl1_uniform for t in told],
+        "pl1_depth": [t.pl1_depth for t in told],
+    }
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def _fitted(held: Sequence[HeldOut], whole: Fit) -> str:
+    lines = [
+        "Numbers of the first round, fitted without one data set, and on all:",
+        "",
+        "| left out | targets fitted | depth | spread | sloppy | jitter |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, fit in [*((h.name, h.fit) for h in held), ("none (95 % interval)", whole)]:
+        cells = [_number(fit, n, name.startswith("none")) for n in _NAMES]
+        lines.append(f"| {name} | {fit.targets} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _number(fit: Fit, name: str, with_interval: bool) -> str:
+    value = f"{getattr(fit.numbers, name):.3g}"
+    if not with_interval:
+        return value
+    low, high = fit.interval(name)
+    return f"{value} ({low:.3g} to {high:.3g})"
+
+
+def _tested(held: Sequence[HeldOut]) -> str:
+    lines = [
+        "Tested on the data set left out: mean seen at real clicks, mean foretold, correlation",
+        "over targets, and mean absolute error of the prior and of three simpler laws:",
+        "",
+        "| statistic | data set | seen | foretold | r | error | "
+        + " | ".join(f"{r}" for r in RIVALS)
+        + " |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for statistic, words in STATISTICS.items():
+        for h in held:
+            means = [float(column[statistic].mean()) for column in (h.seen, h.told)]
+            errors = [h.error(statistic), *(h.rivals[r][statistic] for r in RIVALS)]
+            cells = [f"{v:.3f}" for v in (*means, h.correlation(statistic), *errors)]
+            lines.append(f"| {words} | {h.name} | {' | '.join(cells)} |")
+    shares = ", ".join(f"{h.name} {100 * h.covered:.0f} %" for h in held)
+    lines += ["", f"Targets whose PDE lies in the 95 % range foretold for it: {shares}."]
+    return "\n".join([*lines, ""])
+
+
+def _later(later: LaterFit) -> str:
+    lines = [
+        f"Later rounds: distributions over {later.keys} published keys against those that the",
+        f"fitted prior gives on {later.stand_ins} mistakes of real models (never key by key):",
+        "",
+        "| statistic | mean seen | mean foretold | gap of quantiles, in deviations |",
+        "|---|---|---|---|",
+    ]
+    for name, words in (("gain", STATISTICS["pde"]), ("pl1", "PL1"), ("inside", "inside")):
+        means = [float(column[name].mean()) for column in (later.seen, later.told)]
+        lines.append(f"| {words} | {means[0]:.3f} | {means[1]:.3f} | {later.apart(name):.2f} |")
+    ranges = []
+    for name in _NAMES[:3]:
+        low, high = later.interval(name)
+        ranges.append(f"{name} {getattr(later.numbers, name):.3g} ({low:.3g} to {high:.3g})")
+    lines += ["", f"Numbers of later rounds: {', '.join(ranges)}; jitter as in the first round."]
+    return "\n".join([*lines, ""])
+
+
+def published_pde(held: HeldOut) -> tuple[Values, Values]:
+    """PDE as the tables print it, seen and foretold: a pixel's probability."""
+    return held.seen["pde"] / held.areas, held.told["pde"] / held.areas
