@@ -97,7 +97,7 @@ def run(
         seed=seed,
         limit=limit,
         threads=threads,
-        options=benchmark_options([*(option or []), *([f"clicks={clicks}"] if clicks else [])]),
+        options=benchmark_options(option or []) | ({"clicks": str(clicks)} if clicks else {}),
     )
     tally = run_plan(plan, out, roots=roots(data, weights), workers=workers, progress=Bar())
     print_summary(out, tally, as_json)

@@ -96,7 +96,8 @@ def read_clicks(
 ) -> Clicks:
     """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as data sets).
 
-    `pictures` are the stems that may occur, of all data sets or by data set; others are refused.
+    `pictures` are the stems that may occur, of all data sets or by data set; others are
+    refused. A data set that is not among them may have any.
     """
     if not path.is_file():
         raise NotFound(f"no clicks file '{path}'")
@@ -245,9 +246,9 @@ def _keys(
 def _known(
     dataset: str, image: str, pictures: Mapping[str, Collection[str]] | Collection[str] | None
 ) -> bool:
-    if pictures is None:
-        return True
-    return image in (pictures.get(dataset, ()) if isinstance(pictures, Mapping) else pictures)
+    if isinstance(pictures, Mapping):
+        pictures = pictures.get(dataset)
+    return pictures is None or image in pictures
 
 
 def _codes(column: Any) -> tuple[Ints, list[str]]:

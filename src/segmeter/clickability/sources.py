@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from segmeter.clickability import maps
@@ -21,8 +22,10 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Scene, Target
 
-__all__ = ["ClickSource", "FirstRounds", "source"]
+__all__ = ["NAMES", "ClickSource", "FirstRounds", "check_source", "source"]
 
+NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
+_TRAINED = NAMES[3:]
 _MOST_KEPT = 512
 
 
@@ -43,6 +46,7 @@ class FirstRounds:
     def __init__(self, inner: ClickSource) -> None:
         self.inner = inner
         self._kept: OrderedDict[tuple[str, str, str], ClickMap] = OrderedDict()
+        self._lock = Lock()  # eleven players ask at once; the first one makes the map
 
     @property
     def name(self) -> str:
@@ -55,12 +59,13 @@ class FirstRounds:
         if not first:
             return self.inner.map(scene, target, mistake, first, reading).on(mistake)
         key = (scene.name, target.id, reading)
-        known = self._kept.get(key)
-        if known is None:
-            known = self.inner.map(scene, target, mistake, first, reading).on(mistake)
-            self._kept[key] = known
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+        with self._lock:
+            known = self._kept.get(key)
+            if known is None:
+                known = self.inner.map(scene, target, mistake, first, reading).on(mistake)
+                self._kept[key] = known
+                if len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
         return known
 
 
@@ -77,6 +82,15 @@ class _Shape:
         return self._make(mistake, first, reading)
 
 
+def check_source(name: str, checkpoint: Path | None = None) -> None:
+    """Refuse a source that could not be made, without making it."""
+    if name not in NAMES:
+        hint = suggestion(name, NAMES)
+        raise NotFound(f"no click map '{name}';{hint} there are {', '.join(NAMES)}")
+    if name in _TRAINED and not _needed(name, checkpoint).exists():
+        raise NotFound(f"the click map '{name}' has no weights at '{checkpoint}'")
+
+
 @lru_cache(maxsize=8)
 def source(name: str = "prior", checkpoint: Path | None = None) -> FirstRounds:
     """A source by name; one object a name, so that what it learnt or kept is shared."""
@@ -84,6 +98,7 @@ def source(name: str = "prior", checkpoint: Path | None = None) -> FirstRounds:
 
 
 def _made(name: str, checkpoint: Path | None) -> ClickSource:
+    check_source(name, checkpoint)
     match name:
         case "prior":
             return _Shape(name, lambda m, first, _: prior(m, round="first" if first else "later"))
@@ -95,13 +110,10 @@ def _made(name: str, checkpoint: Path | None) -> ClickSource:
             from segmeter.clickability.saliency import SaliencySource
 
             return SaliencySource(_needed(name, checkpoint), cut_out=name == "saliency")
-        case "network":
+        case _:
             from segmeter.clickability.network import NetworkSource
 
             return NetworkSource(_needed(name, checkpoint))
-    names = ["prior", "uniform", "distance", "saliency", "saliency-crop", "network"]
-    hint = suggestion(name, names)
-    raise NotFound(f"no click map '{name}';{hint} there are {', '.join(names)}")
 
 
 def _needed(name: str, checkpoint: Path | None) -> Path:

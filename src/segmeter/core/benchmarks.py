@@ -101,7 +101,11 @@ class Results(Protocol):
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A benchmark declares; the engine runs."""
+    """A benchmark declares; the engine runs.
+
+    It may also have `check(plan, datasets)`, which refuses files of its own that are wrong
+    before anything is written.
+    """
 
     @property
     def name(self) -> str: ...

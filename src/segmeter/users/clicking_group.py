@@ -1,4 +1,4 @@
-"""The clicking-group user: clicks as people of one tenth do, from the least to the most likely."""
+"""Users who click as people do: one tenth of them, or anybody, for one click or for a session."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.clickability.groups import GROUPS, draw_published, draw_sound, share_of_group
-from segmeter.clickability.sources import source
+from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.sources import check_source, source
 from segmeter.core import catalogue
-from segmeter.core.mistakes import mistakes
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Sight
-from segmeter.users.centre_click import centre_click
+from segmeter.users.centre_click import click_and_mistake
 
-__all__ = ["ClickingGroup"]
+__all__ = ["ClickingGroup", "MapSample", "map_of_target"]
 
 # The original seeds its generator with this at every picture, so that all groups, models and
 # pictures share the same numbers; a further object of a picture goes on with the stream.
@@ -41,7 +43,7 @@ class ClickingGroup:
     group
         1 (least likely) to 10 (most likely), or 0 for draws from the whole map.
     draw
-        Which of several independent draws this is; only its number in the name differs.
+        Which of several independent draws this is; in `published` all are the same.
     map
         The click source: prior, uniform, distance, saliency, saliency-crop or network.
     checkpoint
@@ -55,6 +57,7 @@ class ClickingGroup:
 
     def __post_init__(self) -> None:
         share_of_group(self.group)
+        _check(self.draw, self.map, self.checkpoint)
 
     @property
     def name(self) -> str:
@@ -62,24 +65,76 @@ class ClickingGroup:
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        centre = centre_click(sight)
+        centre, mistake = click_and_mistake(sight)
         if centre is None:
             return None
-        clicked = [p.point for p in sight.prompts if isinstance(p, Click)]
-        missed, spilled = mistakes(sight.target, sight.mask)
-        mistake = missed if centre.positive else spilled
-        maps = source(self.map, None if self.checkpoint is None else Path(self.checkpoint))
-        first = not sight.prompts
-        weights = maps.map(sight.scene, sight.target, mistake, first, sight.reading)
-        weights = weights.without(clicked)
+        weights = _map(self, sight, mistake)
         share = share_of_group(self.group, GROUPS)
         if sight.reading == "published":
             point = draw_published(weights, share, _published_number(sight))
         else:
-            seed = int(fingerprint(sight.scene.name, sight.target.id, size=8), 16)
-            point = draw_sound(weights, share, float(rng.random()), seed)
+            point = draw_sound(weights, share, float(rng.random()), _ties(sight))
         # A map without mass on what is wrong leaves only the centre to click.
         return centre if point is None else Click(point, centre.positive)
+
+
+@catalogue.users.add("map-sample", summary="clicks once, anywhere people would (draw=1, 2, ...)")
+@dataclass(frozen=True, slots=True)
+class MapSample:
+    """One click on the target, drawn from its whole click map, then content.
+
+    In `published` sample after sample takes the next number of the original's stream, which
+    has given `before` numbers to earlier objects of the picture.
+    """
+
+    draw: int = 1
+    before: int = 0
+    map: str = "prior"
+    checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.draw, self.map, self.checkpoint)
+
+    @property
+    def name(self) -> str:
+        return f"map-sample-{self.draw}"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        if sight.prompts:
+            return None
+        centre, mistake = click_and_mistake(sight)
+        if centre is None:
+            return None
+        weights, share = _map(self, sight, mistake), share_of_group(0)
+        if sight.reading == "published":
+            point = draw_published(weights, share, _number(self.before + self.draw - 1))
+        else:
+            point = draw_sound(weights, share, float(rng.random()), _ties(sight))
+        return centre if point is None else Click(point, centre.positive)
+
+
+def map_of_target(user: ClickingGroup | MapSample, sight: Sight) -> ClickMap:
+    """The map of a first round, to be shown."""
+    return _map(user, sight, click_and_mistake(sight)[1])
+
+
+def _map(user: ClickingGroup | MapSample, sight: Sight, mistake: Mask) -> ClickMap:
+    """Weights on the mistake; nobody clicks the same pixel twice."""
+    maps = source(user.map, None if user.checkpoint is None else Path(user.checkpoint))
+    first = not sight.prompts
+    weights = maps.map(sight.scene, sight.target, mistake, first, sight.reading)
+    return weights.without(p.point for p in sight.prompts if isinstance(p, Click))
+
+
+def _check(draw: int, map: str, checkpoint: str | None) -> None:
+    if draw < 1:
+        raise BadInput(f"draws count from 1, there is no draw {draw}")
+    check_source(map, None if checkpoint is None else Path(checkpoint))
+
+
+def _ties(sight: Sight) -> int:
+    """The seed of the order of equally likely pixels: one a target."""
+    return int(fingerprint(sight.scene.name, sight.target.id, size=8), 16)
 
 
 def _published_number(sight: Sight) -> float:
@@ -89,7 +144,10 @@ def _published_number(sight: Sight) -> float:
     """
     corner = sum(p == Click((0, 0), False) for p in sight.prompts)
     before = [t.id for t in sight.scene.targets].index(sight.target.id)
-    place = before * _PUBLISHED_ROUNDS + len(sight.prompts) - corner
+    return _number(before * _PUBLISHED_ROUNDS + len(sight.prompts) - corner)
+
+
+def _number(place: int) -> float:
     return _stream(1 + place // 1000)[place]
 
 

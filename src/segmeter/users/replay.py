@@ -14,12 +14,12 @@ from segmeter.core import catalogue
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Sight
 
-__all__ = ["Replay", "open_clicks", "recorded"]
+__all__ = ["NAMES", "Replay", "open_clicks", "recorded"]
 
 Ints = npt.NDArray[np.int64]
 
 # The file's own names of data sets.
-_NAMES = {
+NAMES = {
     "grabcut": "GrabCut",
     "berkeley": "Berkeley",
     "davis": "DAVIS",
@@ -73,6 +73,6 @@ def recorded(
     first_rounds: dict[tuple[str, str, str], Ints], dataset: str, scene: str, target: str
 ) -> Ints:
     """Positions of a target's clicks; the file leaves out the object where there is but one."""
-    name = _NAMES.get(dataset, dataset)
+    name = NAMES.get(dataset, dataset)
     found = first_rounds.get((name, scene, target), first_rounds.get((name, scene, "")))
     return np.zeros(0, dtype=np.int64) if found is None else found

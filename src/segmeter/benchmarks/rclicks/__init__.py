@@ -1,0 +1,150 @@
+"""How people really click: does it matter where, and how sure are we?
+
+Every target is played by the robot that clicks centres and by ten groups of people, from the
+least to the most likely clicks, together in one batch (Antonov et al. 2024, RClicks). With a
+file of recorded clicks, real first clicks are played too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from segmeter.benchmarks.sessions import Defaults, fill
+from segmeter.clickability.groups import GROUPS
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Rclicks", "Settings"]
+
+_DEFAULTS = Defaults(users=("clicking-group",), rounds=20, measures=("iou",))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `--option name=value` and `--clicks FILE` decide.
+
+    Attributes
+    ----------
+    draws
+        How often each group plays in the reading `sound`: twice or more tells luck from
+        groups. `published` plays once, as the original did.
+    samples
+        First clicks from the whole map, where no recorded clicks say how many people there
+        were.
+    clicks
+        The file of recorded clicks; empty for none.
+    absent
+        What to do with recorded clicks on pictures that the data set lacks: `refuse` or
+        `skip`.
+    digest
+        Fingerprint of the clicks file, so that a run goes on only with the same one.
+    """
+
+    draws: int = 2
+    samples: int = 20
+    clicks: str = ""
+    absent: str = "refuse"
+    digest: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        known = list(cls.__dataclass_fields__)
+        for name in options:
+            if name not in known:
+                hint = suggestion(name, known)
+                raise BadInput(
+                    f"benchmark 'rclicks' has no setting '{name}';{hint}"
+                    f" it has {', '.join(known[:-1])}"
+                )
+        made = cls(**options)
+        for name, least in (("draws", 1), ("samples", 2)):
+            value = getattr(made, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise BadInput(f"setting '{name}' is a number from {least} up, not '{value}'")
+        if made.absent not in ("refuse", "skip"):
+            raise BadInput(f"setting 'absent' is refuse or skip, not '{made.absent}'")
+        return made
+
+
+@catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
+@dataclass(frozen=True, slots=True)
+class Rclicks:
+    """The benchmark of real clicks: ten groups of people against the centre click."""
+
+    name: str = "rclicks"
+
+    def plan(self, plan: Plan) -> Plan:
+        filled = fill(plan, _DEFAULTS)
+        settings = Settings.of(plan.options)
+        if settings.clicks:
+            settings = replace(settings, digest=_digest(Path(settings.clicks)))
+        options = {name: getattr(settings, name) for name in Settings.__dataclass_fields__}
+        return replace(filled, users=_players(filled.users, settings.draws), options=options)
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        """Read the recorded clicks before anything is written; a wrong row stops the run."""
+        settings = Settings.of(plan.options)
+        if settings.clicks:
+            from segmeter.benchmarks.rclicks.play import check_clicks
+
+            scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
+            check_clicks(Path(settings.clicks), scenes, settings.absent)
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.rclicks.play import play_people
+
+        return play_people(subject, scene, plan, Settings.of(plan.options))
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.rclicks.findings import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.rclicks.findings import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.rclicks.sections import sections
+
+        return sections(run)
+
+
+def _players(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
+    """The centre click, and each group so many times, all with the map that was asked for."""
+    expanded = [user for user in users if user.name == "centre-click" or "group" in user.options]
+    if len(expanded) == len(users):
+        return tuple(users)  # a plan that was filled before
+    if len(users) != 1 or users[0].name != "clicking-group":
+        raise BadInput(
+            "benchmark 'rclicks' plays clicking groups; --user may only choose their map, "
+            "such as 'clicking-group?map=distance'"
+        )
+    template = users[0].options
+    groups = [
+        Spec("clicking-group", {**template, "group": group, **({"draw": draw} if draw > 1 else {})})
+        for draw in range(1, draws + 1)
+        for group in range(1, GROUPS + 1)
+    ]
+    return (Spec("centre-click"), *groups)
+
+
+def _digest(path: Path) -> str:
+    """A fingerprint of a file of any size, read in pieces."""
+    import hashlib
+
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()[:16]
+    except OSError as error:
+        raise BadInput(f"clicks file '{path}' cannot be read: {error.strerror}") from None

@@ -1,0 +1,205 @@
+"""Findings: every statistic of a run with its interval, its null and the excess over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+
+from segmeter.benchmarks.rclicks.components import Components, components
+from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
+from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
+from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
+from segmeter.benchmarks.rclicks.trials import Trial, trials
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.errors import BadInput
+from segmeter.stats.comparisons import difference, holm
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.rounds import at_round
+
+__all__ = ["Finding", "Findings", "differences", "findings", "summary"]
+
+_PARTS = ("noc", "auc")
+_WHO: tuple[Who, ...] = ("people", "samples")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One statistic: what was seen, what nothing gives, and the difference.
+
+    Numbers are in the units in which they are printed: clicks, percent, points, counts.
+    """
+
+    statistic: Statistic
+    seen: Interval
+    null: Null | None
+    excess: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that is said about one model on one data set in one reading."""
+
+    trial: Trial
+    by_name: dict[str, Finding]
+    parts: dict[str, Components]
+    base_first: Interval
+    first: dict[Who, FirstClicks]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.trial.model, self.trial.dataset, self.trial.reading
+
+    def seen(self, name: str) -> Interval:
+        return self.by_name[name].seen
+
+    @property
+    def drawn(self) -> Resampling:
+        return Resampling(self.trial.clusters, seed=self.trial.dataset)
+
+
+def findings(run: Results) -> list[Findings]:
+    """One for every model, data set and reading."""
+    found = trials(run)
+    if not found:
+        raise BadInput("the run holds no target that the centre click and all groups played")
+    singles = {
+        (f.model, f.dataset, f.reading, who): f for who in _WHO for f in first_clicks(run, who)
+    }
+    made = []
+    for trial in found:
+        key = (trial.model, trial.dataset, trial.reading)
+        first = {who: singles[*key, who] for who in _WHO if (*key, who) in singles}
+        made.append(_findings(trial, first))
+    return made
+
+
+def summary(run: Results) -> list[SummaryRow]:
+    """Every statistic as a row; `:null`, `:excess` and `:p` follow those that have a null."""
+    return [row for f in findings(run) for row in _rows(f)]
+
+
+def differences(run: Results) -> list[Difference]:
+    """Every pair of models in clicks and quality with people's clicks."""
+    contests: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials(run):
+        contests.setdefault((trial.dataset, trial.reading), []).append(trial)
+    found: list[Difference] = []
+    for members in contests.values():
+        for measure in _PARTS:
+            pairs = [_compared(a, b, measure) for a, b in combinations(members, 2)]
+            corrected = holm([d.p for d in pairs])
+            found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
+    return found
+
+
+def _findings(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
+    drawn = Resampling(trial.clusters, seed=trial.dataset)
+    by_name: dict[str, Finding] = {}
+    parts: dict[str, Components] = {}
+    for measure in ("noc", "auc", "nof"):
+        players = trial.players(measure)
+        asked = [s for s in STATISTICS.values() if s.measure == measure]
+        null = _nulls(players.tobytes(), players.shape, measure, trial.dataset)
+        for statistic in asked:
+            by_name[statistic.name] = _finding(statistic, players, null, drawn)
+        if measure in _PARTS:
+            found = components(players, drawn, trial.dataset)
+            if found is not None:
+                parts[measure] = found
+    base = drawn.interval(100 * at_round(trial.base, 1))
+    return Findings(trial, by_name, parts, base, first)
+
+
+@lru_cache(maxsize=64)
+def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[str, Null]:
+    """The nulls of a table of players, kept: a report and its tables ask more than once."""
+    import numpy as np
+
+    players = np.frombuffer(raw).reshape(shape)
+    return nulls([s for s in STATISTICS.values() if s.measure == measure], players, seed=seed)
+
+
+def _finding(
+    statistic: Statistic, players: Floats, found: dict[str, Null], drawn: Resampling
+) -> Finding:
+    scale = 100.0 if statistic.percent else 1.0
+    seen = _scaled(interval_of(statistic, players, drawn), scale)
+    null = found.get(statistic.name)
+    if null is None:
+        return Finding(statistic, seen, None, None)
+    excess = _scaled(excess_of(statistic, players, null, drawn), scale)
+    shown = Null(null.mean * scale, null.low * scale, null.high * scale, null.p)
+    return Finding(statistic, seen, shown, excess)
+
+
+def _scaled(interval: Interval, scale: float) -> Interval:
+    return Interval(interval.value * scale, interval.low * scale, interval.high * scale)
+
+
+def _rows(f: Findings) -> Iterator[SummaryRow]:
+    model, dataset, reading = f.key
+    targets = len(f.trial.keys)
+
+    def row(user: str, measure: str, i: Interval | Null, many: int = targets) -> SummaryRow:
+        value = i.mean if isinstance(i, Null) else i.value
+        return SummaryRow(model, dataset, user, reading, measure, value, i.low, i.high, many)
+
+    for name, finding in f.by_name.items():
+        yield row("groups", name, finding.seen)
+    for name, finding in f.by_name.items():
+        if finding.null is not None and finding.excess is not None:
+            p = finding.null.p
+            yield row("groups", f"{name}:null", finding.null)
+            yield row("groups", f"{name}:excess", finding.excess)
+            yield row("groups", f"{name}:p", Interval(p, p, p))
+    for measure, parts in f.parts.items():
+        yield row("groups", f"between-{measure}", parts.between)
+        yield row("groups", f"within-{measure}", parts.within)
+        yield row("groups", f"share-{measure}", _scaled(parts.share, 100))
+        yield row("groups", f"share-{measure}:p", Interval(parts.p, parts.p, parts.p))
+    yield row("groups", "base-iou@1", f.base_first)
+    for who, clicks in f.first.items():
+        drawn = Resampling(clicks.clusters, seed=dataset)
+        for name, interval in clicks.statistics(drawn).items():
+            yield row(who, name, interval, len(clicks.scores))
+
+
+def _compared(first: Trial, second: Trial, measure: str) -> Difference:
+    """Two models on the targets that both have, means over all groups and draws."""
+    other = {key: i for i, key in enumerate(second.keys)}
+    mine = [i for i, key in enumerate(first.keys) if key in other]
+    theirs = [other[first.keys[i]] for i in mine]
+    paired = difference(
+        _sampled(first, measure)[mine],
+        _sampled(second, measure)[theirs],
+        [first.clusters[i] for i in mine],
+        seed=first.dataset,
+    )
+    limits = paired.interval
+    return Difference(
+        first.model,
+        second.model,
+        first.dataset,
+        "groups",
+        first.reading,
+        f"sample-{measure}",
+        limits.value,
+        limits.low,
+        limits.high,
+        paired.p,
+        paired.p,
+        paired.targets,
+    )
+
+
+def _sampled(trial: Trial, measure: str) -> Floats:
+    players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
+    return players
+
+
+def shown_first(found: Sequence[Findings]) -> list[Findings]:
+    """Sound findings where there are any, else what there is."""
+    sound = [f for f in found if f.trial.reading == "sound"]
+    return sound or list(found)

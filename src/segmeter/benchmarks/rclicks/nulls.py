@@ -1,0 +1,106 @@
+"""Nulls: what each statistic would be if it did not matter who clicked.
+
+Players of a target change places at random: groups among themselves, or the centre click
+with all of them. Whatever remains is what the statistic gives for nothing; the excess over
+it is the effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.benchmarks.rclicks.statistics import (
+    Relabelled,
+    Statistic,
+    interval_of,
+    terms_of,
+    value_of,
+)
+from segmeter.clickability.groups import GROUPS
+from segmeter.core.seeds import generator
+from segmeter.stats.intervals import Floats, Interval, Resampling
+
+__all__ = ["Null", "excess_of", "nulls"]
+
+RELABELLINGS = 2000
+_MOST_NUMBERS = 4_000_000  # 32 MB at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """A statistic under relabelling: its mean, the middle 95 %, and p of what was seen.
+
+    p is two-sided around the null's own mean, and never zero. `terms` are the targets' parts
+    of the null's mean, where it is a mean of such parts.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    terms: Floats | None = None
+
+
+def nulls(
+    statistics: Sequence[Statistic],
+    players: Floats,
+    *,
+    relabellings: int = RELABELLINGS,
+    seed: object = 0,
+) -> dict[str, Null]:
+    """The null of each statistic of one measure, from a table `(targets, players)`."""
+    found: dict[str, Null] = {}
+    for who in ("groups", "base", "draws"):
+        asked = [s for s in statistics if s.relabelled == who]
+        if not asked:
+            continue
+        values: dict[str, list[Floats]] = {s.name: [] for s in asked}
+        terms = {s.name: np.zeros(len(players)) for s in asked if s.kind in ("mean", "sum")}
+        for relabelled in _relabelled(players, who, relabellings, seed):
+            for s in asked:
+                values[s.name].append(value_of(s, relabelled))
+                if s.name in terms:
+                    terms[s.name] += terms_of(s, relabelled).sum(axis=0) / relabellings
+        for s in asked:
+            seen = float(value_of(s, players))
+            found[s.name] = _null(np.concatenate(values[s.name]), seen, terms.get(s.name))
+    return found
+
+
+def excess_of(statistic: Statistic, players: Floats, null: Null, drawn: Resampling) -> Interval:
+    """How far a statistic exceeds its null, photographs drawn anew for both at once."""
+    if null.terms is not None:
+        gaps = terms_of(statistic, players) - null.terms
+        scale = len(players) if statistic.kind == "sum" else 1
+        found = drawn.interval(gaps)
+        return Interval(found.value * scale, found.low * scale, found.high * scale)
+    seen = interval_of(statistic, players, drawn)
+    return Interval(seen.value - null.mean, seen.low - null.mean, seen.high - null.mean)
+
+
+def _null(values: Floats, seen: float, terms: Floats | None) -> Null:
+    middle = float(values.mean())
+    slack = 1e-12 * max(1.0, abs(seen))
+    as_far = int(np.count_nonzero(np.abs(values - middle) >= abs(seen - middle) - slack))
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Null(middle, float(low), float(high), (1 + as_far) / (1 + values.size), terms)
+
+
+def _relabelled(
+    players: Floats, who: Relabelled, relabellings: int, seed: object
+) -> Iterator[Floats]:
+    """Blocks `(relabellings, targets, players)` with players shuffled within each target."""
+    rng = generator("relabelled", who, seed)
+    first, last = {
+        "groups": (1, GROUPS + 1),
+        "draws": (1, players.shape[1]),
+        "base": (0, players.shape[1]),
+    }[who]
+    step = max(1, _MOST_NUMBERS // players.size)
+    for start in range(0, relabellings, step):
+        block = np.repeat(players[None], min(step, relabellings - start), axis=0)
+        block[..., first:last] = rng.permuted(block[..., first:last], axis=-1)
+        yield block

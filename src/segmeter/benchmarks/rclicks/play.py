@@ -1,0 +1,101 @@
+"""Play one scene: the centre click and all groups in lockstep, then single first clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from segmeter.benchmarks.sessions import judge_by, rows_of
+from segmeter.clickability.records import read_clicks
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sessions import Player, play
+from segmeter.core.users import User
+from segmeter.users.clicking_group import ClickingGroup, MapSample
+from segmeter.users.replay import NAMES, Replay, open_clicks, recorded
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.rclicks import Settings
+
+__all__ = ["check_clicks", "play_people", "players_of", "singles_of"]
+
+
+def play_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+    """All rows of a scene: whole sessions, and first clicks that go no further."""
+    start = perf_counter()
+    view = model.look(scene)
+    seconds_look = perf_counter() - start
+    judge = judge_by(plan.measures)
+    records = []
+    with _threads(plan.threads) as pool:
+        for players, rounds in (
+            (players_of(scene, plan), plan.rounds),
+            (singles_of(scene, plan, settings), 1),
+        ):
+            records += play(scene, view, players, rounds, judge, seed=plan.seed, pool=pool)
+    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
+
+
+def players_of(scene: Scene, plan: Plan) -> list[Player]:
+    """Each target with the centre click and the groups; further draws are alike in
+    `published`, so they play in `sound` only."""
+    users = [catalogue.users.make(spec) for spec in plan.users]
+    return [
+        Player(target, user, reading)
+        for target in scene.targets
+        for user in users
+        for reading in plan.readings
+        if reading == "sound" or getattr(user, "draw", 1) == 1
+    ]
+
+
+def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[Player]:
+    """First clicks: every recorded one, and as many drawn from the whole map."""
+    template = next(
+        user for spec in plan.users if isinstance(user := catalogue.users.make(spec), ClickingGroup)
+    )
+    players: list[Player] = []
+    before = 0
+    for target in scene.targets:
+        people = _people(scene, target.id, settings)
+        samples = len(people) if settings.clicks else settings.samples
+        drawn = [
+            MapSample(i + 1, before, template.map, template.checkpoint) for i in range(samples)
+        ]
+        before += samples
+        everyone: list[User] = [*people, *drawn]
+        players += [Player(target, u, reading) for reading in plan.readings for u in everyone]
+    return players
+
+
+def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
+    """Refuse a clicks file with a wrong row, or with no click on a data set that is played.
+
+    Rows of data sets that are not played are checked too, but for their pictures.
+    """
+    known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
+    clicks = read_clicks(path, known if absent == "refuse" else None)
+    told = {key.dataset for key in clicks.keys if key.kind == "first"}
+    for name in known:
+        if name not in told:
+            raise BadInput(f"{path.name} holds no first click on the data set '{name}'")
+
+
+def _people(scene: Scene, target: str, settings: Settings) -> Sequence[Replay]:
+    if not settings.clicks:
+        return []
+    _, first_rounds = open_clicks(Path(settings.clicks))
+    found = recorded(first_rounds, scene.dataset, scene.id, target)
+    return [Replay(settings.clicks, i + 1) for i in range(len(found))]
+
+
+def _threads(count: int) -> Executor | nullcontext[None]:
+    return ThreadPoolExecutor(count) if count > 1 else nullcontext()
