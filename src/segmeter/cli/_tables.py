@@ -11,21 +11,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 
-__all__ = ["print_summary", "summary_json", "summary_of"]
+__all__ = ["print_summary", "summary_json"]
 
 _SHOWN = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
-
-
-def summary_of(run: Run) -> list[SummaryRow]:
-    """The benchmark's own summary of a run."""
-    rows: list[SummaryRow] = catalogue.benchmarks.make(run.plan.benchmark).summary(run)
-    return rows
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> str:
@@ -36,7 +29,7 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     """What a run gave, then where to look further."""
     run = Run.open(out)
     try:
-        rows = summary_of(run)
+        rows = run.summary()
     except BadInput:
         rows = []  # every job failed: there is nothing to summarise
     if as_json:

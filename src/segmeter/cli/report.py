@@ -49,10 +49,10 @@ def report(
     Example: `segmeter report runs/mine`
     """
     if as_json:
-        from segmeter.cli._tables import summary_json, summary_of
+        from segmeter.cli._tables import summary_json
         from segmeter.store import Run
 
-        print(summary_json(summary_of(Run.open(run, settings=settings(cost)))))
+        print(summary_json(Run.open(run, settings=settings(cost)).summary()))
         return Exit.DONE
     written = write_report(run, to, kind, data, cost)
     for path in written:

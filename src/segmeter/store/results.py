@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Curves
+from segmeter.core.benchmarks import Curves, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
@@ -60,6 +60,11 @@ class Run:
     def provenance(self) -> Mapping[str, Any]:
         """Commands that worked on the run, and what each subject was made of."""
         return {"commands": self.folder.provenance, "subjects": self._trails()}
+
+    def summary(self) -> list[SummaryRow]:
+        """The benchmark's own summary: every number with its interval."""
+        rows: list[SummaryRow] = catalogue.benchmarks.make(self.plan.benchmark).summary(self)
+        return rows
 
     def sql(self, query: str) -> pa.Table:
         """Run a query over the views `rows` and `errors`."""
