@@ -16,6 +16,9 @@ from segmeter.users.search import Effort, search
 
 __all__ = ["Adversary", "GradientClick", "SearchClick"]
 
+LATER = Effort(36, 2, 2)
+"""How hard a search looks that stands in for a gradient, after the first round."""
+
 
 @runtime_checkable
 class Adversary(Protocol):
@@ -49,7 +52,7 @@ class GradientClick:
         self, sights: Sequence[Sight], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
         if not isinstance(sights[0].view, Differentiable):
-            return search(sights, directions)
+            return search(sights, directions, None if sights[0].round == 1 else LATER)
         return follow(sights, directions, self.steps)
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
@@ -66,7 +69,7 @@ class SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
 
     direction: Direction
-    effort: Effort = Effort()
+    effort: Effort | None = None
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
@@ -26,6 +27,8 @@ class Noc:
     name: str = "noc"
 
     def plan(self, plan: Plan) -> Plan:
+        if plan.options:
+            raise BadInput("benchmark 'noc' has no settings of its own; leave out --option")
         return fill(plan, _DEFAULTS)
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
