@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from scipy.io import savemat
 
+from segmeter.core.masks import Mask
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.models.quadtree import quadtree_levels
@@ -73,6 +75,24 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
     assert max(map(len, table.splitlines())) <= 80
 
 
+def test_every_kind_of_file_gives_the_same_values(tmp_path: Path) -> None:
+    """One partition as a picture, an array, BSDS500's layout and run lengths."""
+    rng = np.random.default_rng(2)
+    guess, truth = rng.integers(0, 3, (2, 9, 7))
+    cv2.imwrite(str(tmp_path / "a.png"), guess.astype(np.uint8))
+    np.save(tmp_path / "a.npy", guess.astype(np.uint16))
+    savemat(tmp_path / "a.mat", {"groundTruth": [[{"Segmentation": guess.astype(np.uint16)}]]})
+    written(tmp_path / "a.json", [Mask.of(guess == 1), Mask.of(guess == 2)])
+    np.save(tmp_path / "truth.npy", truth)
+    wanted = scores(truth, guess)
+    for kind in ("png", "npy", "mat", "json"):
+        done = segmeter(
+            "measure", tmp_path / f"a.{kind}", tmp_path / "truth.npy", "--json", "--no-boundaries"
+        )
+        found = json.loads(done.stdout)
+        assert found == pytest.approx(wanted, abs=1e-12), kind
+
+
 def test_what_is_undefined_is_null(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
     np.save(tmp_path / "b.npy", np.zeros((2, 3), int))
@@ -94,10 +114,95 @@ def test_wrong_files_are_named_in_one_sentence(tmp_path: Path) -> None:
     np.save(tmp_path / "good.npy", np.zeros((2, 3), int))
     np.save(tmp_path / "wide.npy", np.zeros((3, 2), int))
     np.save(tmp_path / "float.npy", np.zeros((2, 3)))
+    savemat(tmp_path / "other.mat", {"points": np.zeros((2, 3))})
     good = tmp_path / "good.npy"
     assert "3 x 2 but" in sentence(segmeter("measure", good, tmp_path / "wide.npy"))
     assert "whole numbers" in sentence(segmeter("measure", tmp_path / "float.npy", good))
     assert "no file" in sentence(segmeter("measure", good, good, tmp_path / "absent.png"))
+    assert "holds none of groundTruth" in sentence(
+        segmeter("measure", good, tmp_path / "other.mat")
+    )
+
+
+def test_a_label_map_of_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    """A header that claims it, and a file that has the size (but no disk behind it)."""
+    huge = np.lib.format.open_memmap(tmp_path / "huge.npy", "w+", np.uint8, (46341, 46341))
+    del huge
+    assert (tmp_path / "huge.npy").stat().st_size > 2 << 30
+    np.save(tmp_path / "good.npy", np.zeros((2, 3), int))
+    said = sentence(segmeter("measure", tmp_path / "huge.npy", tmp_path / "good.npy"))
+    assert "2147488281 pixels; at most 268435456 are read" in said
+
+
+def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
+    truth = np.zeros((20, 30), np.uint8)
+    truth[5:15, 5:15], truth[5:15, 15:20] = 1, 9
+    guess = np.zeros((20, 30), np.uint8)
+    guess[5:15, 5:25] = 255
+    np.save(tmp_path / "truth.npy", truth)
+    np.save(tmp_path / "guess.npy", guess)
+    files = "measure", "--as", "object", tmp_path / "guess.npy", tmp_path / "truth.npy"
+    found = json.loads(segmeter(*files, "--void", 9, "--json").stdout)
+    assert list(found) == [
+        "iou", "dice", "precision", "recall", "boundary-iou", "fb-object", "fb-morphological",
+    ]  # fmt: skip
+    assert found["iou"] == pytest.approx(100 / 150)
+    assert found["precision"] == pytest.approx(100 / 150)
+    assert found["recall"] == 1
+    whole = json.loads(segmeter(*files, "--no-boundaries", "--json").stdout)
+    assert whole["iou"] == pytest.approx(150 / 200)
+    assert "one ground truth" in sentence(segmeter(*files, tmp_path / "truth.npy"))
+    assert "did you mean 'object'?" in sentence(segmeter("measure", "--as", "objet", *files[3:]))
+
+
+def written(path: Path, masks: list[Mask], classes: str = "") -> None:
+    """Run lengths in a file, with a class a mask where classes are given."""
+    entries = [
+        {"segmentation": mask.to_coco(), "category": name} if classes else mask.to_coco()
+        for mask, name in zip(masks, classes or [""] * len(masks), strict=True)
+    ]
+    path.write_text(json.dumps(entries))
+
+
+def test_proposals_are_judged_picture_by_picture(tmp_path: Path) -> None:
+    for folder in ("offered", "drawn"):
+        (tmp_path / folder).mkdir()
+    square, half = Mask.box((40, 40), (0, 0), (20, 20)), Mask.box((40, 40), (0, 0), (20, 10))
+    written(tmp_path / "drawn" / "a.json", [square, half], "AB")
+    written(tmp_path / "offered" / "a.json", [half])
+    written(tmp_path / "drawn" / "b.json", [square], "A")
+    written(tmp_path / "offered" / "b.json", [half, square])
+    files = "measure", "--as", "proposals", tmp_path / "offered", tmp_path / "drawn"
+    figure = tmp_path / "curves.svg"
+    done = segmeter(*files, "--json", "--figure", figure)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["objects"] == 3
+    assert found["mean_number"][0] == 1.5
+    assert found["iou"]["instance"][0] == pytest.approx((0.5 + 1 + 1) / 3)
+    assert found["iou"]["recall"]["0.5"][0] == pytest.approx(2 / 3)
+    assert found["iou"]["by_class"]["A"][0] == pytest.approx((200 + 400) / 800)
+    assert found["fb-morphological"]["median"][-1] == 1
+    assert figure.stat().st_size > 1000
+    table = segmeter(*files).stdout
+    assert "3 objects" in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
+    offered, drawn = tmp_path / "offered", tmp_path / "drawn"
+    files = "measure", "--as", "proposals", offered, drawn
+    offered.mkdir()
+    drawn.mkdir()
+    assert "holds no mask file" in sentence(segmeter(*files))
+    square = Mask.box((4, 4), (0, 0), (2, 2))
+    written(offered / "a.json", [square])
+    written(drawn / "a.json", [square])
+    written(offered / "b.json", [square])
+    assert "no ground truth for" in sentence(segmeter(*files))
+    written(drawn / "b.json", [square])
+    written(drawn / "c.json", [square])
+    assert "c.json" in sentence(segmeter(*files))
 
 
 def test_meta_prints_a_row_a_measure_and_reading(real_data: Path, tmp_path: Path) -> None:

@@ -70,12 +70,14 @@ def test_more_proposals_are_never_worse_and_order_does_not_matter_for_all(
 
 
 def test_of_equal_proposals_the_earliest_counts() -> None:
-    """Both overlap the object alike; only the chosen one's spill enters J of the class."""
-    truth = Mask.box((1, 8), (0, 2), (1, 6))
-    left, right = Mask.box((1, 8), (0, 1), (1, 5)), Mask.box((1, 8), (0, 3), (1, 7))
-    picture = judge([truth], [left, right], classes=["thing"])
-    picture.spilled[0, 1] = 1000
-    assert curve([picture], [2]).by_class["thing"][0] == pytest.approx(3 / 5)
+    """A small and a large proposal have J = 1/2 of the first object; the sum tells which."""
+    frame = (2, 8)
+    first, second = Mask.box(frame, (0, 0), (1, 4)), Mask.box(frame, (1, 0), (2, 8))
+    small, large = Mask.box(frame, (0, 0), (1, 2)), Mask.box(frame, (0, 0), (1, 8))
+    for order, wanted in (((small, large), (2 + 8) / (4 + 8)), ((large, small), 12 / 16)):
+        picture = judge([first, second], [*order, second], classes=["thing", "thing"])
+        assert picture.quality[0, :2].tolist() == [0.5, 0.5]
+        assert curve([picture], [3]).by_class["thing"][0] == pytest.approx(wanted)
 
 
 def test_the_boundary_version_takes_its_own_best() -> None:
@@ -84,6 +86,16 @@ def test_the_boundary_version_takes_its_own_best() -> None:
     by_boundary = judge([square], proposals, quality=morphological_f)
     assert by_boundary.quality[0, 0] == morphological_f(square, proposals[0])
     assert curve([by_boundary], [2]).instance[0] == max(by_boundary.quality[0])
+
+
+def test_pixels_of_a_class_are_those_of_the_best_by_jaccard() -> None:
+    """The boundary likes the shifted square, J the cut one; the class follows J."""
+    square = Mask.box((60, 60), (10, 10), (50, 50))
+    cut, shifted = Mask.box((60, 60), (10, 10), (50, 48)), Mask.box((60, 60), (11, 11), (51, 51))
+    picture = judge([square], [cut, shifted], quality=morphological_f)
+    assert picture.quality[0, 0] < picture.quality[0, 1]
+    assert iou(square, cut) > iou(square, shifted)
+    assert curve([picture], [2]).class_mean[0] == pytest.approx(iou(square, cut))
 
 
 def test_pictures_without_proposals_score_zero_and_count_in_the_mean_number() -> None:

@@ -1,4 +1,4 @@
-"""`segmeter measure`: all partition measures of one result, without a run."""
+"""`segmeter measure`: all measures of one result, without a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from segmeter.cli._figures import check_figure, write_figure
+from segmeter.cli._masks import (
+    object_values,
+    print_proposals,
+    proposal_curves,
+    proposal_values,
+    same_size,
+)
 from segmeter.cli._options import AsJson
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, suggestion
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = ["measure"]
+
+_KINDS = ("partition", "object", "proposals")
 
 
 @app.command()
@@ -29,33 +39,86 @@ def measure(
         list[Path],
         typer.Argument(metavar="GT...", help="Ground truths; one file may hold several."),
     ],
+    kind: Annotated[
+        str, typer.Option("--as", help="What the files hold: partition, object or proposals.")
+    ] = "partition",
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
     ] = None,
+    void: Annotated[
+        int | None, typer.Option("--void", help="Label of a mask's pixels that are not judged.")
+    ] = None,
     boundaries: Annotated[
-        bool, typer.Option("--boundaries/--no-boundaries", help="Also F_b, on both grids.")
+        bool, typer.Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
     ] = True,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the curves of proposals here (.svg...).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a partition with one or several ground truths.
+    """Compare a partition, an object's mask or proposals with what people drew.
 
-    Example: `segmeter measure result.png person1.png person2.png --json`
+    Examples: `segmeter measure result.png person1.png person2.png --json`,
+    `segmeter measure --as object mask.png truth.png`,
+    `segmeter measure --as proposals offered/ objects/` (a file a picture, or one file each)
     """
+    _check(kind, truths, threshold, void, figure)
+    if kind == "proposals":
+        _measure_proposals(guess, truths[0], void, boundaries, figure, as_json)
+        return Exit.DONE
+    if kind == "object":
+        values, title = object_values(guess, truths[0], void, boundaries), "one object"
+    else:
+        values, title = _partition_values(guess, truths, threshold, boundaries)
+    if as_json:
+        plain = {k: v if math.isfinite(v) else None for k, v in values.items()}
+        print(json.dumps(plain, indent=1))
+    else:
+        _print(values, title)
+    return Exit.DONE
+
+
+def _check(
+    kind: str, truths: list[Path], threshold: float | None, void: int | None, figure: Path | None
+) -> None:
+    """Refuse options that say nothing about what is measured."""
+    if kind not in _KINDS:
+        raise BadInput(f"no --as '{kind}';{suggestion(kind, _KINDS)} it is {', '.join(_KINDS)}")
+    if kind != "partition" and len(truths) > 1:
+        raise BadInput(f"--as {kind} takes one ground truth, but {len(truths)} are given")
+    if kind != "partition" and threshold is not None:
+        raise BadInput(f"--threshold cuts a partition's contour map; --as {kind} has none")
+    if kind == "partition" and void is not None:
+        raise BadInput("--void is for objects; in a partition every label is a region")
+    if kind != "proposals" and figure is not None:
+        raise BadInput(f"--figure draws the curves of proposals; --as {kind} has none")
+    check_figure(figure)
+
+
+def _measure_proposals(
+    guess: Path, truth: Path, void: int | None, boundaries: bool, figure: Path | None, as_json: bool
+) -> None:
+    from segmeter.benchmarks.seism.figures import draw_proposals
+
+    curves = proposal_curves(guess, truth, void, boundaries)
+    write_figure(draw_proposals, curves, figure)
+    if as_json:
+        print(json.dumps(proposal_values(curves), indent=1))
+    else:
+        print_proposals(curves)
+
+
+def _partition_values(
+    guess: Path, truths: list[Path], threshold: float | None, boundaries: bool
+) -> tuple[dict[str, float], str]:
     from segmeter.datasets.labelmaps import read_label_maps
 
     drawn = [(path, labels) for path in truths for labels in read_label_maps(path)]
     result = _result(guess, threshold)
     for path, labels in drawn:
-        if labels.shape != result.shape:
-            sizes = [f"{w} x {h}" for h, w in (result.shape, labels.shape)]
-            raise BadInput(f"'{guess}' is {sizes[0]} but '{path}' is {sizes[1]}; sizes must agree")
-    values = _values([labels for _, labels in drawn], result, boundaries)
-    if as_json:
-        plain = {k: v if math.isfinite(v) else None for k, v in values.items()}
-        print(json.dumps(plain, indent=1))
-    else:
-        _print(values, len(drawn))
-    return Exit.DONE
+        same_size(guess, result.shape, path, labels.shape)
+    title = f"against {len(drawn)} ground truth{'s' if len(drawn) > 1 else ''}"
+    return _values([labels for _, labels in drawn], result, boundaries), title
 
 
 def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
@@ -88,14 +151,13 @@ def _values(
     return values
 
 
-def _print(values: dict[str, float], truths: int) -> None:
+def _print(values: dict[str, float], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
     from segmeter.core import catalogue
 
     cards = {entry.name: entry for entry in catalogue.measures}
-    title = f"against {truths} ground truth{'s' if truths > 1 else ''}"
     table = Table("measure", "value", "better", "what it says", title=title, box=None)
     for name, value in values.items():
         card = cards[name].make() if name in cards else None

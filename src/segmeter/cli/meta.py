@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from segmeter.cli._figures import check_figure, write_figure
 from segmeter.cli._options import AsJson, Data, ReadingChoice, dataset_spec, readings, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, suggestion
@@ -55,6 +56,7 @@ def meta(
     Example: `segmeter meta --measure fop --measure ssc --dataset bsds500`
     """
     from segmeter.benchmarks.seism.discrimination import densities_of, meta_rows
+    from segmeter.benchmarks.seism.figures import draw_densities
     from segmeter.benchmarks.seism.pairs import human_pairs
     from segmeter.core import catalogue
 
@@ -62,8 +64,7 @@ def meta(
     given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
     if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
         raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
-    if figure is not None and figure.suffix not in (".svg", ".png", ".pdf"):
-        raise BadInput(f"--figure '{figure}' must end in .svg, .png or .pdf")
+    check_figure(figure)
     pairs = human_pairs(given, chosen, limit, workers)
     swept = [_sweep(name, given, chosen, limit, workers, places) for name in method or []]
     bases = [
@@ -71,8 +72,7 @@ def meta(
         for name in (baseline or ["quadtree?turned=true"] if method else [])
     ]
     rows = meta_rows(pairs, swept, bases, chosen, readings(reading))
-    if figure is not None:
-        _draw(densities_of(pairs), figure)
+    write_figure(draw_densities, densities_of(pairs), figure)
     if as_json:
         print(json.dumps({"rows": [_plain(row) for row in rows]}, indent=1))
     else:
@@ -134,12 +134,3 @@ def _cell(found: Interval | None) -> str:
     if found is None:
         return ""
     return f"{100 * found.value:.1f} ({100 * found.low:.1f}–{100 * found.high:.1f})"
-
-
-def _draw(spread: dict[str, Any], figure: Path) -> None:
-    from segmeter.benchmarks.seism.figures import draw_densities
-
-    try:
-        draw_densities(spread, figure)
-    except OSError as error:
-        raise BadInput(f"'{figure}' cannot be written: {error.strerror}") from error

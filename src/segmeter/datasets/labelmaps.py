@@ -25,7 +25,13 @@ from segmeter.core.models import Segmentation
 from segmeter.datasets.matlab import read_first
 from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_bytes, read_values
 
-__all__ = ["RESULT_SUFFIXES", "read_label_map", "read_label_maps", "read_results"]
+__all__ = [
+    "RESULT_SUFFIXES",
+    "read_label_map",
+    "read_label_maps",
+    "read_results",
+    "read_run_lengths",
+]
 
 Labels = npt.NDArray[Any]
 RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})
@@ -141,19 +147,26 @@ def _whole(values: Labels) -> Labels:
     return values
 
 
-def _from_runs(path: Path) -> Labels:
-    """Paint run-length masks, in order, as labels 1, 2, ...; they may not overlap."""
+def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
+    """All run-length masks of a file, in its order, each with the entry that it came from."""
     try:
         data = json.loads(read_bytes(path))
     except ValueError as error:
         raise BadInput(f"'{path}' is not JSON") from error
-    masks = [_mask(path, entry) for entry in _entries(data)]
+    found = [(_mask(path, entry), entry) for entry in _entries(data)]
+    for number, (mask, _) in enumerate(found, start=1):
+        if mask.shape != found[0][0].shape:
+            raise BadInput(f"'{path}': mask {number} is not of the first one's size")
+    return found
+
+
+def _from_runs(path: Path) -> Labels:
+    """Paint run-length masks, in order, as labels 1, 2, ...; they may not overlap."""
+    masks = [mask for mask, _ in read_run_lengths(path)]
     if not masks:
         raise BadInput(f"'{path}' holds no run-length mask")
     labels = np.zeros(masks[0].shape, dtype=np.int32)
     for number, mask in enumerate(masks, start=1):
-        if mask.shape != masks[0].shape:
-            raise BadInput(f"'{path}': mask {number} is not of the first one's size")
         inside = labels[mask.window]
         if inside[mask.bits].any():
             raise BadInput(f"'{path}': mask {number} overlaps another; a partition has no overlaps")

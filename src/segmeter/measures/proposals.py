@@ -4,7 +4,8 @@ A picture has objects and a ranked list of proposals. For each object the best q
 the first N counts, Jaccard's index J or the boundary's F; ties take the earliest. An object
 in a picture without proposals scores 0. `curve` follows N: mean over objects (J_instance),
 median, recall at 0.5, 0.7 and 0.85 (strictly above), average recall (at or above 0.50,
-0.55, ... 0.95), and J_class: pixels added up over the objects of a class first.
+0.55, ... 0.95), and J_class: pixels added up over the objects of a class first, always of
+the proposals that are best by J.
 
     Pont-Tuset, Van Gool. Boosting object proposals: from Pascal to COCO. ICCV 2015.
 """
@@ -64,6 +65,11 @@ class Judged:
     @property
     def proposals(self) -> int:
         return int(self.quality.shape[1])
+
+    @property
+    def overlap(self) -> Real:
+        """J of every object and proposal, whatever `quality` is."""
+        return self.shared / (self.shared + self.spilled + self.missed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +133,10 @@ def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> Propo
         raise BadInput("proposals need at least one object to be judged by")
     if min(numbers) < 1:
         raise BadInput(f"a number of proposals is 1 or more, not {min(numbers)}")
-    chosen = [_chosen(picture, numbers) for picture in pictures]
+    chosen = [_chosen(picture.quality, numbers) for picture in pictures]
     best = np.concatenate([_best(p, c) for p, c in zip(pictures, chosen, strict=True)])
     available = np.array([[min(n, p.proposals) for n in numbers] for p in pictures])
-    by_class = _by_class(pictures, chosen)
+    by_class = _by_class(pictures, [_chosen(picture.overlap, numbers) for picture in pictures])
     return ProposalCurve(
         numbers=tuple(numbers),
         mean_number=available.mean(axis=0),
@@ -156,15 +162,16 @@ def shuffled(picture: Judged, rng: np.random.Generator) -> Judged:
     )
 
 
-def _chosen(picture: Judged, numbers: Sequence[int]) -> Whole:
+def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:
     """Which proposal is best for each object among the first of each number; -1 for none."""
-    if picture.proposals == 0:
-        return np.full((picture.objects, len(numbers)), -1, dtype=np.int64)
-    best = np.maximum.accumulate(picture.quality, axis=1)
+    objects, proposals = quality.shape
+    if proposals == 0:
+        return np.full((objects, len(numbers)), -1, dtype=np.int64)
+    best = np.maximum.accumulate(quality, axis=1)
     better = np.diff(best, axis=1, prepend=-1.0) > 0
-    places = np.where(better, np.arange(picture.proposals), 0)
+    places = np.where(better, np.arange(proposals), 0)
     running = np.maximum.accumulate(places, axis=1)
-    return running[:, [min(n, picture.proposals) - 1 for n in numbers]]
+    return running[:, [min(n, proposals) - 1 for n in numbers]]
 
 
 def _best(picture: Judged, chosen: Whole) -> Real:

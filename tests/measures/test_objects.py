@@ -1,0 +1,93 @@
+"""Measures of one object: golden toys with void and empty masks, and what always holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from segmeter.core.masks import Mask
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.boundaries import morphological_f, object_boundary_f
+from segmeter.measures.objects import dice, iou, precision, recall
+
+masks = arrays.arrays(bool, (7, 8)).map(Mask.of)
+REGION = (iou, dice, precision, recall)
+
+
+def test_toy_objects_have_the_counted_values_void_left_out(golden: Path) -> None:
+    toys = json.loads((golden / "seism" / "toy.json").read_text())["objects"]
+    assert len(toys) == 7
+    for toy in toys:
+        truth, guess = (Mask.of(np.array(toy[key])) for key in ("ground_truth", "mask"))
+        void = None if toy["void"] is None else Mask.of(np.array(toy["void"]))
+        # The two programs differ on two empty masks only: 0 in one, 1 in the other and here.
+        assert iou(truth, guess, void) == pytest.approx(toy["J_davis"], abs=1e-12), toy["name"]
+        both, spilled, missed = toy["tp"], toy["fp"], toy["fn"]
+        if both + spilled and both + missed:
+            wanted = {
+                dice: 2 * both / (2 * both + spilled + missed),
+                precision: both / (both + spilled),
+                recall: both / (both + missed),
+            }
+            for measure, value in wanted.items():
+                assert measure(truth, guess, void) == pytest.approx(value, abs=1e-12)
+
+
+@given(masks, masks)
+def test_jaccard_and_f_rise_and_fall_together(truth: Mask, guess: Mask) -> None:
+    overlap, f = iou(truth, guess), dice(truth, guess)
+    assert overlap == pytest.approx(f / (2 - f))
+    assert f == pytest.approx(2 * overlap / (1 + overlap))
+
+
+@given(masks, masks, masks)
+def test_of_two_guesses_both_measures_prefer_the_same(truth: Mask, a: Mask, b: Mask) -> None:
+    assert (iou(truth, a) > iou(truth, b)) == (dice(truth, a) > dice(truth, b))
+
+
+@given(masks, masks)
+def test_exchanging_the_masks_exchanges_precision_and_recall(a: Mask, b: Mask) -> None:
+    assert iou(a, b) == iou(b, a)
+    assert dice(a, b) == dice(b, a)
+    assert precision(a, b) == recall(b, a)
+    for measure in (boundary_iou, morphological_f, object_boundary_f):
+        assert measure(a, b) == pytest.approx(measure(b, a))
+
+
+@given(masks)
+def test_an_object_agrees_with_itself(mask: Mask) -> None:
+    for measure in (*REGION, boundary_iou, morphological_f, object_boundary_f):
+        assert measure(mask, mask) == 1
+
+
+@given(masks, masks, masks)
+def test_what_lies_in_the_void_changes_nothing(truth: Mask, guess: Mask, void: Mask) -> None:
+    painted = guess.either(void)
+    for measure in (*REGION, morphological_f, object_boundary_f):
+        assert measure(truth, guess, void) == measure(truth, painted, void)
+
+
+@given(masks.filter(bool))
+def test_one_empty_mask_scores_zero_and_two_score_one(mask: Mask) -> None:
+    nothing = Mask.empty(mask.shape)
+    for measure in (*REGION, boundary_iou, morphological_f, object_boundary_f):
+        assert measure(mask, nothing) == measure(nothing, mask) == 0
+        assert measure(nothing, nothing) == 1
+
+
+@given(masks, masks, st.booleans())
+def test_turned_masks_have_the_same_values(truth: Mask, guess: Mask, over: bool) -> None:
+    """Boundary pixels lie on the upper left of a line, so only transposing keeps them."""
+    a, b = (Mask.of(m.dense().T) for m in (truth, guess))
+    for measure in (*REGION, boundary_iou, morphological_f):
+        assert measure(a, b) == pytest.approx(measure(truth, guess))
+    if over:
+        a, b = (Mask.of(m.dense()[::-1]) for m in (truth, guess))
+        for measure in (*REGION, boundary_iou):
+            assert measure(a, b) == pytest.approx(measure(truth, guess))
