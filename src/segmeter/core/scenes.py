@@ -121,7 +121,11 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """What a person should know before using a data set."""
+    """What a person should know before using a data set.
+
+    `targets` counts the objects of the whole set, None where it is not known; `missing`
+    says which part of it is not at hand, and is empty when all is there.
+    """
 
     name: str
     summary: str
@@ -130,6 +134,7 @@ class DatasetCard:
     targets: int | None = None
     homepage: str = ""
     notes: str = ""
+    missing: str = ""
 
 
 @runtime_checkable

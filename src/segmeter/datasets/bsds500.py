@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +16,13 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Scene
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.pictures import read_rgb
-from segmeter.datasets.places import by_stem, digest, known, pictures_in, set_folder
+from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
 
 __all__ = ["Bsds500", "Labels"]
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
+_PHOTOGRAPHS = {"train": 200, "val": 100, "test": 200}
 
 _CARD = DatasetCard(
     name="bsds500",
@@ -48,14 +50,24 @@ class Bsds500:
         `train`, `val` or `test`.
     """
 
-    card = _CARD
-
     def __init__(self, data: str | Path | None = None, split: Split = "test") -> None:
         if split not in ("train", "val", "test"):
             raise BadInput(f"bsds500: no split '{split}'; it is train, val or test")
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
         self._folder = set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split
+        self._truths = self._folder / "groundTruth" / split
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        whole = _PHOTOGRAPHS[self.split]
+        gone = [number for number in self._drawings if number not in self._pictures]
+        fewer = whole - len(self._drawings)
+        parts = (
+            f"{fewer} of {whole} partitions are not in '{self._truths}'" if fewer > 0 else "",
+            lacking("photographs", gone, whole, self._folder / "images" / self.split),
+        )
+        return replace(_CARD, missing="; ".join(filter(None, parts)))
 
     def scenes(self) -> Sequence[str]:
         """Numbers of the photographs at hand that people have cut, ascending."""
@@ -104,10 +116,9 @@ class Bsds500:
 
     @cached_property
     def _drawings(self) -> dict[str, Path]:
-        folder = self._folder / "groundTruth" / self.split
-        if not folder.is_dir():
-            raise NotFound(f"bsds500: no folder '{folder}'")
-        return by_stem(sorted(folder.glob("*.mat"), key=lambda p: (len(p.name), p.name)))
+        if not self._truths.is_dir():
+            raise NotFound(f"bsds500: no folder '{self._truths}'")
+        return by_stem(sorted(self._truths.glob("*.mat"), key=lambda p: (len(p.name), p.name)))
 
     @cached_property
     def _pictures(self) -> dict[str, Path]:

@@ -6,25 +6,28 @@ Objects whose outline covers no pixel are passed over.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
+
+import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Scene, Target
-from segmeter.datasets.pictures import MOST_PIXELS, read_bytes, read_rgb
-from segmeter.datasets.places import digest, known, set_folder
+from segmeter.datasets.coco_index import Index, Spans, index_of
+from segmeter.datasets.pictures import MOST_PIXELS, read_rgb
+from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 from segmeter.datasets.polygons import fill
 
 __all__ = ["CocoJson", "coco", "lvis", "outline"]
 
 Crowd = Literal["leave-out", "keep"]
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 _COCO = DatasetCard(
     name="coco",
@@ -51,11 +54,11 @@ _LVIS = DatasetCard(
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """One image record: where its file may lie, its size, and its objects."""
+    """One image record: where its file may lie, its size, and its objects' places."""
 
     files: tuple[str, ...]
     size: tuple[int, int]
-    things: list[Mapping[str, Any]] = field(default_factory=list)
+    things: Spans
 
 
 class CocoJson:
@@ -83,76 +86,80 @@ class CocoJson:
 
     @cached_property
     def card(self) -> DatasetCard:
-        _, crowds = self._content
-        targets = sum(len(picture.things) for picture in self._pictures.values())
-        said = f" {crowds} crowd regions are left out." if crowds else ""
-        return replace(self._card, targets=targets, notes=self._card.notes + said)
+        crowds = 0 if self._crowd == "keep" else int(self._index.spans[:, 3].sum())
+        gone = [name for name in self._listed if name not in self._at_hand]
+        return replace(
+            self._card,
+            targets=sum(len(picture.things) for picture in self._listed.values()),
+            notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
+            missing=lacking("pictures", gone, len(self._listed), self._images),
+        )
 
     def scenes(self) -> Sequence[str]:
-        """File names without suffix, in the file's order; pictures without objects left out."""
-        return list(self._pictures)
+        """File names without suffix, in the file's order; left out are pictures without
+        objects and those that are not at hand."""
+        return list(self._at_hand)
 
     def load(self, scene: str) -> Scene:
         name = self._card.name
-        known(name, scene, self._pictures)
-        picture = self._pictures[scene]
-        return Scene(
-            name, scene, lambda: read_rgb(self._file(scene)), lambda: self._targets(scene, picture)
-        )
+        known(name, scene, self._listed)
+        if scene not in self._at_hand:
+            file = self._listed[scene].files[0]
+            raise NotFound(f"{name}/{scene}: no picture '{file}' in '{self._images}'")
+        path = self._at_hand[scene]
+        return Scene(name, scene, lambda: read_rgb(path), lambda: self._targets(scene))
 
     def fingerprint(self) -> str:
-        found = (self._find(picture) for picture in self._pictures.values())
-        return digest([self._annotations, *(path for path in found if path is not None)])
+        return digest([self._annotations, *self._at_hand.values()])
 
-    def _file(self, scene: str) -> Path:
-        path = self._find(self._pictures[scene])
-        if path is None:
-            raise NotFound(
-                f"{self._card.name}/{scene}: no picture"
-                f" '{self._pictures[scene].files[0]}' in '{self._images}'"
-            )
-        return path
+    def _targets(self, scene: str) -> list[Target]:
+        picture = self._listed[scene]
+        try:
+            records = self._index.read(picture.things)
+            return [target for record in records if (target := self._target(record, picture))]
+        except _WRONG as error:
+            raise self._not_coco(error) from error
 
-    def _find(self, picture: _Picture) -> Path | None:
-        paths = (self._images / file for file in picture.files)
-        return next((path for path in paths if path.is_file()), None)
-
-    def _targets(self, scene: str, picture: _Picture) -> list[Target]:
-        classes, _ = self._content
-        targets = []
-        for thing in picture.things:
-            where = f"'{self._annotations}', object {thing['id']}"
-            mask = outline(thing.get("segmentation"), picture.size, where)
-            if mask:
-                label, groups = classes.get(thing["category_id"], ("", {}))
-                groups = {"size": _extent(mask.area), **groups}
-                targets.append(Target(str(thing["id"]), mask, label=label, groups=groups))
-        return targets
+    def _target(self, record: Mapping[str, Any], picture: _Picture) -> Target | None:
+        where = f"'{self._annotations}', object {record['id']}"
+        mask = outline(record.get("segmentation"), picture.size, where)
+        label, groups = self._classes.get(record.get("category_id"), ("", {}))
+        groups = {"size": _extent(mask.area), **groups}
+        return Target(str(record["id"]), mask, label=label, groups=groups) if mask else None
 
     @cached_property
-    def _pictures(self) -> dict[str, _Picture]:
+    def _index(self) -> Index:
+        try:
+            return index_of(self._annotations)
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    @cached_property
+    def _classes(self) -> Mapping[Any, tuple[str, dict[str, str]]]:
+        return {entry["id"]: _class(entry) for entry in self._index.categories}
+
+    @cached_property
+    def _listed(self) -> dict[str, _Picture]:
         """Pictures that have objects, by name."""
         try:
-            return _parse(self._json, self._crowd == "keep")
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return _parse(self._index, self._crowd == "keep")
+        except _WRONG as error:
             raise self._not_coco(error) from error
 
     @cached_property
-    def _content(self) -> tuple[Mapping[Any, tuple[str, dict[str, str]]], int]:
-        """Classes by number, and how many crowd regions are left out."""
-        try:
-            classes = {entry["id"]: _class(entry) for entry in self._json.get("categories", [])}
-            crowds = sum(bool(thing.get("iscrowd")) for thing in self._json["annotations"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._not_coco(error) from error
-        return classes, 0 if self._crowd == "keep" else crowds
-
-    @cached_property
-    def _json(self) -> Any:
-        try:
-            return json.loads(read_bytes(self._annotations, most=1 << 33))
-        except (ValueError, RecursionError) as error:
-            raise self._not_coco(error) from error
+    def _at_hand(self) -> dict[str, Path]:
+        """The files of those pictures that are there; a folder is listed once."""
+        folders: dict[Path, frozenset[str]] = {}
+        found: dict[str, Path] = {}
+        for name, picture in self._listed.items():
+            for path in (self._images / file for file in picture.files):
+                if path.parent not in folders:
+                    folders[path.parent] = names_in(path.parent)
+                if path.name in folders[path.parent]:
+                    found[name] = path
+                    break
+        some_at_hand(self._card.name, list(self._listed), list(found), self._images)
+        return found
 
     def _not_coco(self, error: Exception) -> BadInput:
         return BadInput(
@@ -174,23 +181,21 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
 
 
-def _parse(content: Any, keep_crowds: bool) -> dict[str, _Picture]:
-    by_number: dict[Any, _Picture] = {}
-    for image in content["images"]:
+def _parse(index: Index, keep_crowds: bool) -> dict[str, _Picture]:
+    spans = index.spans if keep_crowds else index.spans[index.spans[:, 3] == 0]
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    ends = np.searchsorted(spans[:, 0], np.arange(len(index.images) + 1))
+    found: dict[str, _Picture] = {}
+    for number, image in enumerate(index.images):
         size = (int(image["height"]), int(image["width"]))
         if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
             raise ValueError(f"picture {image['id']} of {size[1]} x {size[0]}")
-        by_number[image["id"]] = _Picture(tuple(_files(image)), size)
-    for thing in content["annotations"]:
-        if keep_crowds or not thing.get("iscrowd"):
-            by_number[thing["image_id"]].things.append({"category_id": None, **thing})
-            thing["id"]  # every object needs one: a missing one is said here, not later
-    found: dict[str, _Picture] = {}
-    for picture in by_number.values():
+        things = spans[ends[number] : ends[number + 1]]
+        picture = _Picture(tuple(_files(image)), size, things)
         name = str(PurePosixPath(picture.files[0]).with_suffix(""))
         if found.setdefault(name, picture) is not picture:
             raise ValueError(f"two pictures named {name}")
-    return {name: picture for name, picture in found.items() if picture.things}
+    return {name: picture for name, picture in found.items() if len(picture.things)}
 
 
 def _files(image: Mapping[str, Any]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.datasets.pictures import read_colours, read_rgb
-from segmeter.datasets.places import by_stem, digest, known, pictures_in, set_folder
+from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
 
 __all__ = ["Layout", "Paired", "berkeley", "coco_mval", "davis", "grabcut", "trimap", "union"]
 
@@ -58,20 +58,24 @@ class Paired:
     """A folder of pictures and a folder of masks, one object a picture."""
 
     def __init__(self, layout: Layout, data: str | Path | None) -> None:
-        self.card = layout.card
         self._layout = layout
         parts = (layout.pictures, layout.masks)
         self._folder = set_folder(layout.card, data, (layout.folder,), parts)
 
+    @cached_property
+    def card(self) -> DatasetCard:
+        card = self._layout.card
+        return replace(card, missing=self._missing(card.targets or 0))
+
     def scenes(self) -> Sequence[str]:
+        """The pictures at hand; one without a mask is among them, and says so when loaded."""
         return list(self._pictures)
 
     def load(self, scene: str) -> Scene:
-        known(self.card.name, scene, self._pictures)
+        name = self._layout.card.name
+        known(name, scene, self._pictures)
         picture = self._pictures[scene]
-        return Scene(
-            self.card.name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)]
-        )
+        return Scene(name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)])
 
     def fingerprint(self) -> str:
         return digest([*self._pictures.values(), *self._masks.values()])
@@ -79,16 +83,35 @@ class Paired:
     def _target(self, scene: str) -> Target:
         if scene not in self._masks:
             raise NotFound(
-                f"{self.card.name}/{scene}: no mask '{scene}.png' in"
+                f"{self._layout.card.name}/{scene}: no mask '{scene}.png' in"
                 f" '{self._folder / self._layout.masks}'"
             )
         mask, ignore = self._layout.decode(read_colours(self._masks[scene]))
         label, groups = self._layout.about(scene)
         return Target("object", mask, ignore, label, groups)
 
+    def _missing(self, whole: int) -> str:
+        """Names are known for what only one of the two folders has; the rest is counted."""
+        folder = self._folder
+        alone = [name for name in self._masks if name not in self._pictures]
+        maskless = [name for name in self._pictures if name not in self._masks]
+        gone = whole - len(self._pictures.keys() | self._masks.keys())
+        parts = [
+            f"{gone} of {whole} objects are not in '{folder}'" if gone > 0 else "",
+            lacking("pictures", alone, whole, folder / self._layout.pictures),
+            lacking("masks", maskless, whole, folder / self._layout.masks),
+        ]
+        return "; ".join(filter(None, parts))
+
     @cached_property
     def _pictures(self) -> dict[str, Path]:
-        return by_stem(pictures_in(self._folder / self._layout.pictures))
+        found = by_stem(pictures_in(self._folder / self._layout.pictures))
+        if not found:
+            raise NotFound(
+                f"data set '{self._layout.card.name}': no picture in"
+                f" '{self._folder / self._layout.pictures}'"
+            )
+        return found
 
     @cached_property
     def _masks(self) -> dict[str, Path]:

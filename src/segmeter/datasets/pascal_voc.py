@@ -6,6 +6,7 @@ import io
 import pickle
 import pickletools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.datasets.pictures import grey_of, read_bytes, read_colours, read_rgb
-from segmeter.datasets.places import digest, known, set_folder
+from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 __all__ = ["PascalVoc", "read_plain_pickle"]
 
@@ -55,8 +56,6 @@ class PascalVoc:
         Root folder that holds `PascalVOC` (or `VOCdevkit/VOC2012`).
     """
 
-    card = _CARD
-
     def __init__(self, data: str | Path | None = None) -> None:
         names = ("PascalVOC", "VOC2012", "VOCdevkit/VOC2012", "PascalVOC/VOCdevkit/VOC2012")
         listed = "ImageSets/Segmentation/test.pickle"
@@ -64,7 +63,14 @@ class PascalVoc:
         self._folder = set_folder(_CARD, data, names, parts)
         self._list = self._folder / listed
 
+    @cached_property
+    def card(self) -> DatasetCard:
+        gone = [name for name in self._listed if name not in self._objects]
+        missing = lacking("photographs", gone, len(self._listed), self._folder / "JPEGImages")
+        return replace(_CARD, missing=missing)
+
     def scenes(self) -> Sequence[str]:
+        """Photographs of the list that are at hand."""
         return list(self._objects)
 
     def load(self, scene: str) -> Scene:
@@ -90,6 +96,13 @@ class PascalVoc:
 
     @cached_property
     def _objects(self) -> Mapping[str, list[int]]:
+        pictures = names_in(self._folder / "JPEGImages")
+        found = {name: ids for name, ids in self._listed.items() if f"{name}.jpg" in pictures}
+        some_at_hand("pascal-voc", list(self._listed), list(found), self._folder / "JPEGImages")
+        return found
+
+    @cached_property
+    def _listed(self) -> Mapping[str, list[int]]:
         """Photographs in the order they first come, with the objects listed for each."""
         found: dict[str, list[int]] = {}
         try:

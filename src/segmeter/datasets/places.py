@@ -11,11 +11,21 @@ from segmeter.core.scenes import DatasetCard
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import SUFFIXES
 
-__all__ = ["by_stem", "digest", "known", "pictures_in", "set_folder", "stem"]
+__all__ = [
+    "by_stem",
+    "digest",
+    "known",
+    "lacking",
+    "names_in",
+    "pictures_in",
+    "set_folder",
+    "some_at_hand",
+    "stem",
+]
 
-_WHOLE = 1 << 20
 _PIECE = 1 << 16
-_PIECES = 16
+_MOST_PIECES = 16
+_MOST_READ = 1 << 28
 
 
 def set_folder(
@@ -46,6 +56,35 @@ def pictures_in(folder: Path) -> list[Path]:
     """The pictures in a folder, by code points of their names; hidden files are passed over."""
     found = (p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.name[0] != ".")
     return sorted(found, key=lambda p: p.name)
+
+
+def names_in(folder: Path) -> frozenset[str]:
+    """The names of what lies in a folder, asked for once; none when there is no folder."""
+    try:
+        return frozenset(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+
+
+def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
+    """What the card says of a part that is not at hand; nothing when all is.
+
+    >>> lacking("pictures", ["007", "011"], 50, Path("DAVIS/img"))
+    "2 of 50 pictures are not in 'DAVIS/img', the first is '007'"
+    """
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{len(names)} of {whole} {what} {verb} not in '{where}', the first is '{names[0]}'"
+
+
+def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], where: Path) -> None:
+    """Refuse a set of which no picture at all is there: the folder must be a wrong one."""
+    if listed and not at_hand:
+        raise NotFound(
+            f"data set '{dataset}': none of its {len(listed)} pictures is in '{where}',"
+            f" the first is '{listed[0]}'"
+        )
 
 
 def stem(path: Path) -> str:
@@ -79,25 +118,28 @@ def known(dataset: str, scene: str, scenes: Mapping[str, object]) -> None:
 def digest(files: Iterable[Path]) -> str:
     """A digest of names, sizes and content.
 
-    Files up to 1 MiB are read whole; of larger ones 16 pieces of 64 KiB, so that a set of
-    many gigabytes is checked in seconds.
+    Up to 16 pieces of 64 KiB are read of each file, so small files whole; of large sets
+    fewer, down to one, so that about 256 MiB are read at most before a run begins.
     """
+    paths = list(files)
+    pieces = min(_MOST_PIECES, max(1, _MOST_READ // (_PIECE * max(len(paths), 1))))
     parts: list[object] = []
-    for path in files:
+    for path in paths:
         size = path.stat().st_size
-        parts += [f"{path.parent.name}/{path.name}", size, _sample(path, size)]
+        parts += [f"{path.parent.name}/{path.name}", size, _sample(path, size, pieces)]
     return fingerprint(*parts)
 
 
-def _sample(path: Path, size: int) -> bytes:
+def _sample(path: Path, size: int, pieces: int) -> bytes:
+    """A whole file where the pieces cover it, else pieces from its start to its end."""
     with path.open("rb") as file:
-        if size <= _WHOLE:
+        if size <= _PIECE * pieces:
             return file.read()
-        pieces = []
-        for k in range(_PIECES):
-            file.seek((size - _PIECE) * k // (_PIECES - 1))
-            pieces.append(file.read(_PIECE))
-        return b"".join(pieces)
+        found = []
+        for k in range(pieces):
+            file.seek((size - _PIECE) * k // max(pieces - 1, 1))
+            found.append(file.read(_PIECE))
+        return b"".join(found)
 
 
 def _candidates(root: Path, names: Sequence[str]) -> Iterable[Path]:

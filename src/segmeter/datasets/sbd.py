@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.pictures import read_bytes, read_rgb
-from segmeter.datasets.places import digest, known, set_folder
+from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 __all__ = ["CLASSES", "Sbd"]
 
@@ -49,14 +50,19 @@ class Sbd:
         Name of the list, `val.txt` for `val`.
     """
 
-    card = _CARD
-
     def __init__(self, data: str | Path | None = None, split: str = "val") -> None:
         names = ("SBD", "SBD/dataset", "benchmark_RELEASE/dataset", "SBD/benchmark_RELEASE/dataset")
         self._folder = set_folder(_CARD, data, names, ("img", "inst", f"{split}.txt"))
         self._list = self._folder / f"{split}.txt"
 
+    @cached_property
+    def card(self) -> DatasetCard:
+        gone = [name for name in self._listed if name not in self._names]
+        missing = lacking("photographs", gone, len(self._listed), self._folder / "img")
+        return replace(_CARD, missing=missing)
+
     def scenes(self) -> Sequence[str]:
+        """Photographs of the list that are at hand."""
         return list(self._names)
 
     def load(self, scene: str) -> Scene:
@@ -89,6 +95,13 @@ class Sbd:
 
     @cached_property
     def _names(self) -> dict[str, None]:
+        pictures = names_in(self._folder / "img")
+        found = {name: None for name in self._listed if f"{name}.jpg" in pictures}
+        some_at_hand("sbd", list(self._listed), list(found), self._folder / "img")
+        return found
+
+    @cached_property
+    def _listed(self) -> dict[str, None]:
         text = read_bytes(self._list, most=1 << 24).decode("utf-8", "replace")
         return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.datasets.pictures import read_bytes, read_colours
-from segmeter.datasets.places import digest, known, pictures_in, set_folder
+from segmeter.datasets.places import digest, known, lacking, names_in, pictures_in, set_folder
 
 __all__ = ["Tetris", "fitted"]
+
+_PICTURES = 2000
 
 _CARD = DatasetCard(
     name="tetris",
@@ -47,8 +50,6 @@ class Tetris:
         A text file with one name a line (the train or val list): only these scenes.
     """
 
-    card = _CARD
-
     def __init__(
         self, data: str | Path | None = None, longest: int = 2048, stems: str | None = None
     ) -> None:
@@ -58,7 +59,12 @@ class Tetris:
         self._longest = longest
         self._stems = stems
 
+    @cached_property
+    def card(self) -> DatasetCard:
+        return replace(_CARD, missing="; ".join(filter(None, self._missing())))
+
     def scenes(self) -> Sequence[str]:
+        """Pictures at hand; one without a mask is among them, and says so when loaded."""
         return list(self._pictures)
 
     def load(self, scene: str) -> Scene:
@@ -89,6 +95,18 @@ class Tetris:
             shown[_resize((labels == number).astype(np.uint8), shape) > 0] = number
         return [Target(str(n), Mask.of(shown == n)) for n in numbers]
 
+    def _missing(self) -> Iterator[str]:
+        pictures = self._folder / "images"
+        if self._wanted is not None:
+            gone = [name for name in self._wanted if name not in self._pictures]
+            yield lacking("listed pictures", gone, len(self._wanted), pictures)
+        elif len(self._pictures) < _PICTURES:
+            gone_count = _PICTURES - len(self._pictures)
+            yield f"{gone_count} of {_PICTURES} pictures are not in '{pictures}'"
+        masks = names_in(self._folder / "masks")
+        bare = [name for name, path in self._pictures.items() if self._mask(path).name not in masks]
+        yield lacking("masks", bare, len(self._pictures), self._folder / "masks")
+
     def _mask(self, path: Path) -> Path:
         return self._folder / "masks" / path.with_suffix(".png").name
 
@@ -96,11 +114,19 @@ class Tetris:
     def _pictures(self) -> dict[str, Path]:
         """By whole name without its suffix, since these names may hold dots."""
         found = {path.stem: path for path in pictures_in(self._folder / "images")}
+        if self._wanted is not None:
+            found = {name: path for name, path in found.items() if name in self._wanted}
+        if not found:
+            raise NotFound(f"data set 'tetris': no picture in '{self._folder / 'images'}'")
+        return found
+
+    @cached_property
+    def _wanted(self) -> dict[str, None] | None:
+        """The names of the list, when one is given."""
         if self._stems is None:
-            return found
+            return None
         text = read_bytes(Path(self._stems)).decode("utf-8", "replace")
-        wanted = {line.strip() for line in text.splitlines() if line.strip()}
-        return {name: path for name, path in found.items() if name in wanted}
+        return dict.fromkeys(filter(None, (line.strip() for line in text.splitlines())))
 
 
 def fitted(shape: Sequence[int], longest: int) -> tuple[int, int]:
