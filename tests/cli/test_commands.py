@@ -173,3 +173,17 @@ def test_bad_pictures_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert Run.open(out).sql("select distinct scene from rows").to_pylist() == [{"scene": "fine"}]
     assert segmeter("report", out).returncode == 0
     assert "corrupt" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-m", "disc", "-m", "disc"], "two models are called 'disc'"),
+        (["-m", "disc", "-d", "drawn"], "two data sets are called 'drawn'"),
+        (["-m", "disc", "-u", "scribble", "-u", "scribble"], "two users are called 'scribble'"),
+    ],
+)
+def test_what_is_named_twice_is_refused(arguments: list[str], words: str, tmp_path: Path) -> None:
+    done = segmeter("run", "noc", *arguments, "-d", "drawn", "-o", tmp_path / "run")
+    assert words in sentence(done)
+    assert not (tmp_path / "run").exists()

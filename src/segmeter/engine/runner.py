@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,16 +59,31 @@ def complete(
     shelf = catalogue.models if plan.kind == "model" else catalogue.methods
     for spec in plan.subjects:
         own.get(spec.name) or shelf.entry(spec.name)
-    for spec in plan.users:
-        catalogue.users.make(spec, **roots.options())
+    users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
+    for kind, names in (
+        (plan.kind, [str(spec) for spec in plan.subjects]),
+        ("data set", [str(spec) for spec in plan.datasets]),
+        ("user", [user.name for user in users]),
+    ):
+        _refuse_twins(kind, names)
     for name in plan.measures:
         catalogue.measures.entry(name)
     datasets = {
         str(spec): own.get(spec.name) or catalogue.datasets.make(spec, **roots.options())
         for spec in plan.datasets
     }
+    check = getattr(benchmark, "check", None)
+    if check is not None:
+        check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
+
+
+def _refuse_twins(kind: str, names: Sequence[str]) -> None:
+    """Rows are told apart by these names, so each may come once."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise BadInput(f"two {kind}s are called '{twice[0]}'; name each {kind} once")
 
 
 def run_plan(
@@ -115,14 +130,15 @@ def run_plan(
 
 
 def default_workers(plan: Plan) -> int:
-    """One process for each GPU, else one for every `threads` cores, at most four."""
+    """Two processes a GPU, so that one finds clicks while the other's network works; else one
+    for every `threads` cores, at most four."""
     import importlib.util
 
     if plan.kind == "model" and importlib.util.find_spec("torch") is not None:
         import torch
 
         if torch.cuda.is_available():
-            return torch.cuda.device_count()
+            return 2 * torch.cuda.device_count()
     return max(1, min(4, (os.cpu_count() or 1) // plan.threads))
 
 

@@ -1,0 +1,23 @@
+"""A user of your own: somebody who clicks the middle of the mistake with a shaky hand."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from segmeter.users.centre_click import centre_click
+
+
+@dataclass(frozen=True)
+class ShakyHand:
+    """Clicks the middle of the mistake, a few pixels off."""
+
+    shake_px: float = 3.0
+    name: str = "shaky-hand"
+
+    def next(self, sight, rng):
+        click = centre_click(sight)
+        if click is None:  # content
+            return None
+        last = np.array(sight.mask.shape) - 1
+        point = np.clip(np.rint(click.point + rng.normal(0, self.shake_px, 2)), 0, last)
+        return replace(click, point=tuple(int(c) for c in point))

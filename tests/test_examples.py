@@ -1,0 +1,101 @@
+"""The examples work as the README and the documentation show them, from the command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.models.conformance import check
+from segmeter.store import Run
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def typed(*words: object) -> str:
+    """Type a command in the repository's folder; what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run that the model, the user and the measure of one's own play together."""
+    out = tmp_path_factory.mktemp("examples") / "run"
+    typed(
+        "run", "noc", "--dataset", "drawn", "--limit", 2, "--rounds", 3, "--out", out,
+        "--model", "examples/own_model.py:Lookalike", "--model", "disc",
+        "--user", "centre-click", "--user", "examples/own_user.py:ShakyHand?shake_px=5",
+        "--measure", "iou", "--measure", "examples/own_measure.py:missed_share",
+    )  # fmt: skip
+    return out
+
+
+def test_the_model_is_at_most_25_lines() -> None:
+    assert len((EXAMPLES / "own_model.py").read_text().splitlines()) <= 25
+
+
+def test_the_model_keeps_the_promises_of_every_model() -> None:
+    model = catalogue.models.make(f"{EXAMPLES / 'own_model.py'}:Lookalike")
+    assert check(model) == []
+
+
+def test_model_user_and_measure_play_together(run: Path) -> None:
+    rows = Run.open(run).sql('select model, "user", iou, missed_share from rows').to_pylist()
+    assert {row["model"] for row in rows} == {"examples/own_model.py:Lookalike", "disc"}
+    assert {row["user"] for row in rows} == {"centre-click", "shaky-hand"}
+    for row in rows:
+        # Whatever is missed is missing from the overlap.
+        assert row["iou"] <= 1 - row["missed_share"] + 1e-12
+    assert any(0 < row["missed_share"] < 1 for row in rows)
+
+
+def test_the_report_names_them(run: Path) -> None:
+    typed("report", run)
+    page = (run / "report.html").read_text()
+    assert "Lookalike" in page
+    assert "shaky-hand" in page
+
+
+def test_a_measure_of_ones_own_is_added_later(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    typed("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
+    said = typed("score", out, "--measure", "examples/own_measure.py:missed_share")
+    assert "scenes scored" in said
+    values = Run.open(out).sql("select missed_share as share from rows").to_pylist()
+    assert values
+    assert all(0 <= row["share"] <= 1 for row in values)
+
+
+def test_the_shaky_hand_clicks_beside_the_centre(run: Path) -> None:
+    said = 'select model, scene, target, reading, "user", y, x from rows where round = 1'
+    places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
+    for row in Run.open(run).sql(said).to_pylist():
+        session = tuple(row[key] for key in ("model", "scene", "target", "reading"))
+        places.setdefault(session, {})[row["user"]] = (row["y"], row["x"])
+    assert any(at["shaky-hand"] != at["centre-click"] for at in places.values())
+
+
+@pytest.mark.parametrize(
+    ("page", "example"),
+    [
+        ("README.md", "own_model.py"),
+        ("docs/bring-your-own/user.md", "own_user.py"),
+        ("docs/bring-your-own/measure.md", "own_measure.py"),
+    ],
+)
+def test_what_a_page_shows_is_the_example_itself(page: str, example: str) -> None:
+    assert (EXAMPLES / example).read_text() in (ROOT / page).read_text()
