@@ -37,7 +37,11 @@ CLICK_TYPES = ("first", "fn", "fp")
 DEVICES = ("pc", "mobile")
 _NUMBERS = COLUMNS[-4:]
 _BLOCK_BYTES = 1 << 22
-_MOST_ROWS = 20_000_000
+# Ten times the published file, so that no file can fill the memory: below 1 GB in all.
+_MOST_ROWS = 5_000_000
+_MOST_KEYS = 200_000
+_LONGEST_TEXT = 300
+_LARGEST_SIDE = 100_000
 # People may miss the picture by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
 
@@ -108,7 +112,7 @@ def read_clicks(
         columns.append(_check(path, batch, rows, texts, pictures))
         rows += batch.num_rows
         if rows > _MOST_ROWS:
-            raise BadInput(f"{path.name} has more than {_MOST_ROWS} rows; split it")
+            raise BadInput(f"{path.name}, row {_MOST_ROWS + 2}: more clicks than can be; split it")
     if not rows:
         raise BadInput(f"{path.name} holds no click")
     key_of, points, sizes, mobile = (np.concatenate(part) for part in zip(*columns, strict=True))
@@ -146,6 +150,7 @@ def _batches(path: Path) -> Iterator[Any]:
     texts = {name: pa.dictionary(pa.int32(), pa.string()) for name in COLUMNS[:7]}
     numbers = {name: pa.int64() for name in _NUMBERS}
     _check_header(path)
+    done = 0
     try:
         reader = pc.open_csv(
             path,
@@ -156,31 +161,37 @@ def _batches(path: Path) -> Iterator[Any]:
                 strings_can_be_null=False,
                 null_values=[],
             ),
+            # Rows are counted as lines, so an empty line is a row, and a wrong one.
+            parse_options=pc.ParseOptions(ignore_empty_lines=False),
         )
-        yield from reader
+        for batch in reader:
+            done += batch.num_rows
+            yield batch
     except pa.ArrowInvalid as error:
-        raise BadInput(f"{path.name}{_place(str(error))}") from None
+        raise BadInput(f"{path.name}{_place(str(error), done)}") from None
 
 
 def _check_header(path: Path) -> None:
-    with path.open("rb") as file:
-        head = file.readline(1 << 16)
     try:
-        names = head.decode("utf-8-sig").strip().split(",")
+        with path.open("rb") as file:
+            head = file.readline(1 << 16)
+        names = [name.strip('"') for name in head.decode("utf-8-sig").strip().split(",")]
     except UnicodeDecodeError:
         raise BadInput(f"{path.name}, row 1: the header is not UTF-8 text") from None
-    missing = [name for name in COLUMNS if name not in [n.strip('"') for n in names]]
+    except OSError as error:
+        raise BadInput(f"clicks file '{path}' cannot be read: {error.strerror}") from None
+    missing = [name for name in COLUMNS if names.count(name) != 1]
     if missing:
         raise BadInput(
-            f"{path.name}, row 1: there is no column '{missing[0]}'; "
+            f"{path.name}, row 1: there is not one column '{missing[0]}'; "
             f"a clicks file has {', '.join(COLUMNS)}"
         )
 
 
-def _place(message: str) -> str:
+def _place(message: str, done: int) -> str:
     """Row and reason out of the reader's message; rows count from 1, the header being row 1."""
     row = re.search(r"Row #(\d+)", message)
-    where = f", row {row.group(1)}" if row else ""
+    where = f", row {row.group(1)}" if row else f", after row {done + 1}"
     if "invalid UTF8" in message:
         return f"{where}: a text is not UTF-8"
     if wrong := re.search(r"In CSV column #(\d+).*invalid value '(.{0,40})", message):
@@ -188,7 +199,9 @@ def _place(message: str) -> str:
     if wrong := re.search(r"Expected (\d+) columns, got (\d+)", message):
         return f"{where}: {wrong.group(2)} fields instead of {wrong.group(1)}"
     if "straddling" in message:
-        return ": a line is longer than any click could be; this is no clicks file"
+        return f"{where}: a line is longer than any click could be; this is no clicks file"
+    if "out of sync" in message:
+        return f"{where}: a quoted text does not end on its line"
     return f"{where}: {message.splitlines()[0][:120]}"
 
 
@@ -203,7 +216,8 @@ def _check(
     x, y, w, h = (batch.column(name).to_numpy(zero_copy_only=False) for name in _NUMBERS)
     outside = (x < -_MARGIN * w) | (y < -_MARGIN * h) | (x > (1 + _MARGIN) * w)
     outside |= y > (1 + _MARGIN) * h
-    _refuse(path, before, (w < 1) | (h < 1), "the picture has no size")
+    unlikely = (np.minimum(w, h) < 1) | (np.maximum(w, h) > _LARGEST_SIDE)
+    _refuse(path, before, unlikely, f"a picture's sides are 1 to {_LARGEST_SIDE} pixels")
     _refuse(path, before, outside, "the click lies outside the picture")
     codes = {name: _codes(batch.column(name)) for name in COLUMNS[:7]}
     for name, known in (("click_type", CLICK_TYPES), ("device", DEVICES)):
@@ -234,6 +248,11 @@ def _keys(
     numbers = np.empty(len(first), dtype=np.int64)
     for i in np.argsort(first):
         key = tuple(codes[name][1][codes[name][0][first[i]]] for name in names)
+        if max(map(len, key)) > _LONGEST_TEXT or len(texts) >= _MOST_KEYS:
+            raise BadInput(
+                f"{path.name}, row {before + int(first[i]) + 2}: a text is longer, or there are "
+                "more things to click on, than a clicks file can have"
+            )
         if not _known(key[0], key[2], pictures):
             raise BadInput(
                 f"{path.name}, row {before + int(first[i]) + 2}: picture '{key[2][:60]}' is not "

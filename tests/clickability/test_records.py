@@ -1,0 +1,241 @@
+"""Recorded clicks: read whole, or refused with the row that is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from segmeter.clickability.lifelike import Thing, write_lifelike
+from segmeter.clickability.records import (
+    COLUMNS,
+    Key,
+    previous_mask,
+    read_clicks,
+    read_split,
+)
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+
+HEADER = ",".join(COLUMNS)
+FIRST = "GrabCut,banana1,,,first,banana1,pc,10,20,100,80"
+LATER = "TETRIS,a b.c,255,mivos,fp,a b.c_______255_mivos_fp,mobile,101,-1,100,80"
+
+
+def written(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join((HEADER, *lines)) + "\n")
+    return path
+
+
+def row(**changes: object) -> str:
+    fields = dict(zip(COLUMNS, FIRST.split(","), strict=True)) | {
+        k: str(v) for k, v in changes.items()
+    }
+    return ",".join(fields[name] for name in COLUMNS)
+
+
+def test_a_click_is_a_row_with_its_key_point_and_size(tmp_path: Path) -> None:
+    clicks = read_clicks(written(tmp_path / "clicks.csv", FIRST, LATER, FIRST))
+    assert len(clicks) == 3
+    assert clicks.keys == (
+        Key("GrabCut", "banana1", "banana1", "", "first"),
+        Key("TETRIS", "a b.c_______255_mivos_fp", "a b.c", "255", "fp"),
+    )
+    assert clicks.key_of.tolist() == [0, 1, 0]
+    # A click beside the picture is moved to its border.
+    assert clicks.points.tolist() == [[20, 10], [0, 99], [20, 10]]
+    assert clicks.sizes.tolist() == [[80, 100]] * 3
+    assert clicks.mobile.tolist() == [False, True, False]
+    assert {k: v.tolist() for k, v in clicks.first_rounds().items()} == {
+        ("GrabCut", "banana1", ""): [0, 2]
+    }
+
+
+def test_clicks_are_scaled_by_pixel_centres(tmp_path: Path) -> None:
+    clicks = read_clicks(written(tmp_path / "clicks.csv", FIRST))
+    assert clicks.scaled(np.array([0]), (160, 200)).tolist() == [[40.5, 20.5]]
+
+
+WRONG: dict[str, Callable[[], str]] = {
+    "NaN": lambda: row(x="NaN"),
+    "'' is not a whole number": lambda: row(y=""),
+    "'1.5' is not a whole number": lambda: row(y="1.5"),
+    "outside the picture": lambda: row(x=400),
+    "sides are": lambda: row(w=0),
+    "'click_type' is none of": lambda: row(click_type="second"),
+    "'device' is none of": lambda: row(device="watch"),
+    "12 fields instead of 11": lambda: FIRST + ",1",
+    "10 fields instead of 11": lambda: FIRST.rpartition(",")[0],
+    "is not a whole number": lambda: "",
+    "a text is longer": lambda: row(full_stem="x" * 400),
+}
+
+
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_wrong_row_is_named(tmp_path: Path, reason: str) -> None:
+    path = written(tmp_path / "clicks.csv", *[FIRST] * 40_000, WRONG[reason](), FIRST)
+    with pytest.raises(BadInput, match=r"^clicks\.csv, row 40002: ") as caught:
+        read_clicks(path)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
+    names = ["other" if name == column else name for name in COLUMNS]
+    path = tmp_path / "clicks.csv"
+    path.write_text(f"{','.join(names)}\n{FIRST}\n")
+    with pytest.raises(BadInput, match=rf"row 1: there is not one column '{column}'"):
+        read_clicks(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_bytes(f"{HEADER}\n{row(image_stem='bébé')}\n".encode(encoding))
+    with pytest.raises(BadInput, match=r"row [12]: .* not UTF-8"):
+        read_clicks(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.csv", FIRST)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(read_clicks(path)) == 1
+
+
+def test_an_unknown_picture_is_named_with_its_row(tmp_path: Path) -> None:
+    path = written(tmp_path / "clicks.csv", FIRST, LATER)
+    assert len(read_clicks(path, {"GrabCut": ["banana1"]})) == 2
+    assert len(read_clicks(path, ["banana1", "a b.c"])) == 2
+    with pytest.raises(BadInput, match=r"row 2: picture 'banana1' is not in .* 'GrabCut'"):
+        read_clicks(path, {"GrabCut": ["banana2"]})
+    with pytest.raises(BadInput, match=r"row 3: picture 'a b\.c'"):
+        read_clicks(path, ["banana1"])
+
+
+def test_a_file_without_clicks_or_without_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no click"):
+        read_clicks(written(tmp_path / "clicks.csv"))
+    with pytest.raises(NotFound, match="no clicks file"):
+        read_clicks(tmp_path / "nothing.csv")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 400), st.sampled_from([0, 10, 13, 34, 44, 255, 45, 57, 78])),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(0, 400),
+)
+def test_whatever_is_damaged_is_read_or_refused_in_one_sentence(
+    tmp_path: Path, changes: list[tuple[int, int]], cut: int
+) -> None:
+    raw = bytearray("\n".join((HEADER, FIRST, LATER, FIRST, LATER)).encode())
+    for place, byte in changes:
+        raw[place % len(raw)] = byte
+    path = tmp_path / "clicks.csv"
+    path.write_bytes(bytes(raw[: len(raw) - cut // 4]))
+    try:
+        clicks = read_clicks(path)
+    except SegmeterError as error:
+        assert "\n" not in str(error)
+        assert "clicks.csv" in str(error)
+    else:
+        assert (clicks.points >= 0).all()
+        assert (clicks.points < clicks.sizes).all()
+
+
+GARBAGE = {
+    "noise": "piece = os.urandom(1 << 20)",
+    "one line": "head, piece = header, b'a' * (1 << 20)",
+    "noise after a header": "head, piece = header, os.urandom(1 << 20)",
+    "an open quote": "head, piece = header + b'\"', b'a,\\n' * 350_000",
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_a_gigabyte_of_garbage_is_refused_in_little_memory(tmp_path: Path, kind: str) -> None:
+    """Holes in the file stand for most of it: it is a gigabyte to whoever reads it."""
+    code = f"""
+import os, resource
+from pathlib import Path
+import pyarrow.csv
+from segmeter.clickability.records import COLUMNS, read_clicks
+from segmeter.core.errors import BadInput
+header = (",".join(COLUMNS) + "\\n").encode()
+head = b""
+{GARBAGE[kind]}
+path = Path({str(tmp_path / "clicks.csv")!r})
+with path.open("wb") as file:
+    file.write(head)
+    for _ in range(16):
+        file.write(piece)
+    file.truncate(1 << 30)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    read_clicks(path)
+except BadInput as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    sentence, more = done.stdout.strip().splitlines()
+    assert "row" in sentence
+    scale = 1 if sys.platform == "darwin" else 1024
+    assert int(more) * scale < 200 << 20
+
+
+def test_previews_hold_display_modes_as_data_sets(tmp_path: Path) -> None:
+    lines = [row(dataset=mode) for mode in ("Text_Description", "Object_CutOut")]
+    clicks = read_clicks(written(tmp_path / "previews.csv", *lines))
+    assert [key.dataset for key in clicks.keys] == ["Text_Description", "Object_CutOut"]
+
+
+def test_a_previous_mask_is_found_by_its_key(tmp_path: Path) -> None:
+    key = Key("GrabCut", "banana1_sam_fn", "banana1", "", "fn")
+    cv2.imwrite(str(tmp_path / "banana1_sam_fn.png"), np.array([[0, 255], [51, 0]], np.uint8))
+    assert previous_mask(tmp_path, key) == pytest.approx(np.array([[0, 1], [0.2, 0]]))
+    with pytest.raises(NotFound, match="no previous mask"):
+        previous_mask(tmp_path, Key("GrabCut", "../banana1_sam_fn", "banana1", "", "fn"))
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    with pytest.raises(BadInput, match="is not a picture"):
+        previous_mask(tmp_path, Key("GrabCut", "broken", "broken", "", "fn"))
+
+
+def test_a_split_is_a_list_of_stems(tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    path.write_text("a b.c\n\nd \n")
+    assert read_split(path) == {"a b.c", "d"}
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_split(path)
+
+
+def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Path) -> None:
+    mask = Mask.box((60, 80), (10, 20), (50, 60))
+    path = tmp_path / "clicks.csv"
+    rows = write_lifelike(path, [Thing("GrabCut", "a", mask), Thing("TETRIS", "b", mask, "7")])
+    clicks = read_clicks(path)
+    assert len(clicks) == rows
+    kinds = [key.kind for key in clicks.keys]
+    assert kinds.count("first") == 2
+    assert {"fn", "fp"} <= set(kinds)
+    assert clicks.keys[3].full_stem.startswith("b_______7")
+    firsts = clicks.first_rounds()
+    for key in (("GrabCut", "a", ""), ("TETRIS", "b", "7")):
+        points = clicks.points[firsts[key]]
+        assert len(points) == 48
+        on = np.mean([mask[point] for point in points.tolist()])
+        assert on > 0.8
+    again = tmp_path / "again.csv"
+    write_lifelike(again, [Thing("GrabCut", "a", mask), Thing("TETRIS", "b", mask, "7")])
+    assert again.read_bytes() == path.read_bytes()
