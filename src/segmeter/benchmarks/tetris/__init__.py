@@ -1,1 +1,99 @@
 """TETRIS: how much a model's answer hangs on where exactly a person clicks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from segmeter.benchmarks.sessions import Defaults, fill
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Settings", "Tetris"]
+
+_DEFAULTS = Defaults(users=("centre-click", "worst-click", "best-click"), rounds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the benchmark can be told with `--option`.
+
+    Attributes
+    ----------
+    exhaustive
+        Share of scenes whose objects are also clicked at every `stride`-th pixel, to know
+        how far the attack stays from the true extremes of the first click.
+    stride
+        Pixels between such clicks.
+    clicks
+        A file of real people's clicks, whose range the attack should cover.
+    """
+
+    exhaustive: float = 0.2
+    stride: int = 4
+    clicks: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exhaustive <= 1:
+            raise BadInput(f"exhaustive is a share of scenes, 0 to 1, not {self.exhaustive}")
+        if int(self.stride) != self.stride or self.stride < 1:
+            raise BadInput(f"stride is a whole number of pixels, at least 1, not {self.stride}")
+        if self.clicks and not Path(self.clicks).is_file():
+            raise BadInput(f"there is no clicks file '{self.clicks}'")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                hint = suggestion(name, known)
+                raise BadInput(
+                    f"benchmark 'tetris' has no setting '{name}';{hint} it takes {', '.join(known)}"
+                )
+        return cls(**options)
+
+
+@catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
+@dataclass(frozen=True, slots=True)
+class Tetris:
+    """The best and the worst click of ten rounds, beside the centre click."""
+
+    name: str = "tetris"
+
+    def plan(self, plan: Plan) -> Plan:
+        filled = fill(plan, _DEFAULTS)
+        users = filled.users
+        if "centre-click" not in [spec.name for spec in users]:
+            users = (Spec("centre-click"), *users)
+        for needed in ("iou", "boundary-iou"):
+            if needed not in filled.measures:
+                filled = replace(filled, measures=(*filled.measures, needed))
+        return replace(filled, users=users, options=asdict(Settings.of(plan.options)))
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.tetris.play import play_scene
+
+        return play_scene(subject, scene, plan, Settings.of(plan.options))
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.tetris.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.tetris.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.tetris.sections import sections
+
+        return sections(run)

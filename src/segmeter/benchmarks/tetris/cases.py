@@ -1,0 +1,203 @@
+"""The cases behind the numbers: fragile objects, heat maps, sessions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from segmeter.benchmarks.tetris.extremes import map_of
+from segmeter.benchmarks.tetris.groups import Group, Key, roles_of
+from segmeter.benchmarks.tetris.heat import heat_picture
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click, from_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Block, Frame, Gallery, Note, Outline, Picture, Replay
+
+__all__ = ["fragile", "heat_maps", "replays"]
+
+_SHOWN, _REPLAYED, _MAPS = 8, 2, 8
+_SAID = {"min": "worst clicks", "max": "best clicks"}
+
+
+def fragile(run: Results, members: Sequence[Group]) -> Block:
+    """The objects on which the click decides most, with what the worst first click gave."""
+    pictures = []
+    shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
+    for key, group in _order(members)[:_SHOWN]:
+        rows = _rows(run, group, key)
+        worst = rows["min"][0]
+        try:
+            scene, target = _place(run, group, key)
+        except SegmeterError as error:
+            return Note(f"Pictures of {group.dataset} cannot be shown: {error}", "warning")
+        if worst["mask"] is None:
+            return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
+        base, best = rows["base"][0], rows["max"][0]
+        pictures.append(
+            Picture(
+                scene.pixels,
+                f"**{_title(key)}**, {group.model} · first click: worst {100 * worst['iou']:.0f} %"
+                f", centre {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
+                f"D over all clicks {float(group.each('iou-d')[group.keys.index(key)]):.1f}",
+                f"{_title(key)} with the truth and the mask after the worst first click",
+                outlines=(
+                    Outline(target.mask, "truth", "the truth"),
+                    Outline(_mask(worst), "guess", f"{group.model}, worst click"),
+                ),
+                prompts=[p for p in (_prompt(worst),) if p is not None],
+                close=True,
+                link=shown.get((key, group.model), ""),
+            )
+        )
+    return Gallery(
+        pictures,
+        "Dashed: the truth. Filled: the mask after the worst first click, which is marked. Each "
+        "object is shown with the model on which it is most fragile.",
+    )
+
+
+def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
+    """Maps of the first click, the widest range first."""
+    spans = [
+        (float(np.nan_to_num(group.singles["all-max"] - group.singles["all-min"])[i]), group, key)
+        for group in members
+        if "all-min" in group.singles
+        for i, key in enumerate(group.keys)
+        if not np.isnan(group.singles["all-min"][i])
+    ]
+    spans.sort(key=lambda item: (-item[0], item[2], item[1].model))
+    pictures = []
+    for _, group, key in spans[:_MAPS]:
+        try:
+            scene, target = _place(run, group, key)
+        except SegmeterError:
+            return []  # the gallery above says why pictures cannot be shown
+        (row,) = _query(run, group, key, "\"user\" = 'worst-of-all'", "map, iou, y, x")
+        values, low, stride = map_of(row["map"])
+        pixels = heat_picture(scene.pixels, values, low, stride, target.mask)
+        known = values[~np.isnan(values)]
+        pictures.append(
+            Picture(
+                pixels,
+                f"**{_title(key)}**, {group.model} · IoU {100 * known.min():.0f} to "
+                f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
+                f"{100 * float((known < 0.5).mean()):.0f} % of the object",
+                f"Click map of {_title(key)} for {group.model}",
+                outlines=(Outline(target.mask, "truth", "the object"),),
+                prompts=(Click((row["y"], row["x"])),),
+                close=True,
+            )
+        )
+    if not pictures:
+        return []
+    return [
+        Gallery(pictures, "Yellow: IoU near 100 %; dark blue: near 0. Marked: the worst click.")
+    ]
+
+
+def replays(run: Results, members: Sequence[Group]) -> list[Replay]:
+    """The worst and the best session of the most fragile objects."""
+    made: list[Replay] = []
+    for key, group, anchor in _replayed(members):
+        try:
+            scene, target = _place(run, group, key)
+        except SegmeterError:
+            return []
+        rows = _rows(run, group, key)
+        for role, said in _SAID.items():
+            if any(row["mask"] is None for row in rows[role]):
+                return []
+            made.append(
+                Replay(
+                    anchor if role == "min" else f"{anchor}-best",
+                    f"{_title(key)}, {group.model}: {said}",
+                    Picture(scene.pixels, close=True),
+                    [_frame(row) for row in rows[role]],
+                    target.mask,
+                    0.9,
+                    f"{scene.name}, reading {group.reading}",
+                )
+            )
+    return made
+
+
+def _replayed(members: Sequence[Group]) -> list[tuple[Key, Group, str]]:
+    """Which sessions are replayed, and under which anchors."""
+    place = re.sub(r"\W+", "-", members[0].dataset)
+    chosen: list[tuple[Key, Group, str]] = []
+    for group in members:
+        for key, owner in _order([group])[:_REPLAYED]:
+            name = re.sub(r"\W+", "-", owner.model)
+            chosen.append((key, owner, f"fragile-{place}-{name}-{len(chosen)}"))
+    return chosen
+
+
+def _order(members: Sequence[Group]) -> list[tuple[Key, Group]]:
+    """Objects by their widest D over the models, each with that model."""
+    widest: dict[Key, tuple[float, Group]] = {}
+    for group in members:
+        for key, d in zip(group.keys, group.each("iou-d"), strict=True):
+            if key not in widest or d > widest[key][0]:
+                widest[key] = (float(d), group)
+    ordered = sorted(widest, key=lambda key: (-widest[key][0], key))
+    return [(key, widest[key][1]) for key in ordered]
+
+
+def _place(run: Results, group: Group, key: Key) -> tuple[Scene, Target]:
+    """The scene and the target, read now, so that a missing picture is told here."""
+    scene = run.scene(group.dataset, key[0])
+    for target in scene.targets:
+        if target.id == key[1]:
+            scene.pixels  # noqa: B018
+            return scene, target
+    raise NotFound("the data set no longer holds the targets that were scored")
+
+
+def _rows(run: Results, group: Group, key: Key) -> dict[str, list[dict[str, Any]]]:
+    """The rounds of the three sessions, by role."""
+    columns = (
+        '"user", round, prompt, mask, height, width, iou, boundary_iou, seconds_answer, taken_over'
+    )
+    roles = roles_of(run)
+    users = ", ".join(f"'{user}'" for user in roles)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _query(run, group, key, f'"user" in ({users})', columns):
+        found.setdefault(roles[row["user"]], []).append(row)
+    return found
+
+
+def _query(run: Results, group: Group, key: Key, where: str, columns: str) -> list[dict[str, Any]]:
+    model, dataset, reading, scene, target = (
+        "'" + text.replace("'", "''") + "'"
+        for text in (group.model, group.dataset, group.reading, *key)
+    )
+    rows: list[dict[str, Any]] = run.sql(f"""
+        select {columns} from rows where model = {model} and dataset = {dataset}
+        and reading = {reading} and scene = {scene} and target = {target} and {where}
+        order by round
+    """).to_pylist()
+    return rows
+
+
+def _frame(row: dict[str, Any]) -> Frame:
+    note = "fell behind: took over the centre clicks' session" if row["taken_over"] else ""
+    scores = {"IoU": row["iou"], "boundary": row["boundary_iou"]}
+    return Frame(_mask(row), _prompt(row), scores, row["seconds_answer"], note)
+
+
+def _mask(row: dict[str, Any]) -> Mask:
+    return Mask.from_coco({"size": [row["height"], row["width"]], "counts": row["mask"]})
+
+
+def _prompt(row: dict[str, Any]) -> Any:
+    return None if row["prompt"] is None else from_json(row["prompt"])
+
+
+def _title(key: Key) -> str:
+    scene, target = key
+    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"

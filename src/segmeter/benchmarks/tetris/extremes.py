@@ -1,0 +1,132 @@
+"""What is known of the first click beside the attack: every click, a search, real people."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from segmeter.benchmarks.sessions import judge_by
+from segmeter.benchmarks.tetris.clickmap import ClickMap, click_map, score_prompts
+from segmeter.core.benchmarks import Row
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, View, render
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Click, Prompt, to_json
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.seeds import fingerprint
+from segmeter.core.softening import Differentiable
+from segmeter.core.users import Sight
+from segmeter.users.attack import Direction
+from segmeter.users.search import search
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.tetris import Settings
+
+__all__ = ["extreme_rows", "map_of", "people_rows", "probed"]
+
+DIRECTIONS: tuple[Direction, ...] = ("worst", "best")
+
+
+def probed(scene: Scene, settings: Settings) -> bool:
+    """Whether a scene is among those clicked everywhere; by its name, so the same always."""
+    draw = int(fingerprint("probed", scene.name, size=4), 16) / 16**8
+    return draw < settings.exhaustive
+
+
+def extreme_rows(
+    view: View, scene: Scene, plan: Plan, settings: Settings, seconds_look: float
+) -> Iterator[Row]:
+    """The worst and the best of every `stride`-th first click, and what a search finds.
+
+    For a model without a gradient the attack is the search already.
+    """
+    for target in scene.targets:
+        found = click_map(view, target, int(settings.stride))
+        for direction in DIRECTIONS:
+            point, _ = found.extreme(worst=direction == "worst")
+            kept = {"map": packed(found)} if direction == "worst" else {"map": None}
+            user = f"{direction}-of-all"
+            yield _row(view, scene, target, plan, user, point, seconds_look) | kept
+        if isinstance(view, Differentiable):
+            nothing = Mask.empty(scene.shape)
+            sight = Sight(scene, target, nothing, (), "sound", view)
+            for attempt, direction in zip(search([sight] * 2, DIRECTIONS), DIRECTIONS, strict=True):
+                assert attempt is not None  # an empty mask leaves something to click
+                user = f"{direction}-click-search"
+                row = _row(view, scene, target, plan, user, attempt.click.point, seconds_look)
+                yield row | {"tries": len(attempt.trials)}
+
+
+def people_rows(
+    view: View, scene: Scene, plan: Plan, settings: Settings, seconds_look: float
+) -> Iterator[Row]:
+    """What each recorded person's first click gives; all of a target in one row."""
+    from segmeter.users.replay import open_clicks, recorded
+
+    file, first_rounds = open_clicks(Path(settings.clicks))
+    shape = (scene.shape[0], scene.shape[1])
+    for target in scene.targets:
+        places = recorded(first_rounds, scene.dataset, scene.id, target.id)
+        if not len(places):
+            continue
+        points = np.clip(file.scaled(places, shape), 0, np.array(shape) - 1)
+        prompts: list[Prompt] = [Click((float(y), float(x))) for y, x in points]
+        scores = score_prompts(view, target, prompts)
+        people = np.column_stack([points, scores]).round(5).tolist()
+        middle = int(np.argsort(scores[:, 0], kind="stable")[len(scores) // 2])
+        point = (float(points[middle, 0]), float(points[middle, 1]))
+        row = _row(view, scene, target, plan, "people", point, seconds_look)
+        yield row | {"people": json.dumps(people)}
+
+
+def packed(found: ClickMap) -> bytes:
+    """A map in few bytes: IoU in half precision, where it begins, and its stride."""
+    file = io.BytesIO()
+    np.savez_compressed(
+        file, iou=found.iou.astype(np.float16), low=np.array(found.low), stride=found.stride
+    )
+    return file.getvalue()
+
+
+def map_of(data: bytes) -> tuple[Any, tuple[int, int], int]:
+    """A packed map again: IoU `(rows, columns)`, the first pixel, the stride."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as held:
+        low = held["low"]
+        return held["iou"].astype(np.float64), (int(low[0]), int(low[1])), int(held["stride"])
+
+
+def _row(
+    view: View,
+    scene: Scene,
+    target: Target,
+    plan: Plan,
+    user: str,
+    point: tuple[float, ...],
+    seconds_look: float,
+) -> Row:
+    """A session of one positive click."""
+    click = Click(point)
+    mask = render(view, view.answer([Ask((click,))]))[0]
+    return {
+        "target": target.id,
+        "user": user,
+        "reading": "sound",
+        "cluster": target.groups.get("photograph", scene.id),
+        "label": target.label,
+        "groups": json.dumps(dict(target.groups), sort_keys=True),
+        "height": scene.shape[-2],
+        "width": scene.shape[-1],
+        "seconds_look": seconds_look,
+        "round": 1,
+        "prompt": to_json(click),
+        "y": float(point[0]),
+        "x": float(point[1]),
+        "positive": True,
+        **judge_by(plan.measures)(target, mask),
+        "mask": mask.to_coco()["counts"] if plan.keep_masks else None,
+    }

@@ -1,0 +1,170 @@
+"""What a run of TETRIS holds, target by target: three curves, first clicks, extremes, people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.benchmarks import Curves, Results
+from segmeter.stats.rounds import area_under
+
+__all__ = ["Group", "Roles", "groups", "roles_of"]
+
+Floats = npt.NDArray[np.float64]
+Key = tuple[str, str]
+Roles = Mapping[str, str]
+WITHIN = 0.05
+"""How near to the true extreme a first click counts as having found it, in IoU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One model on one data set in one reading.
+
+    `curves` are `(targets, rounds)` by measure (`iou`, `boundary-iou`) and role (`base`,
+    `min`, `max`); `singles` one value a target by name, NaN where it is not known.
+    """
+
+    model: str
+    dataset: str
+    reading: str
+    keys: tuple[Key, ...]
+    clusters: tuple[str, ...]
+    curves: Mapping[tuple[str, str], Floats]
+    singles: dict[str, Floats] = field(default_factory=dict)
+
+    def role(self, role: str, measure: str = "iou") -> Floats:
+        return self.curves[measure, role]
+
+    @property
+    def complete(self) -> bool:
+        """Whether both attacks were played; a model without a gradient has none in `published`."""
+        return all(("iou", role) in self.curves for role in ("base", "min", "max"))
+
+    def each(self, measure: str) -> Floats:
+        """One value a target whose mean is the statistic of that name, in percent."""
+        if measure in self.singles:
+            return self.singles[measure]
+        kind, _, role = measure.rpartition("-")
+        name = "boundary-iou" if kind == "biou" else "iou"
+        if role == "d":
+            return 100 * (area_under(self.role("max", name)) - area_under(self.role("min", name)))
+        if kind == "first":
+            return 100 * self.role(role)[:, 0]
+        return 100 * area_under(self.role(role, name))
+
+
+def roles_of(run: Results) -> dict[str, str]:
+    """Which user plays which role; the gradient's users come before those who search."""
+    names = [spec.name for spec in run.plan.users]
+    found = {"centre-click": "base"}
+    for role, direction in (("min", "worst"), ("max", "best")):
+        for name in (f"{direction}-click", f"{direction}-click-search"):
+            if name in names:
+                found[name] = role
+                break
+    return found
+
+
+def groups(run: Results) -> list[Group]:
+    """All groups of a run, with whatever is known about first clicks."""
+    roles = roles_of(run)
+    made: dict[tuple[str, str, str], dict[tuple[str, str], Curves]] = {}
+    for measure in ("iou", "boundary-iou"):
+        for curves in run.curves(measure):
+            if curves.user in roles:
+                key = curves.model, curves.dataset, curves.reading
+                made.setdefault(key, {})[measure, roles[curves.user]] = curves
+    firsts = _first_rounds(run)
+    found = []
+    for (model, dataset, reading), members in made.items():
+        base = members["iou", "base"]
+        values = {name: curves.values for name, curves in members.items()}
+        group = Group(model, dataset, reading, base.keys, base.clusters, values)
+        group.singles.update(_singles(group, firsts.get((model, dataset), {}), roles))
+        found.append(group)
+    return found
+
+
+def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
+    """Rows of the first round by model and data set, then by user, reading and target."""
+    columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
+    people = "people" if "people" in columns else "null as people"
+    table = run.sql(f"""
+        select model, dataset, "user", reading, scene, target, iou, y, x,
+               start_y, start_x, diagonal_px, {people} from rows where round = 1
+    """)
+    found: dict[tuple[str, str], dict[Any, dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        place = row["user"], row["reading"], row["scene"], row["target"]
+        found.setdefault((row["model"], row["dataset"]), {})[place] = row
+    return found
+
+
+def _singles(group: Group, firsts: Mapping[Any, dict[str, Any]], roles: Roles) -> dict[str, Floats]:
+    """Values of single targets that do not follow from the curves."""
+    if not group.complete:
+        return {}
+    users = {role: user for user, role in roles.items()}
+
+    def row(user: str, key: Key, reading: str = "sound") -> dict[str, Any] | None:
+        return firsts.get((user, reading, *key))
+
+    found = {"first-spread": group.each("first-max") - group.each("first-min")}
+    for role in ("min", "max"):
+        rows = [row(users[role], key, group.reading) for key in group.keys]
+        found[f"distance-{role}"] = np.array([_distance(r) for r in rows])
+    if group.reading != "sound":
+        return found
+    for role, direction in (("min", "worst"), ("max", "best")):
+        sign = 1 if role == "min" else -1
+        true = _scores([row(f"{direction}-of-all", key) for key in group.keys])
+        tried = _scores([row(f"{direction}-click-search", key) for key in group.keys])
+        attack = group.each(f"first-{role}")
+        # Where the attack is a search already, that is the search.
+        tried = np.where(np.isnan(tried), attack, tried)
+        found[f"all-{role}"] = true
+        found[f"gap-{role}"] = sign * (attack - true)
+        found[f"search-gap-{role}"] = sign * (tried - true)
+    centres = [row("centre-click", key) for key in group.keys]
+    found |= _people(group, [row("people", key) for key in group.keys], centres)
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+
+
+def _distance(row: dict[str, Any] | None) -> float:
+    """From the centre click to the click chosen, in percent of the object's diagonal."""
+    if row is None or row["start_y"] is None or row["y"] is None:
+        return float("nan")
+    away = np.hypot(row["y"] - row["start_y"], row["x"] - row["start_x"])
+    return float(100 * away / row["diagonal_px"])
+
+
+def _scores(rows: list[dict[str, Any] | None]) -> Floats:
+    return np.array([np.nan if row is None else 100 * row["iou"] for row in rows])
+
+
+def _people(
+    group: Group, rows: list[dict[str, Any] | None], centres: list[dict[str, Any] | None]
+) -> dict[str, Floats]:
+    """How real people's first clicks fare: their range, and how much of it the attack spans."""
+    names = ("people-min", "people-max", "people-spread", "people-distance", "coverage")
+    found = {name: np.full(len(rows), np.nan) for name in names}
+    low, high = group.each("first-min"), group.each("first-max")
+    for i, (row, centre) in enumerate(zip(rows, centres, strict=True)):
+        if row is None or centre is None:
+            continue
+        table = np.array(json.loads(row["people"]))
+        scores = 100 * table[:, 2]
+        found["people-min"][i], found["people-max"][i] = scores.min(), scores.max()
+        found["people-spread"][i] = scores.max() - scores.min()
+        # Rounding in the file is no part of the question.
+        inside = (scores >= low[i] - 1e-3) & (scores <= high[i] + 1e-3)
+        found["coverage"][i] = 100 * inside.mean()
+        away = np.hypot(table[:, 0] - centre["y"], table[:, 1] - centre["x"])
+        found["people-distance"][i] = 100 * away.mean() / row["diagonal_px"]
+    return found

@@ -1,0 +1,247 @@
+"""What the report says about TETRIS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
+from segmeter.benchmarks.tetris.groups import Group, groups, roles_of
+from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
+from segmeter.benchmarks.tetris.tables import (
+    Summary,
+    area_table,
+    beside_the_paper,
+    dataset_matrix,
+    difference_table,
+    extremes_table,
+    first_table,
+    metric_matrix,
+    people_table,
+)
+from segmeter.core.benchmarks import Results
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Block,
+    Chart,
+    Line,
+    Multiples,
+    Note,
+    Points,
+    Section,
+)
+from segmeter.stats.intervals import Resampling
+
+__all__ = ["sections"]
+
+_NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    found = groups(run)
+    rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
+    summary = Summary(found, rows)
+    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    made = [
+        _what_hangs_on_it(run, summary, lead),
+        _beside(summary),
+        _trajectories(summary, lead),
+        _first_click(summary, lead),
+        _agreement(summary, lead),
+        *_cases(run, summary, lead),
+    ]
+    return [section for section in made if section is not None]
+
+
+def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
+    blocks: list[Block] = []
+    for dataset in summary.datasets:
+        members = summary.of(lead, dataset)
+        if members:
+            blocks.append(_answer(run, summary, members))
+    blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
+    compared = [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
+    table = difference_table(compared)
+    text = (
+        "A person who clicks elsewhere on the same object gets another mask. Here one user "
+        "looks for the clicks that help a model least, one for those that help it most, and "
+        "one clicks the centre of each mistake, for as many clicks each. All clicks are fair: "
+        "they lie on what is wrong."
+    )
+    return Section("How much hangs on the click", text, [*blocks, *([table] if table else [])])
+
+
+def _answer(run: Results, summary: Summary, members: Sequence[Group]) -> Answer:
+    order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
+    said = []
+    for group in (order[0], order[-1]):
+        d = summary.value(group, "iou-d")
+        limits = "" if d.low is None or np.isnan(d.low) else f" [{d.low:.1f}, {d.high:.1f}]"
+        said.append(f"**{group.model}** {d.value:.1f}{limits}")
+    where = f"On {order[0].dataset}, "
+    points = f"points of IoU over {order[0].role('base').shape[1]} clicks"
+    if len(order) == 1:
+        sentence = f"{where}worst and best clicks lie {said[0]} {points} apart."
+    else:
+        sentence = f"{where}the click matters least for {said[0]} and most for {said[1]} {points}."
+    return Answer(sentence, _order_kept(run, members))
+
+
+def _order_kept(run: Results, members: Sequence[Group]) -> str:
+    """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
+    total = broken = 0
+    for group in members:
+        low, base, high = (group.role(role) for role in ("min", "base", "max"))
+        total += base.size
+        broken += int(((low > base) | (base > high)).sum())
+    reading, dataset = members[0].reading, members[0].dataset
+    kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
+    if reading != "sound":
+        return f"{kept}; `published` does not promise it."
+    users = ", ".join(f"'{user}'" for user, role in roles_of(run).items() if role != "base")
+    (row,) = run.sql(f"""
+        select avg(taken_over::int) as share from rows
+        where reading = 'sound' and "user" in ({users})
+        and dataset = '{dataset.replace("'", "''")}'
+    """).to_pylist()
+    return (
+        f"{kept} (reading sound, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
+        "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
+        "session)."
+    )
+
+
+def _beside(summary: Summary) -> Section | None:
+    table = beside_the_paper(summary)
+    if table is None:
+        return None
+    text = (
+        "The attack can be reproduced only approximately: the paper's renderer of discs is "
+        "replaced by an analytic one, and the authors' repository is not to be had. In "
+        "`published` the step is taken from the picture's size though SAM's clicks live in "
+        "another frame, the allowance for leaving the mistake compounds, clicks stay "
+        "fractional, and curves may cross; `sound` repairs these. EISeg's network is set "
+        "beside RITM's HR18-IT, whose design and data it shares."
+    )
+    return Section("Beside the paper", text, [table])
+
+
+def _trajectories(summary: Summary, lead: str) -> Section | None:
+    charts = [_chart(group, len(summary.datasets) > 1) for group in summary.of(lead)]
+    if not charts:
+        return None
+    text = (
+        "Mean IoU after each click of the three sessions, with areas in brackets and 95 % "
+        f"bands from resampling photographs; reading {lead}."
+    )
+    return Section("Click by click", text, [Multiples(charts)])
+
+
+def _chart(group: Group, many: bool) -> Chart:
+    drawn = Resampling(group.clusters, seed=group.dataset)
+    lines = []
+    for role, name in _NAMES.items():
+        values = group.role(role)
+        low, high = drawn.limits(values)
+        known = not np.isnan(low).any()
+        lines.append(
+            Line(
+                name,
+                np.arange(1, values.shape[1] + 1),
+                values.mean(axis=0),
+                low if known else None,
+                high if known else None,
+            )
+        )
+    rounds = group.role("base").shape[1]
+    areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
+    title = group.model + (f", {group.dataset}" if many else "")
+    return Chart(
+        title,
+        Axis("click", low=1, high=rounds, ticks=_ticks(rounds), digits=0),
+        Axis("IoU, %", high=1.0, percent=True),
+        lines,
+        "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
+    )
+
+
+def _ticks(rounds: int) -> list[float]:
+    return [1.0, *(float(k) for k in range(2, rounds + 1) if rounds < 7 or k % 5 == 0)]
+
+
+def _first_click(summary: Summary, lead: str) -> Section | None:
+    members = summary.of(lead)
+    if not members:
+        return None
+    blocks: list[Block] = [first_table(summary, lead)]
+    extremes, people = extremes_table(summary), people_table(summary)
+    blocks += [table for table in (extremes, people) if table is not None]
+    if extremes is None and lead == "sound":
+        blocks.append(
+            Note(
+                "No scene of this run was clicked everywhere; `--option exhaustive=1` does so "
+                "and tells how far the attack stays from the true extremes."
+            )
+        )
+    marks = [
+        Points(
+            group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
+            group.singles["distance-min"] / 100,
+            (group.each("first-base") - group.each("first-min")) / 100,
+        )
+        for group in members
+    ]
+    blocks.append(
+        Chart(
+            "What moving the first click costs",
+            Axis("distance from the centre click, % of the object's diagonal", 0, percent=True),
+            Axis("IoU lost, points", 0, percent=True),
+            marks,
+            "Each dot is an object: how far its worst first click lies from the centre click, "
+            "and how much IoU is lost there.",
+        )
+    )
+    return Section("The first click", "", blocks)
+
+
+def _agreement(summary: Summary, lead: str) -> Section | None:
+    blocks = [metric_matrix(summary, lead, dataset) for dataset in summary.datasets]
+    blocks += [dataset_matrix(summary, lead, m) for m in ("iou-min", "iou-max", "iou-d", "biou-d")]
+    kept: list[Block] = [block for block in blocks if block is not None]
+    if not kept:
+        return None
+    text = (
+        "Spearman's rank correlations over the models of this run, as in Figures 9 and 10 of "
+        "the paper. With few models they say little: among four, one exchange of neighbours "
+        "moves a correlation by 0.2."
+    )
+    return Section("Which numbers agree", text, kept, folded=True)
+
+
+def _cases(run: Results, summary: Summary, lead: str) -> list[Section]:
+    galleries: list[Block] = []
+    maps: list[Block] = []
+    sessions: list[Block] = []
+    for dataset in summary.datasets:
+        members = summary.of(lead, dataset)
+        if members:
+            galleries.append(fragile(run, members))
+            maps += heat_maps(run, members)
+            sessions += replays(run, members)
+    made = []
+    if galleries:
+        text = "Objects with the widest span between the worst and the best sessions."
+        made.append(Section("The most fragile objects", text, galleries))
+    if maps:
+        text = (
+            "IoU after a single click at each place of the object: dark where it fails. Only "
+            "scenes that were clicked everywhere."
+        )
+        made.append(Section("Where not to click", text, maps))
+    if sessions:
+        text = "The worst and the best clicks of the most fragile objects, round by round."
+        made.append(Section("Sessions", text, sessions))
+    return made

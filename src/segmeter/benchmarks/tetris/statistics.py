@@ -1,0 +1,124 @@
+"""Statistics of TETRIS: Min, Base, Max and D as areas over ten clicks, and the first click.
+
+All areas are AuC@K by trapezoids over rounds 1 to K divided by K - 1, in percent, as the
+paper prints them. `iou-min` is the session of the worst clicks, `iou-max` that of the best,
+`iou-base` that of centre clicks, `iou-d` the difference of the first two. Boundary IoU is
+taken of the same sessions, which were chosen by IoU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from segmeter.benchmarks.tetris.groups import WITHIN, Floats, Group, groups
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.stats.comparisons import difference, holm
+from segmeter.stats.intervals import Interval, Resampling, share_interval
+
+__all__ = ["AREAS", "differences", "differences_of", "rows_of", "spearman", "summary"]
+
+AREAS = tuple(f"{kind}-{role}" for kind in ("iou", "biou") for role in ("min", "base", "max", "d"))
+FIRSTS = ("first-min", "first-base", "first-max")
+COMPARED = ("iou-d", "iou-min", "iou-max", "iou-base")
+
+
+def summary(run: Results) -> list[SummaryRow]:
+    """Every statistic of every model, data set and reading, with its interval."""
+    return [row for group in groups(run) for row in rows_of(group)]
+
+
+def rows_of(group: Group) -> Iterator[SummaryRow]:
+    """Every statistic of one group; singles over the targets that have them."""
+    names = [*AREAS, *FIRSTS] if group.complete else ["iou-base", "biou-base", "first-base"]
+    for name in [*names, *group.singles]:
+        yield _row(group, name, group.each(name))
+    for name, values in group.singles.items():
+        if "gap" in name:
+            near = np.where(np.isnan(values), np.nan, values <= 100 * WITHIN + 1e-9)
+            yield _row(group, name.replace("gap", "found"), near, share=True)
+
+
+def _row(group: Group, measure: str, values: Floats, share: bool = False) -> SummaryRow:
+    known = ~np.isnan(values)
+    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
+    if share:
+        part = share_interval(values[known], clusters)
+        limits = Interval(100 * part.value, 100 * part.low, 100 * part.high)
+    else:
+        limits = Resampling(clusters, seed=group.dataset).interval(values[known])
+    return SummaryRow(
+        group.model,
+        group.dataset,
+        "",
+        group.reading,
+        measure,
+        limits.value,
+        limits.low,
+        limits.high,
+        int(known.sum()),
+    )
+
+
+def differences(run: Results) -> list[Difference]:
+    """Every pair of models on the targets they share, by data set and reading."""
+    contests: dict[tuple[str, str], list[Group]] = {}
+    for group in groups(run):
+        if group.complete:
+            contests.setdefault((group.dataset, group.reading), []).append(group)
+    return [d for members in contests.values() for d in differences_of(members)]
+
+
+def differences_of(members: Sequence[Group]) -> list[Difference]:
+    """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
+    found: list[Difference] = []
+    for measure in COMPARED:
+        pairs = [_compared(a, b, measure) for a, b in combinations(members, 2)]
+        corrected = holm([d.p for d in pairs])
+        found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
+    return found
+
+
+def _compared(first: Group, second: Group, measure: str) -> Difference:
+    other = {key: i for i, key in enumerate(second.keys)}
+    mine = [i for i, key in enumerate(first.keys) if key in other]
+    theirs = [other[first.keys[i]] for i in mine]
+    paired = difference(
+        first.each(measure)[mine],
+        second.each(measure)[theirs],
+        [first.clusters[i] for i in mine],
+        seed=first.dataset,
+    )
+    limits = paired.interval
+    return Difference(
+        first.model,
+        second.model,
+        first.dataset,
+        "",
+        first.reading,
+        measure,
+        limits.value,
+        limits.low,
+        limits.high,
+        paired.p,
+        paired.p,
+        paired.targets,
+    )
+
+
+def spearman(table: Floats) -> Floats:
+    """Rank correlations between the columns of `(models, columns)`; equal values share ranks.
+
+    >>> spearman(np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])).round(2).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(table, axis=0)
+    away = ranks - ranks.mean(axis=0)
+    lengths = np.sqrt((away**2).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((away.T @ away) / np.outer(lengths, lengths))

@@ -1,0 +1,317 @@
+"""The tables of TETRIS: Min, Base, Max and D as in the paper, first clicks, correlations."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+
+from segmeter.benchmarks.tetris.groups import Floats, Group
+from segmeter.benchmarks.tetris.statistics import AREAS, spearman
+from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.core.sections import Cell, Column, Label, Table, Value
+
+__all__ = [
+    "Summary",
+    "area_table",
+    "beside_the_paper",
+    "dataset_matrix",
+    "difference_table",
+    "extremes_table",
+    "first_table",
+    "metric_matrix",
+    "paper_rows",
+    "people_table",
+]
+
+_ROLES = ("min", "base", "max", "d")
+_TITLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
+
+# Our names of models whose rows the paper prints: method, backbone, training data.
+PRINTED = {
+    "mobile-sam": ("MobileSAM", "ViT-Tiny", "SA-1B"),
+    **{f"sam-vit-{s}": ("SAM", f"ViT-{s.upper()}", "SA-1B") for s in "blh"},
+    **{f"sam-hq-vit-{s}": ("SAM-HQ", f"ViT-{s.upper()}", "SA-1B+44K") for s in "blh"},
+    "ritm-h18s": ("RITM", "HR18s-IT", "C+L"),
+    "ritm-h18": ("RITM", "HR18-IT", "C+L"),
+    "ritm-h32": ("RITM", "HR32-IT", "C+L"),
+    "ritm-h18-baseline": ("RITM", "HR18", "C+L"),
+    "eiseg-hrnet18-ocr64": ("RITM", "HR18-IT", "C+L"),
+    **{f"simpleclick-vit-{s}": ("SimpleClick", f"ViT-{s.upper()}", "C+L") for s in "blh"},
+    "simpleclick-vit-xtiny": ("SimpleClick", "ViT-XT", "SBD"),
+}
+DATASETS = {
+    "grabcut": "GrabCut",
+    "berkeley": "Berkeley",
+    "davis": "DAVIS",
+    "coco-mval": "COCO-MVal",
+    "tetris": "TETRIS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Groups of a run with their statistics at hand."""
+
+    groups: Sequence[Group]
+    rows: dict[tuple[str, str, str, str], SummaryRow]
+
+    def value(self, group: Group, measure: str) -> Value:
+        row = self.rows.get((group.model, group.dataset, group.reading, measure))
+        return Value(None) if row is None else Value(row.value, row.low, row.high)
+
+    @property
+    def datasets(self) -> list[str]:
+        return list(dict.fromkeys(group.dataset for group in self.groups))
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(group.model for group in self.groups))
+
+    def of(self, reading: str, dataset: str | None = None) -> list[Group]:
+        """Groups of a reading that have both attacks."""
+        return [
+            g for g in self.groups
+            if g.reading == reading and g.complete and dataset in (None, g.dataset)
+        ]  # fmt: skip
+
+
+def area_table(summary: Summary, kind: str) -> Table:
+    """Min, Base, Max and D of every data set side by side, as in the paper's tables."""
+    several = len(summary.datasets) > 1
+    columns = [Column("model")]
+    for dataset in summary.datasets:
+        for role in _ROLES:
+            name = f"{dataset} {_TITLES[role]}" if several else _TITLES[role]
+            better = "lower" if role == "d" else "higher"
+            columns.append(Column(name, "AuC, %", 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
+    held = {(g.model, g.reading, g.dataset): g for g in summary.groups if g.complete}
+    rows: list[list[Cell]] = []
+    for model, reading in dict.fromkeys((m, r) for m, r, _ in held):
+        row: list[Cell] = [Label(model, reading=reading)]
+        for dataset in summary.datasets:
+            group = held.get((model, reading, dataset))
+            row += [
+                Value(None) if group is None else summary.value(group, f"{kind}-{role}")
+                for role in _ROLES
+            ]
+        rows.append(row)
+    said = "IoU" if kind == "iou" else "Boundary IoU"
+    number = 1 if kind == "iou" else 2
+    return Table(
+        f"table-{number}-{kind}",
+        columns,
+        rows,
+        f"{said} over the clicks: worst clicks, centre clicks, best clicks, and their difference",
+        f"Shaped like Table {number} of the paper, with Base added. 95 % intervals from "
+        "resampling photographs."
+        + ("" if kind == "iou" else " Sessions are those chosen by IoU, so Boundary IoU may turn."),
+    )
+
+
+def difference_table(differences: Sequence[Difference]) -> Table | None:
+    """Which models differ in what the click can do."""
+    names = {"iou-d": "D", "iou-min": "Min", "iou-max": "Max", "iou-base": "Base"}
+    rows: list[list[Cell]] = [
+        [
+            f"{d.first} − {d.second}",
+            d.dataset,
+            names[d.measure],
+            Value(d.value, d.low, d.high),
+            d.p_holm,
+            "established" if d.established else "not established",
+        ]
+        for d in differences
+        if d.measure in ("iou-d", "iou-min")
+    ]
+    if not rows:
+        return None
+    columns = [
+        Column("models"),
+        Column("data"),
+        Column("in"),
+        Column("difference", "points", 2, plot=True),
+        Column("p", "corrected (Holm)", 3),
+        Column("verdict"),
+    ]
+    return Table(
+        "tetris-differences",
+        columns,
+        rows,
+        "Which differences between models are established",
+        "Paired on the same objects; p by exchanging the two models within photographs.",
+    )
+
+
+def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
+    """What the paper prints for a model on a data set: min, max and d."""
+    wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
+    for row in _printed():
+        key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
+        if key == wanted:
+            return {role: float(row[role]) for role in ("min", "max", "d")}
+    return None
+
+
+def _printed() -> Iterator[dict[str, str]]:
+    text = resources.files("segmeter.benchmarks.tetris").joinpath("paper.csv").read_text()
+    yield from csv.DictReader(text.splitlines())
+
+
+def beside_the_paper(summary: Summary) -> Table | None:
+    """Our numbers beside the printed ones, for models and data that the paper has."""
+    rows: list[list[Cell]] = []
+    for group in summary.groups:
+        if not group.complete:
+            continue
+        model = group.model.partition("?")[0]
+        for kind, measure in (("iou", "iou"), ("biou", "boundary-iou")):
+            printed = paper_rows(group.dataset, model, measure)
+            if printed is None:
+                continue
+            own = {role: summary.value(group, f"{kind}-{role}") for role in _ROLES}
+            rows.append(
+                [
+                    Label(group.model, reading=group.reading),
+                    group.dataset,
+                    "IoU" if kind == "iou" else "Boundary IoU",
+                    *(own[role] for role in _ROLES),
+                    *(printed[role] for role in ("min", "max", "d")),
+                    (own["d"].value or 0.0) - printed["d"],
+                ]
+            )
+    if not rows:
+        return None
+    ours = [Column(_TITLES[role], "here, %", 2) for role in _ROLES]
+    theirs = [Column(_TITLES[role], "paper, %", 2) for role in ("min", "max", "d")]
+    return Table(
+        "beside-the-paper",
+        [Column("model"), Column("data"), Column("measure"), *ours, *theirs,
+         Column("D", "here − paper", 2)],
+        rows,
+        "Beside the paper's rows",
+    )  # fmt: skip
+
+
+def first_table(summary: Summary, reading: str) -> Table:
+    """What the first click alone decides."""
+    measures = {
+        "first-min": Column("worst", "IoU, %", 1, better="higher"),
+        "first-base": Column("centre", "IoU, %", 1, better="higher"),
+        "first-max": Column("best", "IoU, %", 1, better="higher"),
+        "first-spread": Column("spread", "points", 1, better="lower", plot=True),
+        "distance-min": Column("centre to worst", "% of diagonal", 1),
+        "distance-max": Column("centre to best", "% of diagonal", 1),
+    }
+    rows: list[list[Cell]] = [
+        [group.model, group.dataset, *(summary.value(group, m) for m in measures)]
+        for group in summary.of(reading)
+    ]
+    return Table(
+        "first-click",
+        [Column("model"), Column("data"), *measures.values()],
+        rows,
+        "IoU after the first click: worst, centre and best click found, and how far they lie apart",
+        "Distances are from the centre click, in diagonals of the object's box.",
+    )
+
+
+def extremes_table(summary: Summary) -> Table | None:
+    """How far the attack, and the search, stay from the true extremes."""
+    rows: list[list[Cell]] = []
+    for group in summary.of("sound"):
+        if "all-min" not in group.singles:
+            continue
+        for role, said in (("min", "worst"), ("max", "best")):
+            targets = int((~np.isnan(group.singles[f"all-{role}"])).sum())
+            names = (f"all-{role}", f"gap-{role}", f"found-{role}", f"search-gap-{role}",
+                     f"search-found-{role}")  # fmt: skip
+            values = [summary.value(group, name) for name in names]
+            rows.append([group.model, group.dataset, said, targets, *values])
+    if not rows:
+        return None
+    columns = [
+        Column("model"),
+        Column("data"),
+        Column("click"),
+        Column("objects", "", 0),
+        Column("true extreme", "IoU, %", 1),
+        Column("attack misses it by", "points", 2, better="lower", plot=True),
+        Column("attack finds it", "% within 5 points", 0),
+        Column("search misses it by", "points", 2, better="lower", plot=True),
+        Column("search finds it", "% within 5 points", 0),
+    ]
+    return Table(
+        "extremes",
+        columns,
+        rows,
+        "How far from the true extremes of the first click the attack stays",
+        "True extremes by clicking at every few pixels of the object. A search that also looks "
+        "between those may do better than they; it then misses by less than nothing. For models "
+        "without a gradient the attack is the search.",
+    )
+
+
+def people_table(summary: Summary) -> Table | None:
+    """How much of the range of real people's first clicks the attack spans."""
+    measures = {
+        "people-min": Column("worst person", "IoU, %", 1),
+        "people-max": Column("best person", "IoU, %", 1),
+        "people-spread": Column("spread of people", "points", 1),
+        "first-spread": Column("spread of the attack", "points", 1),
+        "coverage": Column("people inside", "% of clicks", 1),
+        "people-distance": Column("people to centre", "% of diagonal", 1),
+    }
+    rows: list[list[Cell]] = [
+        [group.model, group.dataset, *(summary.value(group, m) for m in measures)]
+        for group in summary.of("sound")
+        if "coverage" in group.singles
+    ]
+    if not rows:
+        return None
+    columns = [Column("model"), Column("data"), *measures.values()]
+    return Table("people", columns, rows, "Real people's first clicks and the attack's range")
+
+
+def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
+    """Rank correlations between the metrics over the models of one data set (Fig. 9)."""
+    members = summary.of(reading, dataset)
+    if len(members) < 3:
+        return None
+    table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
+    return _matrix(
+        f"spearman-metrics-{dataset}",
+        [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
+        spearman(table),
+        f"{dataset}: rank correlation of metrics over {len(members)} models",
+    )
+
+
+def dataset_matrix(summary: Summary, reading: str, measure: str) -> Table | None:
+    """Rank correlations between data sets of one metric, over models that have all (Fig. 10)."""
+    held = {(g.model, g.dataset): g for g in summary.of(reading)}
+    models = [m for m in summary.models if all((m, d) in held for d in summary.datasets)]
+    if len(models) < 3 or len(summary.datasets) < 2:
+        return None
+    table = np.array(
+        [[float(held[m, d].each(measure).mean()) for d in summary.datasets] for m in models]
+    )
+    said = measure.replace("biou", "BIoU").replace("iou", "IoU")
+    return _matrix(
+        f"spearman-datasets-{measure}",
+        summary.datasets,
+        spearman(table),
+        f"{said}: rank correlation of data sets over {len(models)} models",
+    )
+
+
+def _matrix(name: str, labels: Sequence[str], values: Floats, caption: str) -> Table:
+    columns = [Column(""), *(Column(label, "", 2, shade=True) for label in labels)]
+    rows: list[list[Cell]] = [
+        [label, *(None if np.isnan(v) else float(v) for v in row)]
+        for label, row in zip(labels, values, strict=True)
+    ]
+    return Table(name, columns, rows, caption)
