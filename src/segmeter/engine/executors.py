@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import signal
@@ -73,8 +74,8 @@ class Local:
     """Worker processes on this machine, each with its own model."""
 
     def __init__(self, plan: Plan, run: Path, roots: Roots, workers: int) -> None:
-        self._start: Callable[[], _Worker] = lambda: _start_worker(plan, run, roots)
-        self._workers = [self._start() for _ in range(workers)]
+        self._start: Callable[[int], _Worker] = lambda seat: _start_worker(plan, run, roots, seat)
+        self._workers = [self._start(seat) for seat in range(workers)]
 
     @property
     def room(self) -> int:
@@ -113,26 +114,28 @@ class Local:
         dead.process.join()
         dead.pipe.close()
         lost, *unbegun = dead.jobs
-        self._workers[self._workers.index(dead)] = self._start()
+        seat = self._workers.index(dead)
+        self._workers[seat] = self._start(seat)
         for job in unbegun:
             self.submit(job)
         code = dead.process.exitcode
         return [Outcome(lost, f"the worker died (exit code {code})", mendable=True)]
 
 
-def _start_worker(plan: Plan, run: Path, roots: Roots) -> _Worker:
+def _start_worker(plan: Plan, run: Path, roots: Roots, seat: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(plan, run, roots, theirs), daemon=True)
+    process = context.Process(target=_work, args=(plan, run, roots, seat, theirs), daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
-def _work(plan: Plan, run: Path, roots: Roots, pipe: Connection) -> None:
+def _work(plan: Plan, run: Path, roots: Roots, seat: int, pipe: Connection) -> None:
     """A worker's life: take jobs, read ahead, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
+    _take_gpu(seat)
     workshop = Workshop(plan, run, roots)
     jobs: deque[Job] = deque()
     while True:
@@ -143,6 +146,16 @@ def _work(plan: Plan, run: Path, roots: Roots, pipe: Connection) -> None:
                 return
             workshop.read_ahead(jobs[-1])
         pipe.send(workshop.do(jobs.popleft()))
+
+
+def _take_gpu(seat: int) -> None:
+    """Share the GPUs out among the workers, in turn."""
+    if importlib.util.find_spec("torch") is None:
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.set_device(seat % torch.cuda.device_count())
 
 
 def _die_with_parent() -> None:
