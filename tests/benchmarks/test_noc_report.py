@@ -122,8 +122,10 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
     assert answer.sentence.startswith("**oracle** costs least: a person needs 2.5 s")
-    assert "noisy" in answer.detail
-    assert "is established" in answer.detail
+    longer, more = answer.detail.split(". Counted")
+    assert "**noisy**, takes" in longer
+    assert "longer an object, and that is **established**" in longer
+    assert "more, and that is **established**" in more
 
 
 def test_both_readings_stand_beside_their_numbers(sections: list[Section]) -> None:

@@ -25,7 +25,14 @@ from segmeter.models._tinyvit import TinyVit
 if TYPE_CHECKING:
     from segmeter.models.sam import Family
 
-__all__ = ["HubNetwork", "MobileNetwork", "decoder_tensors", "pick_device", "pick_dtype"]
+__all__ = [
+    "HubNetwork",
+    "MobileNetwork",
+    "decoder_tensors",
+    "device_name",
+    "pick_device",
+    "pick_dtype",
+]
 
 _CLASSES = {
     "sam": "SamModel",
@@ -192,6 +199,11 @@ def decoder_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
     matrix = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
     tensors[matrix] = state["shared_image_embedding.positional_embedding"]
     return tensors
+
+
+def device_name(device: torch.device) -> str:
+    """`cpu`, or which card it is: a report says on what its seconds were measured."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def pick_device(name: str) -> torch.device:

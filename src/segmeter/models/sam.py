@@ -64,7 +64,7 @@ class Sam:
         points: Choice = "published",
     ) -> None:
         self.kind = kind
-        self.device, self.dtype = device, dtype
+        self._device, self.dtype = device, dtype
         self.masks, self.points = masks, points
         for option, value in (("masks", masks), ("points", points)):
             if value not in ("published", "sound"):
@@ -91,8 +91,15 @@ class Sam:
         from segmeter.models._sam_networks import HubNetwork, MobileNetwork
 
         if self.kind.family == "mobile-sam":
-            return MobileNetwork.load(self.path, self.device, self.dtype)
-        return HubNetwork.load(self.path, self.kind.family, self.device, self.dtype)
+            return MobileNetwork.load(self.path, self._device, self.dtype)
+        return HubNetwork.load(self.path, self.kind.family, self._device, self.dtype)
+
+    @property
+    def device(self) -> str:
+        """Where it runs, by name once it is loaded; until then what was asked for."""
+        from segmeter.models._sam_networks import device_name
+
+        return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
     def look(self, scene: Scene) -> SamView:
         """Embed the picture."""

@@ -43,6 +43,20 @@ class Style:
             return element("circle", cx=x, cy=y, r=size, class_=classes)
         return element("path", d=_outline(shape, x, y, size), class_=classes)
 
+    def key(self) -> Markup:
+        """A piece of the name's line with its shape, to stand beside the name in a table."""
+        line = element("path", d="M1 6H21", class_=f"curve {self.colour}")
+        return element(
+            "svg",
+            line,
+            self.dot(11, 6),
+            viewBox="0 0 22 12",
+            width=22,
+            height=12,
+            class_="mark-key",
+            aria_hidden="true",
+        )
+
 
 class Palette:
     """Gives each name its style, in the order in which names come."""
@@ -52,6 +66,10 @@ class Palette:
 
     def __getitem__(self, name: str) -> Style:
         return self._styles.setdefault(name, Style(len(self._styles)))
+
+    def known(self, name: str) -> Style | None:
+        """The style of a name that some chart of the page draws, else None."""
+        return self._styles.get(name)
 
 
 def _outline(shape: str, x: float, y: float, r: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -18,8 +18,10 @@ from segmeter.core.sections import (
     Chart,
     Gallery,
     Label,
+    Line,
     Multiples,
     Note,
+    Points,
     Replay,
     Section,
     Table,
@@ -31,11 +33,11 @@ from segmeter.report.marks import Palette
 from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.replays import replay_view
 from segmeter.report.tables import table_view
-from segmeter.report.wording import marked, paragraphs, reading_note
+from segmeter.report.wording import marked, paragraphs, quiet_limits, reading_note
 
 __all__ = ["Page", "render"]
 
-_WIDE, _NARROW, _SMALL = 760, 380, 440
+_WIDE, _NARROW, _SMALL = 760, 380, 520
 _MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
 _FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
@@ -52,7 +54,7 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as HTML text."""
-    drawing = _Drawing()
+    drawing = _Drawing(page.sections)
     sections = [drawing.section(section) for section in page.sections]
     template = _environment().get_template("page.html")
     html: str = template.render(
@@ -69,8 +71,10 @@ def render(page: Page) -> str:
 class _Drawing:
     """Turns blocks into what the template shows; one palette and album a page."""
 
-    def __init__(self) -> None:
+    def __init__(self, sections: Sequence[Section]) -> None:
         self.palette = Palette()
+        for name in _curve_names(sections):
+            self.palette[name]  # named here, in reading order, so that tables above know it too
         self.album = Album()
         self.readings: set[str] = set()
         self._ids: set[str] = set()
@@ -91,7 +95,7 @@ class _Drawing:
             case Answer():
                 return {
                     "kind": "answer",
-                    "sentence": marked(block.sentence),
+                    "sentence": quiet_limits(marked(block.sentence)),
                     "detail": paragraphs(block.detail),
                 }
             case Note():
@@ -100,7 +104,7 @@ class _Drawing:
                 self._note_readings(block)
                 return {
                     "kind": "table",
-                    "table": table_view(block),
+                    "table": table_view(block, self.palette),
                     "downloads": _links(block),
                     "caption": marked(block.caption),
                     "note": marked(block.note),
@@ -121,7 +125,8 @@ class _Drawing:
                         {
                             "title": c.title,
                             "caption": marked(c.caption),
-                            "svg": chart_svg(c, self.palette, _SMALL, 290),
+                            "wide": chart_svg(c, self.palette, _SMALL, 320),
+                            "narrow": chart_svg(c, self.palette, _NARROW, 280),
                         }
                         for c in block.charts
                     ],
@@ -161,6 +166,20 @@ class _Drawing:
             name, k = f"{stem}-{k}", k + 1
         self._ids.add(name)
         return name
+
+
+def _curve_names(sections: Sequence[Section]) -> Iterator[str]:
+    """What the charts of a page draw, in reading order."""
+    for section in sections:
+        for block in section.blocks:
+            charts = block.charts if isinstance(block, Multiples) else [block]
+            for chart in charts:
+                if isinstance(chart, Chart):
+                    yield from (m.name for m in chart.marks if _has_style(m))
+
+
+def _has_style(mark: Line | Points) -> bool:
+    return isinstance(mark, Points) or mark.role != "guide"
 
 
 def _grouped(blocks: Sequence[Block]) -> list[Block | list[Replay]]:

@@ -11,6 +11,8 @@ from segmeter.report.wording import amount
 
 __all__ = ["Scale", "fitted", "round_ticks"]
 
+_FLAT = 1e-8  # values this near to each other are drawn as equal: ticks have ten decimals
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -45,7 +47,7 @@ def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted
         high = max(high, low * 1.001)
         ticks = axis.ticks or _decades(low, high)
         return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))
-    if high <= low:
+    if high - low <= _FLAT * max(1.0, abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     ticks = tuple(axis.ticks) if axis.ticks is not None else round_ticks(low, high, wanted)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
+from segmeter.report.marks import Palette, Style
 from segmeter.report.scales import Scale, fitted
 from segmeter.report.wording import amount, spread
 
@@ -41,6 +42,7 @@ class CellView:
     reading: str = ""
     note: str = ""
     order: str = ""
+    key: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +57,56 @@ class TableView:
     sortable: bool = False
     dense: bool = False
 
+    @property
+    def cards(self) -> bool:
+        """Whether a phone shows each row as a card; wide tables of numbers scroll instead."""
+        return len(self.rows) <= 6 and len(self.heads) > 2 and not self.dense
 
-def table_view(table: Table) -> TableView:
-    """Lay out a table."""
-    columns = list(table.columns)
-    cells = [[row[k] for row in table.rows] for k in range(len(columns))]
-    scales = [_scale(c, cells[k]) if c.plot else None for k, c in enumerate(columns)]
-    best = [_best(c, cells[k]) for k, c in enumerate(columns)]
-    spans = [_span(c, cells[k]) for k, c in enumerate(columns)]
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a column's cells share."""
+
+    column: Column
+    best: float | None
+    scale: Scale | None
+    span: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, column: Column, cells: list[Cell]) -> _Look:
+        scale = _scale(column, cells) if column.plot else None
+        return cls(column, _best(column, cells), scale, _span(column, cells))
+
+
+def table_view(table: Table, palette: Palette | None = None) -> TableView:
+    """Lay out a table; rows named as curves of the page are keyed in their colours."""
+    looks = [_Look.of(c, [row[k] for row in table.rows]) for k, c in enumerate(table.columns)]
     heads = [
-        HeadView(c.title, c.unit, c.digits is not None, _ruler(s) if s else None)
-        for c, s in zip(columns, scales, strict=True)
+        HeadView(
+            look.column.title,
+            look.column.unit,
+            look.column.digits is not None,
+            _ruler(look.scale) if look.scale else None,
+        )
+        for look in looks
     ]
-    rows = [
-        [_view(cell, columns[k], best[k], scales[k], spans[k]) for k, cell in enumerate(row)]
-        for row in table.rows
-    ]
-    dense = sum(c.digits is not None for c in columns) > 6
+    rows = []
+    for row in table.rows:
+        style = palette.known(_name(row[0])) if palette and row else None
+        views = [_view(cell, look, style) for cell, look in zip(row, looks, strict=True)]
+        if style:
+            views[0] = replace(views[0], key=style.key())
+        rows.append(views)
+    dense = sum(look.column.digits is not None for look in looks) > 6
     return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
 
 
-def _view(
-    cell: Cell,
-    column: Column,
-    best: float | None,
-    scale: Scale | None,
-    span: tuple[float, float] | None,
-) -> CellView:
+def _name(cell: Cell) -> str:
+    return cell.text if isinstance(cell, Label) else str(cell)
+
+
+def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
+    column = look.column
     if cell is None:
         return CellView("–", column.digits is not None)
     if isinstance(cell, str):
@@ -94,9 +119,9 @@ def _view(
         amount(value.value, column.digits, column.percent),
         True,
         interval=spread(value, column),
-        best=known and best is not None and value.value == best,
-        strip=_strip(value, scale) if scale and known else None,
-        tint=_tint(value.value, span) if known else "",
+        best=known and look.best is not None and value.value == look.best,
+        strip=_strip(value, look.scale, style) if look.scale and known else None,
+        tint=_tint(value.value, look.span) if known else "",
         link=value.link,
         note=value.note,
         order=str(value.value) if known else "",
@@ -131,16 +156,19 @@ def _scale(column: Column, cells: list[Cell]) -> Scale:
     return fitted(axis, limits, 6.0, _STRIP - 6.0, 3)
 
 
-def _strip(value: Value, scale: Scale) -> Markup:
-    """A dot on its interval."""
+def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
+    """A dot on its interval, in the row's own colour and shape where it has one."""
     assert value.value is not None
     parts = [element("path", d=f"M{scale.start} 8H{scale.end}", class_="lane")]
     if scale.low < 0 < scale.high:
         parts.append(element("path", d=f"M{scale(0.0):.1f} 0V16", class_="zero"))
     if value.low is not None and value.high is not None:
         low, high = scale(value.low), scale(value.high)
-        parts.append(element("path", d=f"M{low:.1f} 8H{high:.1f}", class_="whisker ink"))
-    parts.append(element("circle", cx=scale(value.value), cy=8, r=4, class_="dot ink"))
+        colour = style.colour if style else "ink"
+        parts.append(element("path", d=f"M{low:.1f} 8H{high:.1f}", class_=f"whisker {colour}"))
+    at = scale(value.value)
+    plain = element("circle", cx=at, cy=8, r=4, class_="dot ink")
+    parts.append(style.dot(at, 8) if style else plain)
     return element(
         "svg",
         parts,

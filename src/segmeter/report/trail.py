@@ -51,7 +51,7 @@ def trail(run: Results) -> Section:
         "Every number above follows from these: the same plan, weights and data give the same "
         "scores, whatever the number of workers."
     )
-    return Section("The trail of every number", text, blocks, folded=True)
+    return Section("The trail", text, blocks, folded=True)
 
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> list[list[str]]:

@@ -9,8 +9,9 @@ from markupsafe import Markup, escape
 
 from segmeter.core.sections import Cell, Column, Label, Value
 
-__all__ = ["amount", "cell_text", "marked", "paragraphs", "reading_note", "spread"]
+__all__ = ["amount", "cell_text", "marked", "paragraphs", "quiet_limits", "reading_note", "spread"]
 
+_LIMITS = re.compile(r"\(−?[\d.]+(?:–| to )−?[\d.]+\)")
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 reading_note = {
@@ -83,6 +84,15 @@ def marked(text: str) -> Markup:
         last = mark.end()
     pieces.append(escape(text[last:]))
     return Markup("").join(pieces)
+
+
+def quiet_limits(text: Markup) -> Markup:
+    """Intervals in brackets set quieter than the numbers they follow.
+
+    >>> quiet_limits(Markup("9.7 s (6.5–16.1)"))
+    Markup('9.7 s <span class="limits">(6.5–16.1)</span>')
+    """
+    return Markup(_LIMITS.sub(r'<span class="limits">\g<0></span>', str(text)))
 
 
 def paragraphs(text: str) -> Markup:

@@ -180,9 +180,9 @@ def _caption(contest: Contest, case: Case) -> str:
         if case.key in group.iou.keys:
             curve = _curve(group, case.key)
             reached = int(first_round(curve[None], 0.9)[0])
-            never = f"never (ends at {100 * curve[-1]:.1f} %)"
-            told.append(f"{group.key[0]} {reached or never}")
-    return f"**{_title(case)}** · clicks to 90 %: {', '.join(told)}"
+            never = f"never, ends at {100 * curve[-1]:.0f} %"
+            told.append(f"{group.key[0]}: {reached or never}")
+    return "\n".join([f"**{_title(case)}**", *told])
 
 
 def _curve(group: Group, key: Key) -> Any:

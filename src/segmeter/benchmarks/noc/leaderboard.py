@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.rankings import first_shares
 
-__all__ = ["Contest", "answer", "comparison_table", "leaderboard", "uneven"]
+__all__ = ["HARDEST", "Contest", "answer", "comparison_table", "leaderboard", "uneven"]
 
+HARDEST = "the-hardest-objects"  # the section's anchor
 _NAMES = {"seconds-to-90": "seconds to 90 %", "noc@90": "clicks to 90 %"}
 
 
@@ -45,12 +46,16 @@ class Contest:
         row = self.rows.get((model, measure))
         return Value(None) if row is None else Value(row.value, row.low, row.high)
 
-    def between(self, first: str, second: str, measure: str) -> Difference | None:
-        """The comparison of two models, whichever way round it was made."""
+    def behind(self, first: str, second: str, measure: str) -> Difference | None:
+        """`first - second`, whichever way round the comparison was made."""
         for d in self.differences:
             if d.measure == measure and {d.first, d.second} == {first, second}:
-                return d
+                return d if d.first == first else _turned(d)
         return None
+
+
+def _turned(d: Difference) -> Difference:
+    return replace(d, first=d.second, second=d.first, value=-d.value, low=-d.high, high=-d.low)
 
 
 def answer(contest: Contest, many: bool) -> Answer:
@@ -84,7 +89,11 @@ def leaderboard(contest: Contest, name: str) -> Table:
     if firsts:
         columns.append(Column("comes first", "% of resamples", 0, percent=True))
     rows: list[list[Cell]] = [
-        [model, *(contest.value(model, m) for m in measures), *([firsts[model]] if firsts else [])]
+        [
+            model,
+            *(_linked(contest, model, m) for m in measures),
+            *firsts.get(model, []),
+        ]
         for model in contest.models
     ]
     group = contest.groups[0]
@@ -100,21 +109,23 @@ def leaderboard(contest: Contest, name: str) -> Table:
     )
 
 
+def _linked(contest: Contest, model: str, measure: str) -> Value:
+    """A number of the leaderboard; failures lead to the objects behind them."""
+    value = contest.value(model, measure)
+    return replace(value, link=HARDEST) if measure == "never@90" and value.value else value
+
+
 def comparison_table(contest: Contest, name: str) -> Table | None:
     """The cheapest model against every other one, as far as it is established."""
     best = contest.models[0]
     rows: list[list[Cell]] = []
     for other in contest.models[1:]:
         for measure in _NAMES:
-            d = contest.between(best, other, measure)
+            d = contest.behind(other, best, measure)
             if d is None:
                 continue
-            sign = 1 if d.first == other else -1
-            low, high = sorted((sign * d.low, sign * d.high))
             verdict = "established" if d.established else "not established"
-            rows.append(
-                [other, _NAMES[measure], Value(sign * d.value, low, high), d.p_holm, verdict]
-            )
+            rows.append([other, _NAMES[measure], Value(d.value, d.low, d.high), d.p_holm, verdict])
     if not rows:
         return None
     columns = [
@@ -163,25 +174,32 @@ def _never(contest: Contest, model: str) -> str:
 
 
 def _runner_up(contest: Contest) -> str:
-    """How far the next model is behind, and whether that is established."""
+    """How far the next model is behind in seconds and in clicks, and whether that is sure."""
     if len(contest.models) < 2:
         return "With a second model in the run, this page would say which one costs less."
     best, other = contest.models[:2]
-    d = contest.between(best, other, "seconds-to-90")
-    if d is None:
-        return ""
-    if d.established:
-        low, high = sorted((abs(d.low), abs(d.high)))
-        return (
-            f"The next, **{other}**, takes {abs(d.value):.1f} s longer an object "
-            f"({low:.1f}–{high:.1f}); that difference is established."
+    seconds, clicks = (contest.behind(other, best, m) for m in ("seconds-to-90", "noc@90"))
+    told = []
+    if seconds is not None:
+        told.append(
+            f"The next, **{other}**, takes {seconds.value:.1f} s longer an object, "
+            f"{_sure(contest, seconds, 1)}."
         )
-    sign = -1 if d.first == best else 1
-    low, high = sorted((sign * d.low, sign * d.high))
-    return (
-        f"The next, **{other}**, takes {abs(d.value):.1f} s longer an object, but the "
-        f"difference ({_signed(low)} to {_signed(high)} s) is not established: {_doubt(contest)}."
-    )
+    if clicks is not None and clicks.value != 0:
+        many = "more" if clicks.value > 0 else "fewer"
+        told.append(
+            f"Counted in clicks alone it needs {abs(clicks.value):.2f} {many}, "
+            f"{_sure(contest, clicks, 2)}."
+        )
+    return " ".join(told)
+
+
+def _sure(contest: Contest, d: Difference, digits: int) -> str:
+    """An interval and a verdict on a difference, in words."""
+    limits = f"95 % interval {_signed(d.low, digits)} to {_signed(d.high, digits)}"
+    if d.established:
+        return f"and that is **established** ({limits})"
+    return f"but that is **not established** ({limits}): {_doubt(contest)}"
 
 
 def _doubt(contest: Contest) -> str:
@@ -193,11 +211,11 @@ def _doubt(contest: Contest) -> str:
     return "with other photographs the order could turn"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
-def _first_shares(contest: Contest) -> dict[str, Value]:
+def _first_shares(contest: Contest) -> dict[str, list[Value]]:
     """How often each model costs least under resampling; empty when they cannot be paired."""
     groups = contest.groups
     if len(groups) < 2 or any(g.iou.keys != groups[0].iou.keys for g in groups):
@@ -205,4 +223,4 @@ def _first_shares(contest: Contest) -> dict[str, Value]:
     values = np.stack([targets_of(g, "seconds-to-90", contest.cost) for g in groups])
     drawn = Resampling(groups[0].iou.clusters, seed=groups[0].key[1])
     shares = first_shares(values, drawn, "lower")
-    return {g.key[0]: Value(float(s)) for g, s in zip(groups, shares, strict=True)}
+    return {g.key[0]: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
