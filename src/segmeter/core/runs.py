@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ _MOST_PIXELS = 1 << 33
 
 def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]) -> Counts:
     """Column-major run lengths of a box of bits inside a scene; the first counts zeros."""
-    total = int(np.prod(shape, dtype=np.int64))
+    total = math.prod(shape)
     if bits.size == 0:
         return np.array([total], dtype=np.int64)
     padded = np.zeros((bits.shape[0] + 1, *bits.shape[1:]), dtype=np.int8)
@@ -40,10 +41,11 @@ def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]
 
 def to_bits(counts: Counts, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
     """The scene-sized array that run lengths stand for."""
-    total = int(np.prod(shape, dtype=np.int64))
+    total = math.prod(shape)
     if total > _MOST_PIXELS or any(n < 0 for n in shape):
         raise BadInput(f"run lengths claim a size of {list(shape)}, which cannot be a picture")
-    if counts.ndim != 1 or (counts < 0).any() or int(counts.sum()) != total:
+    possible = counts.ndim == 1 and ((counts >= 0) & (counts <= total)).all()
+    if not possible or int(counts.sum()) != total:
         raise BadInput(f"run lengths do not add up to a picture of {list(shape)}")
     values = np.zeros(counts.size, dtype=bool)
     values[1::2] = True

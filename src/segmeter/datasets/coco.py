@@ -6,6 +6,7 @@ Objects whose outline covers no pixel are passed over.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -169,16 +170,34 @@ class CocoJson:
 
 
 def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
-    """A mask from COCO's polygons or run lengths."""
+    """A mask from COCO's run lengths, polygons, or boxes.
+
+    As in COCO's own library, lists are boxes `x, y, width, height` when the first has four
+    numbers.
+    """
     try:
         if isinstance(segmentation, Mapping):
-            return Mask.from_coco(segmentation)
+            return _unpacked(segmentation)
+        parts = list(segmentation)
+        if parts and len(parts[0]) == 4:
+            parts = [_corners(*box) for box in parts]
         mask = Mask.empty(size)
-        for polygon in segmentation:
-            mask = mask.either(Mask.of(fill(polygon, size)))
+        for polygon in parts:
+            mask = mask.either(fill(polygon, size))
         return mask
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
+
+
+def _unpacked(runs: Mapping[str, Any]) -> Mask:
+    """A mask from run lengths, if it claims no more pixels than a picture can have."""
+    if math.prod(int(n) for n in runs.get("size", ())) > MOST_PIXELS:
+        raise BadInput(f"it claims a picture of {runs['size']} pixels")
+    return Mask.from_coco(runs)
+
+
+def _corners(x: float, y: float, width: float, height: float) -> list[float]:
+    return [x, y, x, y + height, x + width, y + height, x + width, y]
 
 
 def _parse(index: Index, keep_crowds: bool) -> dict[str, _Picture]:

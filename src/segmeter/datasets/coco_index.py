@@ -27,7 +27,7 @@ from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import read_bytes
 
-__all__ = ["Index", "Spans", "index_of"]
+__all__ = ["Index", "Spans", "has_lists", "index_of"]
 
 _LARGE = 1 << 26
 _MOST = 1 << 33
@@ -86,10 +86,29 @@ def index_of(path: Path) -> Index:
     return index
 
 
+def has_lists(path: Path) -> bool:
+    """Whether a JSON file's outermost object has COCO's `images` and `annotations`."""
+    reader = _reader(read_bytes(path, most=_MOST))
+    names = set()
+    try:
+        for key in reader.members():
+            names.add(key)
+            if {"images", "annotations"} <= names:
+                return True
+            reader.value()
+    except (ValueError, RecursionError):
+        return False  # whoever reads on says what is wrong
+    return False
+
+
+def _reader(raw: bytes) -> _Reader:
+    # One character a byte, so that places in the text are places in the file.
+    return _Reader(raw.decode("latin-1"), len(_BOM) if raw.startswith(_BOM) else 0)
+
+
 def _built(path: Path) -> Index:
     raw = read_bytes(path, most=_MOST)
-    # One character a byte, so that places in the text are places in the file.
-    reader = _Reader(raw.decode("latin-1"), len(_BOM) if raw.startswith(_BOM) else 0)
+    reader = _reader(raw)
     lists: dict[str, list[Any]] = {"categories": []}
     things: list[tuple[Any, int, int, bool]] | None = None
     for key in reader.members():

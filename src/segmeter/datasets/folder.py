@@ -14,6 +14,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
 from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
@@ -134,18 +135,26 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     if len(files) > 1 and {file.stem for file in files} & _stems(pictures):
         return None  # one beside each picture
     for file in files:
-        content = read_json(file)
-        if isinstance(content, Mapping) and {"images", "annotations"} <= content.keys():
-            data = CocoJson(card, file, pictures)
-            crowds = data.card.notes.strip()
-            return data, (
-                f"{len(data.scenes())} pictures with {data.card.targets} objects in the COCO"
-                f" file '{file.name}'{'; ' + crowds.rstrip('.') if crowds else ''}"
-            )
-        masks = run_lengths_in(content)
+        found = _from_coco(card, file, pictures)
+        if found is not None:
+            return found
+        masks = run_lengths_in(read_json(file))
         if masks is not None:
             return _run_lengths(card, pictures, masks, [file], f"'{file.name}'")
     return None
+
+
+def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, str] | None:
+    if not has_lists(file):
+        return None
+    data = CocoJson(card, file, pictures)
+    said = [
+        f"{len(data.scenes())} pictures with objects in the COCO file '{file.name}',"
+        f" which has {data.card.targets} objects",
+        data.card.notes.strip().rstrip("."),
+        data.card.missing,
+    ]
+    return data, "; ".join(filter(None, said))
 
 
 def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
@@ -187,6 +196,10 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         parts.append(
             f"{len(pairs.lonely)} pictures have no mask and are left out,"
             f" the first is '{pairs.lonely[0]}'"
+        )
+    if pairs.stray:
+        parts.append(
+            f"{len(pairs.stray)} masks belong to no picture, the first is '{pairs.stray[0]}'"
         )
     return "; ".join(parts)
 

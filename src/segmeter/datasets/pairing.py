@@ -38,12 +38,15 @@ class Pairs:
         One file that holds all objects of a scene.
     single
         Files of one object each, with the object's name.
+    stray
+        Masks that belong to no picture.
     """
 
     where: str
     pictures: dict[str, Path]
     whole: dict[str, Path] = field(default_factory=dict)
     single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
+    stray: list[str] = field(default_factory=list)
 
     @property
     def paired(self) -> list[str]:
@@ -78,10 +81,12 @@ def pair(folder: Path) -> Pairs:
     by_name = sorted(pairs.pictures, key=len, reverse=True)
     for path in pictures_in(masks):
         _assign(pairs, path, by_name)
-    for subfolder in sorted(p for p in masks.iterdir() if p.is_dir() and p.name in pairs.pictures):
+    for subfolder in sorted(path for path in masks.iterdir() if path.is_dir()):
         things = [(path.stem, path) for path in pictures_in(subfolder)]
-        if things:
-            pairs.single[subfolder.name] = pairs.single.get(subfolder.name, []) + things
+        if things and subfolder.name in pairs.pictures:
+            pairs.single.setdefault(subfolder.name, []).extend(things)
+        elif things:
+            pairs.stray.append(f"{subfolder.name}/")
     return pairs
 
 
@@ -99,10 +104,14 @@ def _assign(pairs: Pairs, path: Path, by_name: list[str]) -> None:
             else:
                 pairs.single.setdefault(name, []).append((thing, path))
             return
+    pairs.stray.append(path.name)
 
 
 def _in_one_folder(folder: Path) -> Pairs:
     files = pictures_in(folder)
+    twins = _twins(files)
+    if twins is not None:
+        return twins
     marked = [(match, path) for path in files if (match := _MARKED.fullmatch(path.stem))]
     masks = {path for _, path in marked}
     pairs = Pairs("and masks side by side", _by_name(p for p in files if p not in masks))
@@ -112,6 +121,22 @@ def _in_one_folder(folder: Path) -> Pairs:
             pairs.single.setdefault(name, []).append((thing, path))
         elif name in pairs.pictures:
             pairs.whole[name] = path
+        else:
+            pairs.stray.append(path.name)
+    return pairs
+
+
+def _twins(files: list[Path]) -> Pairs | None:
+    """Photographs as JPEG, each with a PNG of the same name: that is its mask."""
+    photos = {path.stem: path for path in files if path.suffix.lower() in (".jpg", ".jpeg")}
+    masks = {path.stem: path for path in files if path.suffix.lower() == ".png"}
+    if not photos or len(photos) + len(masks) < len(files) or not photos.keys() & masks.keys():
+        return None
+    if any(_MARKED.fullmatch(name) for name in masks.keys() - photos.keys()):
+        return None
+    pairs = Pairs("as JPEG, masks of the same names as PNG", photos)
+    pairs.whole = {name: path for name, path in masks.items() if name in photos}
+    pairs.stray = [path.name for name, path in masks.items() if name not in photos]
     return pairs
 
 
