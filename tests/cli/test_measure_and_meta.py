@@ -110,6 +110,16 @@ def test_a_contour_map_is_cut_where_it_is_said(tmp_path: Path) -> None:
     assert "--threshold" in sentence(segmeter("measure", tmp_path / "a.mat", tmp_path / "b.npy"))
 
 
+def test_a_strength_equal_to_the_threshold_is_joined(tmp_path: Path) -> None:
+    """Double precision stays double: in single precision 0.2 would be above 0.2."""
+    levels = np.zeros((3, 7))
+    levels[1, 2], levels[1, 4] = 0.2, 0.21
+    savemat(tmp_path / "a.mat", {"ucm2": levels})
+    np.save(tmp_path / "b.npy", np.array([[0, 0, 1]]))
+    files = "measure", tmp_path / "a.mat", tmp_path / "b.npy", "--threshold", 0.2
+    assert json.loads(segmeter(*files, "--json").stdout)["ssc"] == 1
+
+
 def test_wrong_files_are_named_in_one_sentence(tmp_path: Path) -> None:
     np.save(tmp_path / "good.npy", np.zeros((2, 3), int))
     np.save(tmp_path / "wide.npy", np.zeros((3, 2), int))

@@ -26,9 +26,13 @@ contour_maps = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
         np.float32, (2 * size[0] + 1, 2 * size[1] + 1), elements=st.sampled_from([0, 0.25, 0.5, 1])
     )
 )
+# Single and double precision, and thresholds that some strengths equal.
+two_precisions = st.tuples(contour_maps, st.sampled_from([np.float32, np.float64])).map(
+    lambda drawn: drawn[0].astype(drawn[1]) * drawn[1](0.4)
+)
 
 
-@given(contour_maps, st.sampled_from([0, 0.1, 0.25, 0.5, 0.7, 1]))
+@given(contour_maps | two_precisions, st.sampled_from([0, 0.1, 0.2, 0.25, 0.4, 0.5, 0.7, 1]))
 def test_a_level_by_merging_is_the_level_by_cutting(levels: Labels, threshold: float) -> None:
     assert np.array_equal(Hierarchy.of(levels).labels(threshold), partition_at(levels, threshold))
 

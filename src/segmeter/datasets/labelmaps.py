@@ -131,13 +131,14 @@ def _drawn(path: Path, cell: Any) -> Labels:
         raise BadInput(f"'{path}' has a '{_TRUTHS}' without 'Segmentation'") from error
 
 
-def _contours(path: Path, value: Any) -> npt.NDArray[np.float32]:
+def _contours(path: Path, value: Any) -> npt.NDArray[Any]:
+    """A contour map in the file's own precision: a strength may equal a threshold."""
     levels = np.asarray(value)
     sides_odd = levels.ndim == 2 and all(side % 2 == 1 and side > 2 for side in levels.shape)
     if not sides_odd or levels.dtype.kind not in "fiu":
         size = " x ".join(map(str, levels.shape))
         raise BadInput(f"'{path}': a contour map is 2H + 1 by 2W + 1 numbers, but this is {size}")
-    return levels.astype(np.float32)
+    return levels if levels.dtype.kind == "f" else levels.astype(np.float64)
 
 
 def _whole(values: Labels) -> Labels:
