@@ -95,7 +95,7 @@ def has_lists(path: Path) -> bool:
             names.add(key)
             if {"images", "annotations"} <= names:
                 return True
-            reader.value()
+            reader.skip()
     except (ValueError, RecursionError):
         return False  # whoever reads on says what is wrong
     return False
@@ -116,7 +116,7 @@ def _built(path: Path) -> Index:
         if key == "annotations":
             things = [_entry(*found) for found in reader.elements()]
             continue
-        reader.value()
+        reader.skip()
         if key in ("images", "categories"):
             lists[key] = json.loads(raw[start : reader.place])
     if things is None or "images" not in lists:
@@ -149,6 +149,14 @@ class _Reader:
         """The value that begins here."""
         value, self.place = _DECODER.raw_decode(self.text, self.place)
         return value
+
+    def skip(self) -> None:
+        """Go past the value that begins here; a long list is never held as a whole."""
+        if not self.text.startswith("[", self.place):
+            self.value()
+            return
+        for _ in self.elements():
+            pass
 
     def members(self) -> Iterator[str]:
         """An object's keys; whoever asks reads the value before asking for the next."""
