@@ -2,12 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from segmeter.benchmarks.rclicks.figures import correlations, curves, scatter
+from segmeter.benchmarks.rclicks.findings import Findings, findings
+from segmeter.benchmarks.rclicks.pictures import hard_targets, maps_and_groups
+from segmeter.benchmarks.rclicks.tables import (
+    components_table,
+    null_table,
+    paper_tables,
+    short_table,
+)
+from segmeter.benchmarks.rclicks.verdict import verdicts
 from segmeter.core.benchmarks import Results
-from segmeter.core.sections import Section
+from segmeter.core.sections import Block, Note, Section
 
 __all__ = ["sections"]
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    return []
+    found = findings(run)
+    lead = [f for f in found if f.trial.reading == "sound"] or found
+    return [
+        Section("Does it matter where people click?", "", [*verdicts(lead), short_table(found)]),
+        _growth(lead),
+        _worth(found, lead),
+        Section("The paper's tables, both readings", _READINGS, paper_tables(found)),
+        _spread(lead),
+        Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
+        Section("The hardest objects for a first click", _HARD, hard_targets(run, lead)),
+        Section("Which numbers say the same", "", [correlations(lead)], folded=True),
+    ]
+
+
+_READINGS = (
+    "**published** repeats the authors' code: groups are cut by value, so that they overlap "
+    "and hold more than a tenth; every picture draws the same random numbers; relative "
+    "differences are means of each object's ratio; standard deviations divide by n. **sound** "
+    "cuts exact tenths, draws for every object, group and round anew, takes ratios of means "
+    "over all draws, merges halves for ΔHH, and divides by n - 1."
+)
+_HARD = (
+    "Noise against signal (NSR) of the first click: the spread of IoU over everybody who "
+    "clicked, divided by its mean. Where it is high, one person's click succeeds and "
+    "another's fails."
+)
+
+
+def _growth(lead: Sequence[Findings]) -> Section:
+    return Section("Likely and unlikely clicks, round by round", "", [curves(lead)])
+
+
+def _worth(found: Sequence[Findings], lead: Sequence[Findings]) -> Section:
+    """Each statistic against what shuffled labels give."""
+    text = (
+        "A number is worth what it exceeds the same number for nothing by. For nothing: the "
+        "players of an object change places at random (groups among themselves; the centre "
+        "click with all of them), and the statistic is computed again, 2000 times. Means of "
+        "ratios are above zero even then, because a small count below the line weighs more "
+        "than a large one."
+    )
+    blocks: list[Block] = [null_table(f) for f in lead]
+    blocks += [null_table(f) for f in found if f not in lead]
+    return Section("What the numbers are worth", text, blocks)
+
+
+def _spread(lead: Sequence[Findings]) -> Section:
+    """Mean against spread, and where the spread comes from."""
+    blocks: list[Block] = []
+    parts = components_table(lead)
+    blocks.append(
+        parts
+        if parts is not None
+        else Note("Each group played once: luck and groups cannot be told apart.", "warning")
+    )
+    chart = scatter(lead)
+    if chart is not None:
+        blocks.append(chart)
+    return Section("How much people differ", "", blocks)
+
+
+def _maps_text(run: Results) -> str:
+    maps = {spec.options.get("map", "prior") for spec in run.plan.users if spec.options}
+    names = ", ".join(sorted(map(str, maps)))
+    return (
+        f"The click map in use is **{names}**. Objects whose first clicks differ most are shown: "
+        "uniform and distance maps beside the one in use, and its ten groups of equal mass."
+    )

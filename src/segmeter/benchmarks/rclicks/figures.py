@@ -1,0 +1,198 @@
+"""Figures: curves of groups, mean against spread, and correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.core.sections import (
+    Axis,
+    Cell,
+    Chart,
+    Column,
+    Line,
+    Multiples,
+    Points,
+    Table,
+)
+from segmeter.stats.intervals import Floats
+from segmeter.stats.rounds import area_under
+
+__all__ = ["correlations", "curves", "hardness", "scatter"]
+
+
+def curves(found: Sequence[Findings]) -> Multiples:
+    """Mean IoU after each round with G1, G10 and Base, a chart a model and data set."""
+    return Multiples(
+        [_curve_chart(f) for f in found],
+        "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
+        "likely. Bands are 95 % intervals from resampling photographs. Areas under the curves: "
+        + "; ".join(_areas(f) for f in found)
+        + ".",
+    )
+
+
+def _curve_chart(f: Findings) -> Chart:
+    model, dataset, _ = f.key
+    rounds = f.trial.base.shape[1]
+    ticks = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else list(range(1, rounds + 1))
+    axis = Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=ticks, digits=0)
+    lines = [_line(f, name, table) for name, table in _three(f).items()]
+    return Chart(f"{model}, {dataset}", axis, Axis("IoU, %", high=1.0, percent=True), lines)
+
+
+def _three(f: Findings) -> dict[str, Floats]:
+    groups = f.trial.groups.mean(axis=0)
+    return {"Base": f.trial.base, "G1": groups[0], "G10": groups[-1]}
+
+
+def _line(f: Findings, name: str, table: Floats) -> Line:
+    low, high = f.drawn.limits(table)
+    known = not np.isnan(low).any()
+    rounds = np.arange(1, table.shape[1] + 1)
+    return Line(name, rounds, table.mean(axis=0), low if known else None, high if known else None)
+
+
+def _areas(f: Findings) -> str:
+    told = ", ".join(
+        f"{name} {100 * area_under(table).mean():.2f}" for name, table in _three(f).items()
+    )
+    return f"{f.trial.model} on {f.trial.dataset} {told}"
+
+
+Key = tuple[str, str]
+
+
+def hardness(found: Sequence[Findings]) -> dict[str, dict[Key, tuple[float, float]]]:
+    """Mean and spread of IoU after the first click, of each target, averaged over the models.
+
+    Real people's clicks where there are any, else as many drawn from the map.
+    """
+    tables: dict[str, dict[Key, list[tuple[float, float]]]] = {}
+    for f in found:
+        clicks = f.first.get("people") or f.first.get("samples")
+        if clicks is None:
+            continue
+        rows = zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
+        for key, mean, spread in rows:
+            here = tables.setdefault(f.trial.dataset, {}).setdefault(key, [])
+            here.append((float(mean), float(spread)))
+    return {
+        dataset: {key: _pair(np.mean(values, axis=0)) for key, values in targets.items()}
+        for dataset, targets in tables.items()
+    }
+
+
+def _pair(means: Floats) -> tuple[float, float]:
+    return float(means[0]), float(means[1])
+
+
+def scatter(found: Sequence[Findings]) -> Chart | None:
+    """Mean against spread of the first click's IoU, a dot a target (as Fig. 8)."""
+    tables = hardness(found)
+    if not tables:
+        return None
+    marks = []
+    for dataset, targets in tables.items():
+        x, y = np.array(list(targets.values())).T
+        ratio = float(np.mean(y / (x + 1e-9)))
+        labels = [scene for scene, _ in targets]
+        marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
+    people = any("people" in f.first for f in found)
+    who = "people's recorded clicks" if people else "clicks drawn from the click map"
+    return Chart(
+        "Mean against spread of IoU after the first click",
+        Axis("mean IoU, %", low=0.0, high=1.0, percent=True),
+        Axis("standard deviation of IoU, %", low=0.0, percent=True),
+        marks,
+        f"A dot is an object, averaged over the models; {who}. Hard objects lie at the upper "
+        "left: a low mean, and a spread that depends on where one clicks.",
+    )
+
+
+_ACROSS_MODELS = {
+    "base-noc": "Base NoC",
+    "sample-noc": "Sample NoC",
+    "dsb-noc-ratio": "ΔSB NoC",
+    "dgr-noc-ratio": "ΔGR NoC",
+    "dhh-noc-ratio": "ΔHH NoC",
+    "base-auc": "Base IoU",
+    "sample-auc": "Sample IoU",
+    "dgr-auc-all": "ΔGR IoU",
+    "dhh-auc-all": "ΔHH IoU",
+    "nsr-unbiased": "NSR@20",
+}
+_FEW_MODELS = 3
+
+
+def correlations(found: Sequence[Findings]) -> Table:
+    """Which statistics say the same (as Fig. 14).
+
+    Over models where there are three or more: per data set, averaged, then taken without
+    sign, as the paper does. Else over targets, each model by itself, averaged.
+    """
+    models = {f.trial.model for f in found}
+    if len(models) < _FEW_MODELS:
+        few = "over objects, mean over models and data sets (over models it takes three or more)"
+        return _matrix([_of_targets(f) for f in found], few, unsigned=False)
+    datasets = dict.fromkeys(f.trial.dataset for f in found)
+    tables = [_of_models([f for f in found if f.trial.dataset == d]) for d in datasets]
+    many = f"over {len(models)} models, mean over data sets, without sign"
+    return _matrix(tables, many, unsigned=True)
+
+
+def _of_models(members: Sequence[Findings]) -> dict[str, Floats]:
+    """One number a model of each statistic."""
+    return {
+        words: np.array([f.seen(name).value for f in members])
+        for name, words in _ACROSS_MODELS.items()
+    }
+
+
+def _of_targets(f: Findings) -> dict[str, Floats]:
+    """One number a target of what a model did."""
+    clicks, area = f.trial.players("noc"), f.trial.players("auc")
+    made = {
+        "Base NoC": clicks[:, 0],
+        "Sample NoC": clicks[:, 1:].mean(axis=1),
+        "std NoC": clicks[:, 1:].std(axis=1, ddof=1),
+        "Base IoU": area[:, 0],
+        "Sample IoU": area[:, 1:].mean(axis=1),
+        "std IoU": area[:, 1:].std(axis=1, ddof=1),
+        "Base IoU@1": f.trial.base[:, 0],
+    }
+    for who, name in (("people", "User"), ("samples", "Sample")):
+        first = {str(k): v for k, v in f.first.items()}.get(who)
+        if first is not None and tuple(first.scores) == f.trial.keys:
+            made |= {f"{name} IoU@1": first.means(), f"{name} NSR@1": first.noise()}
+    return made
+
+
+def _matrix(tables: Sequence[Mapping[str, Floats]], over: str, unsigned: bool) -> Table:
+    """Pearson above the diagonal, Spearman below."""
+    names = [n for n in tables[0] if all(n in t for t in tables)]
+    values = np.mean([_both([t[n] for n in names]) for t in tables], axis=0)
+    shown = np.abs(values) if unsigned else values
+    rows: list[list[Cell]] = [
+        [name, *(None if i == k else float(shown[i, k]) for k in range(len(names)))]
+        for i, name in enumerate(names)
+    ]
+    columns = [Column(""), *(Column(name, "", 2, shade=True) for name in names)]
+    note = "Pearson above the diagonal, Spearman below it. A dash where nothing varies."
+    return Table("correlations", columns, _dashed(rows), f"Correlations {over}", note)
+
+
+def _dashed(rows: list[list[Cell]]) -> list[list[Cell]]:
+    return [[None if isinstance(c, float) and np.isnan(c) else c for c in row] for row in rows]
+
+
+def _both(columns: Sequence[Floats]) -> Floats:
+    from scipy import stats
+
+    table = np.stack(columns)
+    ranks = stats.rankdata(table, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        pearson, spearman = np.corrcoef(table), np.corrcoef(ranks)
+    return np.asarray(np.triu(pearson, 1) + np.tril(spearman, -1) + np.eye(len(table)))

@@ -1,0 +1,227 @@
+"""Pictures: click maps and groups of a target, and masks averaged over everybody's first click."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.rclicks.figures import Key, hardness
+from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.clickability.groups import GROUPS, group_of_pixels
+from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.sources import source
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Block, Gallery, Note, Outline, Picture
+from segmeter.users.clicking_group import ClickingGroup
+
+__all__ = ["hard_targets", "maps_and_groups"]
+
+Pixels = npt.NDArray[np.uint8]
+_SHOWN_MAPS, _HARD, _EASY, _MODELS, _DOTS = 3, 4, 2, 3, 24
+# From dark blue to yellow, ten steps of even lightness: readable in grey and to colour-blind eyes.
+_STEPS = np.array(
+    [
+        [68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
+        [31, 158, 137], [53, 183, 121], [110, 206, 88], [181, 222, 43], [253, 231, 37],
+    ],
+    dtype=np.float64,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One target with its scene, at hand to be shown."""
+
+    dataset: str
+    scene: Scene
+    target: Target
+    mean: float
+    spread: float
+
+    @property
+    def noise(self) -> float:
+        return self.spread / (self.mean + 1e-9)
+
+
+def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
+    """Uniform, distance and the map in use, and its ten groups (as Fig. 4 and 6)."""
+    cases, why = _cases(run, found, _SHOWN_MAPS, 0)
+    if why:
+        return [Note(f"Maps cannot be shown: {why}", "warning")]
+    user = _user(run)
+    blocks: list[Block] = []
+    for case in cases:
+        truth = Outline(case.target.mask, "truth", "the object")
+        dots = _first_points(run, case)
+        pictures = [
+            Picture(
+                case.scene.pixels,
+                f"**{case.scene.id}** and {len(dots)} first clicks",
+                outlines=(truth,),
+                prompts=dots,
+                close=True,
+            )
+        ]
+        for name, words in _map_names(user).items():
+            map = _map(name, user, case)
+            pictures.append(_over(case, _heated(case.scene.pixels, map), words, truth))
+        groups = group_of_pixels(_map(user.map, user, case), 0)
+        drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
+        pictures.append(_over(case, drawn, "groups: dark G1 to bright G10", truth))
+        blocks.append(Gallery(pictures))
+    return blocks
+
+
+def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
+    """Targets by noise against signal of the first click, with mean masks (as Fig. 15, 16)."""
+    cases, why = _cases(run, found, _HARD, _EASY)
+    if why:
+        return [Note(f"Objects cannot be shown: {why}", "warning")]
+    models = list(dict.fromkeys(f.trial.model for f in found))[:_MODELS]
+    reading = found[0].trial.reading
+    blocks: list[Block] = []
+    for case in cases:
+        truth = Outline(case.target.mask, "truth", "the object")
+        caption = f"**{case.scene.id}** · NSR {100 * case.noise:.1f} %"
+        dots = _first_points(run, case)
+        pictures = [
+            Picture(case.scene.pixels, caption, outlines=(truth,), prompts=dots, close=True)
+        ]
+        for model in models:
+            mean = _mean_mask(run, model, case, reading)
+            if mean is None:
+                return [Note("Masks were not kept in this run, so none can be shown.", "warning")]
+            shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
+            pictures.append(_over(case, shade, f"{model}: mean mask", truth))
+        blocks.append(Gallery(pictures))
+    blocks.append(
+        Note(
+            "White: in everybody's mask; black: in nobody's; dashed: the truth. The objects "
+            "with the noisiest first clicks come first, the quietest last."
+        )
+    )
+    return blocks
+
+
+def _cases(
+    run: Results, found: Sequence[Findings], hard: int, easy: int
+) -> tuple[list[_Case], str]:
+    """The noisiest and the quietest targets of all data sets, or why there are none."""
+    ranked: list[tuple[float, str, Key, tuple[float, float]]] = []
+    for dataset, targets in hardness(found).items():
+        ranked += [(-s / (m + 1e-9), dataset, key, (m, s)) for key, (m, s) in targets.items()]
+    ranked.sort()
+    quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
+    cases = []
+    try:
+        for _, dataset, (scene_id, target_id), (mean, spread) in (*ranked[:hard], *quiet):
+            scene = run.scene(dataset, scene_id)
+            target = next(t for t in scene.targets if t.id == target_id)
+            scene.pixels  # noqa: B018  # read now: a missing picture is told here
+            cases.append(_Case(dataset, scene, target, mean, spread))
+    except SegmeterError as error:
+        return [], str(error)
+    except StopIteration:
+        return [], "the data set no longer holds the targets that were scored"
+    return cases, "" if cases else "nobody made single first clicks"
+
+
+def _user(run: Results) -> ClickingGroup:
+    for spec in run.plan.users:
+        if spec.name == "clicking-group":
+            user: ClickingGroup = catalogue.users.make(spec)
+            return user
+    return ClickingGroup()
+
+
+def _map_names(user: ClickingGroup) -> dict[str, str]:
+    """Baselines, then the map in use."""
+    words = {"uniform": "uniform (UD)", "distance": "distance (DT)"}
+    return {**words, user.map: f"{words.get(user.map, user.map)}, in use"}
+
+
+def _map(name: str, user: ClickingGroup, case: _Case) -> ClickMap:
+    checkpoint = user.checkpoint if name == user.map else None
+    maps = source(name, None if checkpoint is None else Path(checkpoint))
+    return maps.map(case.scene, case.target, case.target.mask, True, "sound")
+
+
+def _over(case: _Case, pixels: Pixels, caption: str, truth: Outline) -> Picture:
+    said = f"{caption} of {case.scene.id}"
+    return Picture(pixels, caption, said, outlines=(truth,), close=True)
+
+
+def _heated(pixels: Pixels, map: ClickMap) -> Pixels:
+    """The grey picture under the map's colours, the likeliest pixel brightest."""
+    weights = map.dense().astype(np.float64)
+    level = weights / max(float(weights.max()), 1e-30)
+    return _blend(pixels, _colours(level), weights > 0)
+
+
+def _grouped(pixels: Pixels, map: ClickMap, groups: npt.NDArray[np.uint8]) -> Pixels:
+    whole = np.zeros(map.shape, dtype=np.uint8)
+    rows, columns = groups.shape
+    whole[map.low[0] : map.low[0] + rows, map.low[1] : map.low[1] + columns] = groups
+    return _blend(pixels, _STEPS[np.maximum(whole, 1) - 1], whole > 0)
+
+
+def _colours(level: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    places = np.linspace(0, 1, GROUPS)
+    return np.stack([np.interp(level, places, _STEPS[:, c]) for c in range(3)], axis=-1)
+
+
+def _blend(
+    pixels: Pixels, colours: npt.NDArray[np.float64], where: npt.NDArray[np.bool_]
+) -> Pixels:
+    grey = np.repeat(pixels.mean(axis=2, keepdims=True), 3, axis=2)
+    mixed = np.where(where[..., None], 0.2 * grey + 0.8 * colours, 0.5 * grey + 90)
+    return np.clip(mixed, 0, 255).astype(np.uint8)
+
+
+def _first_points(run: Results, case: _Case) -> list[Click]:
+    """Where people clicked first: recorded clicks, else drawn ones."""
+    table = run.sql(f"""
+        select distinct "user", y, x, positive from rows
+        where round = 1 and dataset = {_quoted(case.dataset)} and y is not null
+        and scene = {_quoted(case.scene.id)} and target = {_quoted(case.target.id)}
+        and reading = (select max(reading) from rows)
+        and ("user" like 'replay-%' or "user" like 'map-sample-%') order by "user"
+    """)
+    rows = table.to_pylist()
+    people = [row for row in rows if row["user"].startswith("replay")]
+    return [Click((r["y"], r["x"]), r["positive"]) for r in (people or rows)[:_DOTS]]
+
+
+def _mean_mask(
+    run: Results, model: str, case: _Case, reading: str
+) -> npt.NDArray[np.float64] | None:
+    """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
+    table = run.sql(f"""
+        select "user", mask, height, width from rows
+        where round = 1 and model = {_quoted(model)} and dataset = {_quoted(case.dataset)}
+        and scene = {_quoted(case.scene.id)} and target = {_quoted(case.target.id)}
+        and reading = {_quoted(reading)}
+        and ("user" like 'replay-%' or "user" like 'map-sample-%')
+    """)
+    rows = table.to_pylist()
+    people = [row for row in rows if row["user"].startswith("replay")] or rows
+    if not people or any(row["mask"] is None for row in people):
+        return None
+    total = np.zeros((people[0]["height"], people[0]["width"]))
+    for row in people:
+        size = [row["height"], row["width"]]
+        total += Mask.from_coco({"size": size, "counts": row["mask"]}).dense()
+    return total / len(people)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,243 @@
+"""Tables: shaped like the paper's, both readings side by side, and what its numbers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.core.sections import Cell, Column, Label, Table, Value
+from segmeter.stats.intervals import Interval, Resampling
+
+__all__ = ["components_table", "null_table", "paper_tables", "short_table"]
+
+Got = Callable[[Findings], Interval | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """One statistic of a paper's table: where each reading finds it, and how it is shown."""
+
+    title: str
+    published: Got
+    sound: Got
+    unit: str
+    digits: int = 2
+
+    def column(self, reading: str, many: bool) -> Column:
+        unit = f"{self.unit}, {reading}" if many else self.unit
+        return Column(self.title, unit, self.digits)
+
+    def of(self, f: Findings) -> Interval | None:
+        return self.sound(f) if f.trial.reading == "sound" else self.published(f)
+
+
+def _named(published: str, sound: str | None = None) -> tuple[Got, Got]:
+    return lambda f: f.seen(published), lambda f: f.seen(sound or published)
+
+
+def _first(who: str, name: str) -> tuple[Got, Got]:
+    def got(f: Findings) -> Interval | None:
+        clicks = {str(k): v for k, v in f.first.items()}.get(who)
+        if clicks is None:
+            return None
+        return clicks.statistics(Resampling(clicks.clusters, seed=f.trial.dataset))[name]
+
+    return got, got
+
+
+_NOC = [
+    _Head("Base", *_named("base-noc"), "clicks"),
+    _Head("Sample", *_named("sample-noc"), "clicks"),
+    _Head("± std", *_named("std-noc", "std-noc-unbiased"), "clicks"),
+    _Head("ΔSB", *_named("dsb-noc", "dsb-noc-ratio"), "%", 1),
+    _Head("ΔGR", *_named("dgr-noc", "dgr-noc-ratio"), "%", 1),
+    _Head("ΔHH", *_named("dhh-noc", "dhh-noc-ratio"), "%", 1),
+]
+_NOF = [
+    _Head("Base", *_named("base-nof"), "objects", 1),
+    _Head("Sample", *_named("sample-nof"), "objects", 1),
+    _Head("± std", *_named("std-nof"), "objects", 2),
+    _Head("ΔSB", *_named("dsb-nof", "dsb-nof-all"), "objects", 2),
+    _Head("ΔGR", *_named("dgr-nof", "dgr-nof-all"), "objects", 2),
+    _Head("ΔHH", *_named("dhh-nof", "dhh-nof-all"), "objects", 2),
+]
+_AUC = [
+    _Head("Base", *_named("base-auc"), "%"),
+    _Head("Sample", *_named("sample-auc"), "%"),
+    _Head("± std", *_named("std-auc", "std-auc-unbiased"), "%"),
+    _Head("ΔSB", *_named("dsb-auc", "dsb-auc-all"), "points"),
+    _Head("ΔGR", *_named("dgr-auc", "dgr-auc-all"), "points"),
+    _Head("ΔHH", *_named("dhh-auc", "dhh-auc-all"), "points"),
+]
+_FIRST = [
+    _Head("User@1", *_first("people", "iou@1"), "IoU, %"),
+    _Head("± std", *_first("people", "std@1"), "IoU, %"),
+    _Head("Sample@1", *_first("samples", "iou@1"), "IoU, %"),
+    _Head("± std", *_first("samples", "std@1"), "IoU, %"),
+    _Head("Base@1", lambda f: f.base_first, lambda f: f.base_first, "IoU, %"),
+    _Head("User NSR@1", *_first("people", "nsr@1"), "%"),
+    _Head("Sample NSR@1", *_first("samples", "nsr@1"), "%"),
+    _Head("NSR@20", *_named("nsr", "nsr-unbiased"), "%"),
+]
+_SHORT = [_NOC[1], _NOC[2], _NOC[3], _NOC[4]]
+_TABLES = (
+    ("noc", "clicks to 90 % IoU (as Table 9)", _NOC),
+    ("nof", "objects that fail to reach 90 % (as Table 10)", _NOF),
+    ("auc", "mean IoU over the rounds (as Table 11)", _AUC),
+    ("first-clicks", "the first click, and noise against signal (as Table 12)", _FIRST),
+)
+
+
+def paper_tables(found: Sequence[Findings]) -> list[Table]:
+    """Tables 9 to 12 of every data set, readings side by side."""
+    made = []
+    for dataset in dict.fromkeys(f.trial.dataset for f in found):
+        members = [f for f in found if f.trial.dataset == dataset]
+        for name, caption, heads in _TABLES:
+            made.append(_side_by_side(members, heads, f"{name}-{dataset}", f"{dataset}: {caption}"))
+    return made
+
+
+def short_table(found: Sequence[Findings]) -> Table:
+    """Table 4's shape: Sample NoC, ΔSB and ΔGR over the data sets, a row a model and reading."""
+    datasets = list(dict.fromkeys(f.trial.dataset for f in found))
+    columns = [Column("model")]
+    for dataset in datasets:
+        columns += [Column(h.title, f"{dataset}, {h.unit}", h.digits) for h in _SHORT]
+    rows: list[list[Cell]] = []
+    for model, reading in dict.fromkeys((f.trial.model, f.trial.reading) for f in found):
+        by_set = {f.trial.dataset: f for f in found if f.key[0] == model and f.key[2] == reading}
+        cells = [_cell(by_set.get(d), h) for d in datasets for h in _SHORT]
+        rows.append([Label(model, reading=reading), *cells])
+    return Table(
+        "table-4",
+        columns,
+        rows,
+        "Clicks to 90 % IoU with people's clicks (as Table 4)",
+        "Published: means of each object's ratio, which are above zero even when nothing "
+        "differs. Sound: ratio of the means over all draws. 95 % intervals from resampling "
+        "photographs.",
+    )
+
+
+def _side_by_side(
+    members: Sequence[Findings], heads: Sequence[_Head], name: str, caption: str
+) -> Table:
+    readings = list(dict.fromkeys(f.trial.reading for f in members))
+    shown = [h for h in heads if any(h.of(f) is not None for f in members)]
+    columns = [Column("model")]
+    columns += [h.column(r, len(readings) > 1) for h in shown for r in readings]
+    rows: list[list[Cell]] = []
+    for model in dict.fromkeys(f.trial.model for f in members):
+        by_reading = {f.trial.reading: f for f in members if f.trial.model == model}
+        rows.append([model, *(_cell(by_reading.get(r), h) for h in shown for r in readings)])
+    return Table(name, columns, rows, caption)
+
+
+def _cell(f: Findings | None, head: _Head) -> Value:
+    found = None if f is None else head.of(f)
+    return Value(None) if found is None else Value(found.value, found.low, found.high)
+
+
+# Statistics with a null, in words; the printed ones first.
+_WORDS = {
+    "dsb-noc": "ΔSB clicks, % (mean of ratios, as printed)",
+    "dgr-noc": "ΔGR clicks, % (mean of ratios, as printed)",
+    "dhh-noc": "ΔHH clicks, % (pairs of groups, as printed)",
+    "dsb-noc-ratio": "ΔSB clicks, % (ratio of means)",
+    "dgr-noc-ratio": "ΔGR clicks, % (ratio of means)",
+    "dhh-noc-ratio": "ΔHH clicks, % (merged halves)",
+    "dsb-noc-log": "ΔSB clicks, % (mean log ratio)",
+    "dgr-noc-log": "ΔGR clicks, % (mean log ratio)",
+    "dhh-noc-log": "ΔHH clicks, % (mean log ratio)",
+    "dsb-auc": "ΔSB IoU AuC, points (as printed)",
+    "dgr-auc": "ΔGR IoU AuC, points (as printed)",
+    "dhh-auc": "ΔHH IoU AuC, points (as printed)",
+    "dsb-auc-all": "ΔSB IoU AuC, points (all draws)",
+    "dgr-auc-all": "ΔGR IoU AuC, points (all draws)",
+    "dhh-auc-all": "ΔHH IoU AuC, points (all draws)",
+    "dsb-nof": "ΔSB failures (as printed)",
+    "dgr-nof": "ΔGR failures (as printed)",
+    "dhh-nof": "ΔHH failures (as printed)",
+    "dsb-nof-all": "ΔSB failures (all draws)",
+    "dgr-nof-all": "ΔGR failures (all draws)",
+    "dhh-nof-all": "ΔHH failures (all draws)",
+    "std-nof": "± std of failures over groups (as printed)",
+    "std-noc-unbiased": "± std of clicks over groups (n - 1, all draws)",
+    "std-auc-unbiased": "± std of AuC over groups (n - 1, all draws)",
+    "nsr-unbiased": "NSR@20, % (n - 1, all draws)",
+}
+
+
+def null_table(f: Findings) -> Table:
+    """Every statistic that has a null: seen, for nothing, what is left, and p."""
+    model, dataset, reading = f.key
+    rows: list[list[Cell]] = []
+    for name, words in _WORDS.items():
+        finding = f.by_name[name]
+        if finding.null is None or finding.excess is None:
+            continue
+        seen, null, excess = finding.seen, finding.null, finding.excess
+        rows.append(
+            [
+                words,
+                Value(seen.value, seen.low, seen.high),
+                Value(null.mean, null.low, null.high),
+                Value(excess.value, excess.low, excess.high),
+                null.p,
+                "more than nothing" if null.p < 0.05 else "no more than nothing",
+            ]
+        )
+    columns = [
+        Column("statistic"),
+        Column("seen", "95 % interval", 2),
+        Column("for nothing", "middle 95 %", 2),
+        Column("left", "95 % interval", 2),
+        Column("p", "uncorrected", 3),
+        Column("verdict"),
+    ]
+    return Table(
+        f"nulls-{model}-{dataset}-{reading}",
+        columns,
+        rows,
+        f"{model}, {dataset}: clicks of the reading {reading}",
+    )
+
+
+def components_table(found: Sequence[Findings]) -> Table | None:
+    """Where the spread comes from, of trials with two draws or more."""
+    units = {"noc": "clicks to 90 %", "auc": "IoU AuC, %"}
+    rows: list[list[Cell]] = [
+        [
+            Label(f.trial.model, reading=f.trial.reading),
+            f.trial.dataset,
+            units[measure],
+            Value(parts.between.value, parts.between.low, parts.between.high),
+            Value(parts.within.value, parts.within.low, parts.within.high),
+            Value(parts.share.value, parts.share.low, parts.share.high),
+            parts.p,
+        ]
+        for f in found
+        for measure, parts in f.parts.items()
+    ]
+    if not rows:
+        return None
+    columns = [
+        Column("model"),
+        Column("data"),
+        Column("of"),
+        Column("between groups", "variance", 3),
+        Column("within a group", "variance", 3),
+        Column("share between", "%", 1, percent=True),
+        Column("p", "of no share", 3),
+    ]
+    return Table(
+        "components",
+        columns,
+        rows,
+        "Where the spread comes from",
+        "Means over objects. Between groups: what the kind of click changes. Within: what two "
+        "clicks of the same kind differ by. An estimate below zero means that groups differ "
+        "less than luck alone would make them.",
+    )

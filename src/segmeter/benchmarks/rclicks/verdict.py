@@ -1,0 +1,93 @@
+"""Verdicts: does it matter where people click, and how sure are we? One paragraph a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segmeter.benchmarks.rclicks.findings import Finding, Findings
+from segmeter.core.sections import Answer
+from segmeter.stats.comparisons import holm
+from segmeter.stats.intervals import Interval
+
+__all__ = ["verdicts"]
+
+_ESTABLISHED = 0.05
+# What is asked of every model: the least against the most likely tenth, in clicks and quality.
+_ASKED = ("dgr-noc-ratio", "dgr-auc-all")
+
+
+def verdicts(found: Sequence[Findings]) -> list[Answer]:
+    """One answer a model and data set; p values hold for all questions of a data set together."""
+    answers = []
+    for dataset in dict.fromkeys(f.trial.dataset for f in found):
+        members = [f for f in found if f.trial.dataset == dataset]
+        asked = [f.by_name[name] for f in members for name in _ASKED]
+        corrected = holm([finding.null.p if finding.null else 1.0 for finding in asked])
+        for i, f in enumerate(members):
+            clicks, quality = corrected[len(_ASKED) * i : len(_ASKED) * (i + 1)]
+            answers.append(Answer(_sentence(f, clicks, quality), _detail(f)))
+    return answers
+
+
+def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
+    model, dataset, _ = f.key
+    ends, area = f.seen("dgr-noc-ratio"), f.seen("dgr-auc-all")
+    clicks = (
+        f"the least likely tenth of people's clicks costs {_percent(ends)} clicks to 90 % IoU "
+        f"against the most likely tenth (p {_p(p_clicks)})"
+    )
+    quality = (
+        f"its mean IoU over all rounds is {_points(area)} apart (p {_p(p_quality)}, both "
+        "corrected for the number of questions)"
+    )
+    if min(p_clicks, p_quality) >= _ESTABLISHED:
+        verdict = "it has not been shown to matter where people click"
+    elif p_clicks < _ESTABLISHED:
+        verdict = "it matters where people click"
+    else:
+        verdict = (
+            "it matters where people click for the quality on the way, not for the clicks needed"
+        )
+    opening = f"With **{model}** on {dataset} {verdict}"
+    return f"{opening}: {clicks}; {quality}."
+
+
+def _detail(f: Findings) -> str:
+    base, sample, more = (f.seen(n) for n in ("base-noc", "sample-noc", "dsb-noc-ratio"))
+    robot = f.by_name["dsb-noc-ratio"]
+    told = [
+        f"The robot that clicks centres needs {base.value:.2f} clicks, people "
+        f"{sample.value:.2f}: {_percent(more)} (p {_p(robot.null.p if robot.null else 1)})."
+    ]
+    if "noc" in f.parts:
+        share, p = f.parts["noc"].share, f.parts["noc"].p
+        told.append(
+            f"Of what differs between people on one object, {100 * share.value:.0f} % "
+            f"({100 * share.low:.0f} to {100 * share.high:.0f}) lies between the groups "
+            f"(p {_p(p)}); the rest is the luck of single clicks."
+        )
+    told.append(_printed(f.by_name["dgr-noc"]))
+    return " ".join(told)
+
+
+def _printed(finding: Finding) -> str:
+    """The paper's own number, and how much of it is there for nothing."""
+    if finding.null is None or finding.excess is None:
+        return ""
+    return (
+        f"The paper's formula would print ΔGR {finding.seen.value:+.1f} %; shuffling who "
+        f"clicked gives {finding.null.mean:+.1f} % for nothing, and {finding.excess.value:+.1f} "
+        f"({finding.excess.low:+.1f} to {finding.excess.high:+.1f}) are left."
+    )
+
+
+def _percent(i: Interval) -> str:
+    return f"{i.value:+.1f} % (95 % interval {i.low:+.1f} to {i.high:+.1f})"
+
+
+def _points(i: Interval) -> str:
+    return f"{i.value:+.2f} points ({i.low:+.2f} to {i.high:+.2f})"
+
+
+def _p(p: float) -> str:
+    return "below 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
