@@ -179,10 +179,12 @@ def _run_lengths(
     count = sum(len(things) for name, things in masks.items() if name in pictures)
     data = RunLengthJson(replace(card, targets=count), pictures, masks, files)
     missing = [name for name in masks if name not in pictures]
-    said = f"; {len(missing)} entries have no picture, the first is '{missing[0]}'" * bool(missing)
-    return data, (
-        f"{len(data.scenes())} pictures with {count} objects as run lengths in {where}{said}"
-    )
+    if count == 0:
+        raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such picture")
+    said = f"{len(data.scenes())} pictures with {count} objects as run lengths in {where}"
+    if missing:
+        said += f"; {len(missing)} entries have no picture, the first is '{missing[0]}'"
+    return data, said
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:

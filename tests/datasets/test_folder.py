@@ -1,0 +1,324 @@
+"""A folder of one's own: every layout that is recognised, and what is said of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.datasets.folder import Folder
+
+BLOCK = np.zeros((12, 16), dtype=np.uint8)
+BLOCK[3:6, 4:9] = 1
+TWO = BLOCK.copy()
+TWO[8:10, 1:5] = 2
+
+
+def _palette(path: Path, indices: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    picture = Image.fromarray(indices, mode="P")
+    picture.putpalette([0, 0, 0, 200, 0, 0, 0, 200, 0, *[90] * 759])
+    picture.save(path)
+
+
+def _areas(data: Folder, scene: str) -> dict[str, int]:
+    loaded = data.load(scene)
+    loaded.check()
+    return {target.id: target.mask.area for target in loaded.targets}
+
+
+@pytest.fixture
+def pictures(tmp_path, write, photo):
+    """A folder with two photographs in `images`."""
+    for name in ("a", "b"):
+        write(tmp_path / "images" / f"{name}.jpg", photo)
+    return tmp_path
+
+
+def _masks(folder: Path, write, **masks: np.ndarray) -> Folder:
+    for name, mask in masks.items():
+        write(folder / "masks" / f"{name}.png", mask)
+    return Folder(str(folder))
+
+
+def test_binary_masks_of_any_value(pictures, write):
+    data = _masks(pictures, write, a=BLOCK, b=BLOCK * 255)
+    assert data.scenes() == ["a", "b"]
+    assert _areas(data, "a") == _areas(data, "b") == {"object": 15}
+    assert data.recognised == (
+        "2 pictures in 'images', masks in 'masks'; binary masks, every value but 0 the object"
+    )
+    assert data.card.notes == data.recognised
+    assert data.card.name == pictures.name
+
+
+def test_masks_with_soft_edges_are_cut_at_half(pictures, write):
+    soft = np.zeros((60, 60), np.uint8)
+    cv2.circle(soft, (30, 30), 20, 255, -1, lineType=cv2.LINE_AA)
+    for name in ("a", "b"):
+        write(pictures / "images" / f"{name}.jpg", np.zeros((60, 60, 3), np.uint8))
+    data = _masks(pictures, write, a=soft, b=soft)
+    assert "soft edges" in data.recognised
+    assert _areas(data, "a") == {"object": int((soft > 127.5).sum())}
+
+
+def test_masks_with_a_band_leave_it_unjudged(pictures, write):
+    band = BLOCK * 255
+    band[2, 4:9] = 128
+    data = _masks(pictures, write, a=band, b=band)
+    target = data.load("a").targets[0]
+    assert (target.mask.area, target.ignore.area) == (15, 5)
+    assert "128 not judged" in data.recognised
+
+
+def test_label_maps_have_an_object_a_value(pictures, write):
+    data = _masks(pictures, write, a=TWO, b=BLOCK)
+    assert _areas(data, "a") == {"1": 15, "2": 8}
+    assert "label maps, every value but 0 an object" in data.recognised
+
+
+def test_sixteen_bits_hold_many_labels(pictures, write):
+    data = _masks(pictures, write, a=TWO.astype(np.uint16) * 400, b=TWO.astype(np.uint16))
+    assert _areas(data, "a") == {"400": 15, "800": 8}
+
+
+def test_255_beside_other_labels_is_not_judged(pictures, write):
+    void = TWO.copy()
+    void[0] = 255
+    data = _masks(pictures, write, a=void, b=void)
+    assert _areas(data, "a") == {"1": 15, "2": 8}
+    assert data.load("a").targets[0].ignore.area == 16
+    assert "(255 is not judged)" in data.recognised
+
+
+def test_a_palette_gives_its_indices(pictures):
+    for name in ("a", "b"):
+        _palette(pictures / "masks" / f"{name}.png", TWO)
+    data = Folder(str(pictures))
+    assert _areas(data, "a") == {"1": 15, "2": 8}
+    assert "colour table" in data.recognised
+
+
+def test_a_label_map_in_colour_has_an_object_a_colour(pictures, write):
+    colours = np.zeros((12, 16, 3), np.uint8)
+    colours[TWO == 1] = (255, 0, 0)
+    colours[TWO == 2] = (0, 0, 255)
+    data = _masks(pictures, write, a=colours, b=colours)
+    assert _areas(data, "a") == {str(0x0000FF): 8, str(0xFF0000): 15}
+    assert "every colour but black" in data.recognised
+
+
+def test_one_file_an_object_in_a_folder_a_picture(pictures, write):
+    write(pictures / "masks" / "a" / "dog_1.png", BLOCK * 255)
+    write(pictures / "masks" / "a" / "2.png", (TWO == 2).astype(np.uint8) * 255)
+    write(pictures / "masks" / "b" / "1.png", BLOCK)
+    data = Folder(str(pictures))
+    assert _areas(data, "a") == {"2": 8, "dog_1": 15}
+    assert [target.label for target in data.load("a").targets] == ["", "dog"]
+    assert "3 files of one object each" in data.recognised
+
+
+def test_one_file_an_object_by_name(pictures, write):
+    data = _masks(pictures, write, a_cat=BLOCK, a_dog=TWO // 2, b_1=BLOCK)
+    assert _areas(data, "a") == {"cat": 15, "dog": 8}
+    assert data.load("a").targets[0].label == "cat"
+
+
+def test_masks_beside_the_pictures(tmp_path, write, photo):
+    write(tmp_path / "x.jpg", photo)
+    write(tmp_path / "x_mask.png", BLOCK)
+    write(tmp_path / "y.jpg", photo)
+    write(tmp_path / "y_mask_1.png", BLOCK)
+    write(tmp_path / "y_mask_2.png", TWO // 2)
+    data = Folder(str(tmp_path))
+    assert _areas(data, "x") == {"object": 15}
+    assert _areas(data, "y") == {"1": 15, "2": 8}
+    assert "side by side" in data.recognised
+
+
+def test_a_png_of_a_photographs_name_is_its_mask(tmp_path, write, photo):
+    for name in ("x", "y"):
+        write(tmp_path / f"{name}.jpg", photo)
+        write(tmp_path / f"{name}.png", TWO)
+    data = Folder(str(tmp_path))
+    assert _areas(data, "x") == {"1": 15, "2": 8}
+    assert "as JPEG, masks of the same names as PNG" in data.recognised
+
+
+def test_run_lengths_in_one_file(pictures):
+    runs = {
+        "a.jpg": [Mask.of(BLOCK).to_coco(), {**Mask.of(TWO == 2).to_coco(), "label": "dog"}],
+        "b": {"left": Mask.of(BLOCK).to_coco()},
+        "gone.jpg": Mask.of(BLOCK).to_coco(),
+    }
+    (pictures / "masks.json").write_text(json.dumps(runs))
+    data = Folder(str(pictures))
+    assert data.scenes() == ["a", "b"]
+    assert _areas(data, "a") == {"1": 15, "2": 8}
+    assert _areas(data, "b") == {"left": 15}
+    assert data.recognised == (
+        "2 pictures with 3 objects as run lengths in 'masks.json';"
+        " 1 entries have no picture, the first is 'gone'"
+    )
+    assert data.card.targets == 3
+
+
+def test_run_lengths_beside_each_picture(tmp_path, write, photo):
+    for name in ("x", "y"):
+        write(tmp_path / f"{name}.jpg", photo)
+        entry = {"id": 5, "segmentation": Mask.of(TWO == 1).to_coco()}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"image": {}, "annotations": [entry]}))
+    data = Folder(str(tmp_path))
+    assert _areas(data, "x") == {"5": 15}
+    assert "run lengths in a JSON file each" in data.recognised
+
+
+def test_a_coco_file_beside_the_pictures(pictures):
+    content = {
+        "images": [
+            {"id": 1, "file_name": "a.jpg", "height": 12, "width": 16},
+            {"id": 2, "file_name": "far.jpg", "height": 12, "width": 16},
+        ],
+        "annotations": [
+            {"id": 1, "image_id": 1, "segmentation": [[2, 2, 8, 2, 8, 6, 2, 6]]},
+            {"id": 2, "image_id": 2, "segmentation": [[2, 2, 8, 2, 8, 6, 2, 6]]},
+        ],
+    }
+    (pictures / "annotations").mkdir()
+    (pictures / "annotations" / "mine.json").write_text(json.dumps(content))
+    data = Folder(str(pictures))
+    assert _areas(data, "a") == {"1": 24}
+    assert "in the COCO file 'mine.json', which has 2 objects" in data.recognised
+    assert "1 of 2 pictures is not in" in data.recognised
+
+
+def test_pictures_without_mask_and_masks_without_picture_are_counted(pictures, write, photo):
+    write(pictures / "images" / "c.jpg", photo)
+    data = _masks(pictures, write, a=BLOCK, b=BLOCK, zebra=BLOCK)
+    assert data.scenes() == ["a", "b"]
+    assert "1 pictures have no mask and are left out, the first is 'c'" in data.recognised
+    assert "1 masks belong to no picture, the first is 'zebra.png'" in data.recognised
+
+
+def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):
+    for name in ("car", "car_2"):
+        write(tmp_path / "images" / f"{name}.jpg", photo)
+    data = _masks(tmp_path, write, car_1=BLOCK, car_2=TWO // 2, car_2_1=BLOCK)
+    assert _areas(data, "car") == {"1": 15}
+    assert _areas(data, "car_2") == {"object": 8, "1": 15}
+
+
+def test_options_override_what_values_suggest(pictures, write):
+    data = _masks(pictures, write, a=TWO, b=TWO)
+    whole = catalogue.datasets.make(f"folder?path={pictures}&kind=binary")
+    assert _areas(whole, "a") == {"object": 23}
+    part = catalogue.datasets.make(f"folder?path={pictures}&ignore=2")
+    assert _areas(part, "a") == {"1": 15}
+    assert len(_areas(data, "a")) == 2
+    with pytest.raises(BadInput, match="no kind of mask 'shape'; it is one of binary"):
+        Folder(str(pictures), kind="shape")
+
+
+def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo):
+    with pytest.raises(NotFound, match="no folder"):
+        Folder(str(tmp_path / "gone"))
+    with pytest.raises(BadInput, match=r"nothing recognised in .*'images'.*'masks'"):
+        Folder(str(tmp_path))
+    write(tmp_path / "a.jpg", photo)
+    with pytest.raises(BadInput, match="nothing recognised"):
+        Folder(str(tmp_path))
+
+
+def test_two_pictures_of_one_name_are_refused(pictures, write, photo):
+    write(pictures / "images" / "a.png", photo)
+    with pytest.raises(BadInput, match="differ in their suffix only"):
+        _masks(pictures, write, a=BLOCK)
+
+
+def test_a_photograph_among_the_masks_is_no_label_map(pictures, write):
+    noise = np.random.default_rng(0).integers(0, 256, (80, 80, 3), dtype=np.uint8)
+    for name in ("a", "b"):
+        write(pictures / "images" / f"{name}.jpg", noise)
+    data = _masks(pictures, write, a=noise, b=noise)
+    with pytest.raises(BadInput, match="that is a picture, not a label map"):
+        data.load("a").check()
+
+
+def test_an_empty_mask_and_one_of_another_size_are_said(pictures, write):
+    data = _masks(pictures, write, a=BLOCK * 0, b=BLOCK[:, :9])
+    with pytest.raises(BadInput, match="'object' is empty"):
+        data.load("a").check()
+    with pytest.raises(BadInput, match="picture is 16 x 12 but its mask is 9 x 12"):
+        data.load("b").check()
+
+
+def test_the_fingerprint_follows_pictures_and_masks(pictures, write):
+    before = _masks(pictures, write, a=BLOCK, b=BLOCK).fingerprint()
+    assert Folder(str(pictures)).fingerprint() == before
+    assert _masks(pictures, write, a=BLOCK, b=TWO).fingerprint() != before
+
+
+GOOD = {
+    "images/a.jpg": cv2.imencode(".jpg", np.zeros((12, 16, 3), np.uint8))[1].tobytes(),
+    "masks/a.png": cv2.imencode(".png", TWO)[1].tobytes(),
+    "masks.json": json.dumps({"a": [Mask.of(BLOCK).to_coco()]}).encode(),
+    "images/a.json": json.dumps({"annotations": [Mask.of(BLOCK).to_coco()]}).encode(),
+}
+
+
+@given(
+    st.sampled_from([("masks/a.png",), ("masks.json",), ("images/a.json",)]),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=5),
+    st.floats(0, 1.5),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_wrong_bytes_give_scenes_or_a_sentence(tmp_path_factory, which, changes, cut):
+    folder = tmp_path_factory.mktemp("own")
+    for name in ("images/a.jpg", *which):
+        raw = bytearray(GOOD[name])
+        if name in which:
+            for place, value in changes:
+                raw[int(place * (len(raw) - 1))] = value
+            raw = raw[: int(cut * len(raw))]
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(bytes(raw))
+    with contextlib.suppress(SegmeterError):
+        data = Folder(str(folder))
+        assert "\n" not in data.recognised
+        for scene in data.scenes():
+            data.load(scene).check()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+    | st.sampled_from([Mask.of(BLOCK).to_coco(), {"size": [12, 16], "counts": [192]}]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["a", "a.jpg", "annotations", "images", "size", "counts", "segmentation",
+                         "id", "label", "x"]),
+        inner, max_size=4,
+    ),
+)  # fmt: skip
+
+
+@given(JSON, st.sampled_from(["masks.json", "images/a.json"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "images").mkdir()
+    (folder / "images" / "a.jpg").write_bytes(GOOD["images/a.jpg"])
+    (folder / name).write_text(json.dumps(content))
+    with contextlib.suppress(SegmeterError):
+        data = Folder(str(folder))
+        for scene in data.scenes():
+            data.load(scene).check()
