@@ -14,6 +14,7 @@ from segmeter.cli._options import AsJson, Cost, Data, roots, settings
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
+    from segmeter.core.plans import Plan
     from segmeter.core.sections import Section
     from segmeter.report.exports import Format
     from segmeter.report.page import Page
@@ -100,12 +101,18 @@ def _page(results: Run, sections: Sequence[Section]) -> Page:
         title=f"{_listed(map(str, plan.subjects))} on {_listed(s.name for s in plan.datasets)}",
         subtitle=entry.summary,
         facts=[
-            f"{plan.rounds} rounds with {_listed(map(str, plan.users))}" if plan.users else "",
+            f"{plan.rounds} rounds with {_users(plan)}" if plan.users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],
         sections=sections,
     )
+
+
+def _users(plan: Plan) -> str:
+    """Who played; of a crowd only the first and how many more."""
+    first, *others = map(str, plan.users)
+    return _listed([first, *others]) if len(others) < 4 else f"{first} and {len(others)} others"
 
 
 def _listed(names: Iterable[str]) -> str:

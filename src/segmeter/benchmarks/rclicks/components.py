@@ -39,9 +39,10 @@ def components(players: Floats, drawn: Resampling, seed: object = 0) -> Componen
     between, within = _squares(table)
     gap = (between - within) / draws
     total = float(gap.mean() + within.mean())
-    share = float(gap.mean()) / total if total > 0 else 0.0
+    varies = total > 1e-12 * float(np.square(table).mean())
+    share = float(gap.mean()) / total if varies else 0.0
     # To first order the share is the mean of what each target adds to it.
-    added = (gap - share * (gap + within)) / total + share if total > 0 else np.zeros_like(gap)
+    added = (gap - share * (gap + within)) / total + share if varies else np.zeros_like(gap)
     return Components(
         drawn.interval(gap), drawn.interval(within), drawn.interval(added), _chance(table, seed)
     )

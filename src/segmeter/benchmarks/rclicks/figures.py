@@ -98,7 +98,8 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
     for dataset, targets in tables.items():
         x, y = np.array(list(targets.values())).T
         ratio = float(np.mean(y / (x + 1e-9)))
-        labels = [scene for scene, _ in targets]
+        noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
+        labels = [scene if i in noisiest else "" for i, (scene, _) in enumerate(targets)]
         marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the click map"
@@ -125,6 +126,7 @@ _ACROSS_MODELS = {
     "nsr-unbiased": "NSR@20",
 }
 _FEW_MODELS = 3
+_NAMED = 5  # dots with their names beside them
 
 
 def correlations(found: Sequence[Findings]) -> Table:

@@ -53,7 +53,7 @@ class _Case:
 
 
 def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
-    """Uniform, distance and the map in use, and its ten groups (as Fig. 4 and 6)."""
+    """First clicks, depth, the map in use and its ten groups (as Fig. 4 and 6)."""
     cases, why = _cases(run, found, _SHOWN_MAPS, 0)
     if why:
         return [Note(f"Maps cannot be shown: {why}", "warning")]
@@ -144,9 +144,9 @@ def _user(run: Results) -> ClickingGroup:
 
 
 def _map_names(user: ClickingGroup) -> dict[str, str]:
-    """Baselines, then the map in use."""
-    words = {"uniform": "uniform (UD)", "distance": "distance (DT)"}
-    return {**words, user.map: f"{words.get(user.map, user.map)}, in use"}
+    """Depth, to compare with, then the map in use."""
+    words = {"distance": "depth (DT)"}
+    return {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
 
 
 def _map(name: str, user: ClickingGroup, case: _Case) -> ClickMap:

@@ -27,12 +27,15 @@ def sections(run: Results) -> list[Section]:
     return [
         Section("Does it matter where people click?", "", [*verdicts(lead), short_table(found)]),
         _growth(lead),
-        _worth(found, lead),
+        _worth(lead),
         Section("The paper's tables, both readings", _READINGS, paper_tables(found)),
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         Section("The hardest objects for a first click", _HARD, hard_targets(run, lead)),
         Section("Which numbers say the same", "", [correlations(lead)], folded=True),
+        Section(
+            "Every statistic and its null", "", [null_table(f, True) for f in found], folded=True
+        ),
     ]
 
 
@@ -54,7 +57,7 @@ def _growth(lead: Sequence[Findings]) -> Section:
     return Section("Likely and unlikely clicks, round by round", "", [curves(lead)])
 
 
-def _worth(found: Sequence[Findings], lead: Sequence[Findings]) -> Section:
+def _worth(lead: Sequence[Findings]) -> Section:
     """Each statistic against what shuffled labels give."""
     text = (
         "A number is worth what it exceeds the same number for nothing by. For nothing: the "
@@ -63,9 +66,7 @@ def _worth(found: Sequence[Findings], lead: Sequence[Findings]) -> Section:
         "ratios are above zero even then, because a small count below the line weighs more "
         "than a large one."
     )
-    blocks: list[Block] = [null_table(f) for f in lead]
-    blocks += [null_table(f) for f in found if f not in lead]
-    return Section("What the numbers are worth", text, blocks)
+    return Section("What the numbers are worth", text, [null_table(f) for f in lead])
 
 
 def _spread(lead: Sequence[Findings]) -> Section:
@@ -87,6 +88,6 @@ def _maps_text(run: Results) -> str:
     maps = {spec.options.get("map", "prior") for spec in run.plan.users if spec.options}
     names = ", ".join(sorted(map(str, maps)))
     return (
-        f"The click map in use is **{names}**. Objects whose first clicks differ most are shown: "
-        "uniform and distance maps beside the one in use, and its ten groups of equal mass."
+        f"The click map in use is **{names}**. Objects on which first clicks differ most, with "
+        "the map of depth for comparison, the one in use, and its ten groups of equal mass."
     )

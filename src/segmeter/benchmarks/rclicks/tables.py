@@ -25,8 +25,10 @@ class _Head:
     digits: int = 2
 
     def column(self, reading: str, many: bool) -> Column:
-        unit = f"{self.unit}, {reading}" if many else self.unit
-        return Column(self.title, unit, self.digits)
+        title = (
+            f"{self.title}, %" if self.unit == "%" and self.title.startswith("Δ") else self.title
+        )
+        return Column(title, reading if many else self.unit, self.digits)
 
     def of(self, f: Findings) -> Interval | None:
         return self.sound(f) if f.trial.reading == "sound" else self.published(f)
@@ -170,11 +172,16 @@ _WORDS = {
 }
 
 
-def null_table(f: Findings) -> Table:
-    """Every statistic that has a null: seen, for nothing, what is left, and p."""
+# What the text is about; the others are folded away.
+_MAIN = tuple(name for name in _WORDS if name.endswith(("-noc", "-noc-ratio", "-auc-all")))
+
+
+def null_table(f: Findings, everything: bool = False) -> Table:
+    """Statistics that have a null: seen, for nothing, what is left, and p."""
     model, dataset, reading = f.key
     rows: list[list[Cell]] = []
-    for name, words in _WORDS.items():
+    for name in _WORDS if everything else _MAIN:
+        words = _WORDS[name]
         finding = f.by_name[name]
         if finding.null is None or finding.excess is None:
             continue
@@ -198,7 +205,7 @@ def null_table(f: Findings) -> Table:
         Column("verdict"),
     ]
     return Table(
-        f"nulls-{model}-{dataset}-{reading}",
+        f"nulls-{model}-{dataset}-{reading}" + ("-all" if everything else ""),
         columns,
         rows,
         f"{model}, {dataset}: clicks of the reading {reading}",

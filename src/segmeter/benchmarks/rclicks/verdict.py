@@ -25,46 +25,42 @@ def verdicts(found: Sequence[Findings]) -> list[Answer]:
         corrected = holm([finding.null.p if finding.null else 1.0 for finding in asked])
         for i, f in enumerate(members):
             clicks, quality = corrected[len(_ASKED) * i : len(_ASKED) * (i + 1)]
-            answers.append(Answer(_sentence(f, clicks, quality), _detail(f)))
+            answers.append(Answer(_sentence(f, clicks, quality), _detail(f, clicks, quality)))
     return answers
 
 
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
     model, dataset, _ = f.key
-    ends, area = f.seen("dgr-noc-ratio"), f.seen("dgr-auc-all")
-    clicks = (
-        f"the least likely tenth of people's clicks costs {_percent(ends)} clicks to 90 % IoU "
-        f"against the most likely tenth (p {_p(p_clicks)})"
-    )
-    quality = (
-        f"its mean IoU over all rounds is {_points(area)} apart (p {_p(p_quality)}, both "
-        "corrected for the number of questions)"
-    )
     if min(p_clicks, p_quality) >= _ESTABLISHED:
         verdict = "it has not been shown to matter where people click"
     elif p_clicks < _ESTABLISHED:
         verdict = "it matters where people click"
     else:
         verdict = (
-            "it matters where people click for the quality on the way, not for the clicks needed"
+            "it matters where people click for the quality on the way, but not, as far as "
+            "this shows, for the clicks needed"
         )
-    opening = f"With **{model}** on {dataset} {verdict}"
-    return f"{opening}: {clicks}; {quality}."
+    return (
+        f"With **{model}** on {dataset} {verdict}: the least likely tenth of clicks costs "
+        f"{_percent(f.seen('dgr-noc-ratio'))} clicks against the most likely tenth."
+    )
 
 
-def _detail(f: Findings) -> str:
+def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     base, sample, more = (f.seen(n) for n in ("base-noc", "sample-noc", "dsb-noc-ratio"))
-    robot = f.by_name["dsb-noc-ratio"]
+    robot, area = f.by_name["dsb-noc-ratio"], f.seen("dgr-auc-all")
     told = [
-        f"The robot that clicks centres needs {base.value:.2f} clicks, people "
-        f"{sample.value:.2f}: {_percent(more)} (p {_p(robot.null.p if robot.null else 1)})."
+        f"p {_p(p_clicks)} for that difference, and p {_p(p_quality)} for the {_points(area)} "
+        "by which mean IoU over the rounds differs, both corrected for the number of questions.",
+        f"To 90 % IoU the robot that clicks centres needs {base.value:.2f} clicks, people "
+        f"{sample.value:.2f}: {_percent(more)}, p {_p(robot.null.p if robot.null else 1)}.",
     ]
     if "noc" in f.parts:
         share, p = f.parts["noc"].share, f.parts["noc"].p
         told.append(
             f"Of what differs between people on one object, {100 * share.value:.0f} % "
-            f"({100 * share.low:.0f} to {100 * share.high:.0f}) lies between the groups "
-            f"(p {_p(p)}); the rest is the luck of single clicks."
+            f"({100 * share.low:.0f} to {100 * share.high:.0f}, p {_p(p)}) lies between the "
+            "groups; the rest is the luck of single clicks."
         )
     told.append(_printed(f.by_name["dgr-noc"]))
     return " ".join(told)
