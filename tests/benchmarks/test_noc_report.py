@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.noc import Noc
+from segmeter.benchmarks.noc.leaderboard import HARDEST
 from segmeter.benchmarks.noc.statistics import cost_of, differences, groups, summary
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -126,6 +127,30 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     assert "**noisy**, takes" in longer
     assert "longer an object, and that is **established**" in longer
     assert "more, and that is **established**" in more
+
+
+def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
+    (table,) = next(s for s in sections if s.title == "What is established").blocks
+    assert isinstance(table, Table)
+    assert [row[-1] for row in table.rows] == ["established: oracle is better"] * 4
+    gaps = [row[2].value for row in table.rows]  # type: ignore[union-attr]
+    assert [g > 0 for g in gaps] == [True, True, False, False]
+
+
+def test_one_photograph_establishes_nothing(tmp_path: Path) -> None:
+    run_plan(replace(PLAN, limit=1), tmp_path / "run", workers=0)
+    found = differences(Run.open(tmp_path / "run"))
+    assert found
+    assert not any(d.established for d in found)
+
+
+def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
+    table = sections[0].blocks[1]
+    assert isinstance(table, Table)
+    links = {str(row[0]): row[3].link for row in table.rows}  # type: ignore[union-attr]
+    assert links == {"oracle": "", "noisy": HARDEST}
+    html = render(Page("t", "s", [], sections))
+    assert f'<section id="{HARDEST}"' in html
 
 
 def test_both_readings_stand_beside_their_numbers(sections: list[Section]) -> None:

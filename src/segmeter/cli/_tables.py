@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,13 +17,23 @@ from segmeter.core.errors import BadInput
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 
-__all__ = ["print_summary", "summary_json"]
+__all__ = ["print_summary", "rows_json", "summary_json"]
 
 _SHOWN = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> str:
-    return json.dumps({"rows": [asdict(row) for row in rows]}, indent=1, allow_nan=True)
+    return rows_json([asdict(row) for row in rows])
+
+
+def rows_json(rows: Sequence[Mapping[str, object]]) -> str:
+    """`{"rows": [...]}`; a number that is not known, as the limits of one scene, is null."""
+
+    def known(value: object) -> object:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    plain = [{key: known(value) for key, value in row.items()} for row in rows]
+    return json.dumps({"rows": plain}, indent=1, allow_nan=False)
 
 
 def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
@@ -39,7 +50,9 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     for table in _tables(rows):
         console.print(table)
     if tally.failed:
-        console.print(f"{tally.failed} scenes failed; 'segmeter report {out}' names them")
+        count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
+        said = f"{count} failed; 'segmeter report {out}' names them"
+        console.print(said, soft_wrap=True, markup=False, highlight=False)
     console.print(f"rows in {out}; next: segmeter report {out}", soft_wrap=True, markup=False)
 
 
@@ -52,14 +65,21 @@ def _tables(rows: Sequence[SummaryRow]) -> list[Table]:
         shown = [m for m in _SHOWN if m in known] or list(dict.fromkeys(known))[:5]
         title = ", ".join(filter(None, (dataset, user, f"{here[0].targets} targets")))
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("model\nreading", no_wrap=True)
+        table.add_column("model\nreading", overflow="fold", max_width=24)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
-            table.add_row(f"{model}\n{reading}", *(_cell(values.get(name)) for name in shown))
+            cells = (_cell(values.get(name)) for name in shown)
+            table.add_row(f"{_short(model)}\n{reading}", *cells)
         tables.append(table)
     return tables
+
+
+def _short(model: str) -> str:
+    """A model of the user's own without the folders of its file."""
+    file, py, rest = model.partition(".py:")
+    return Path(file).name + py + rest if py else model
 
 
 def _cell(row: SummaryRow | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -43,8 +42,9 @@ def compare(
         raise BadInput(f"'{run}' has only one model; there is nothing to compare")
     found = [difference for difference in found if difference.reading in wanted]
     if as_json:
-        rows = [asdict(d) | {"established": d.established} for d in found]
-        print(json.dumps({"rows": rows}, indent=1))
+        from segmeter.cli._tables import rows_json
+
+        print(rows_json([asdict(d) | {"established": d.established} for d in found]))
     else:
         _print(found)
     return Exit.DONE

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.noc.statistics import Group, targets_of
+from segmeter.benchmarks.noc.statistics import COMPARED, Group, targets_of
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import Answer, Cell, Column, Note, Table, Value
 from segmeter.stats.effort import CostModel
@@ -17,7 +17,12 @@ from segmeter.stats.rankings import first_shares
 __all__ = ["HARDEST", "Contest", "answer", "comparison_table", "leaderboard", "uneven"]
 
 HARDEST = "the-hardest-objects"  # the section's anchor
-_NAMES = {"seconds-to-90": "seconds to 90 %", "noc@90": "clicks to 90 %"}
+_NAMES = {
+    "seconds-to-90": "seconds to 90 %",
+    "noc@90": "clicks to 90 %",
+    "auc": "IoU AuC, % points",
+    "iou@1": "IoU after one click, % points",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +123,41 @@ def _linked(contest: Contest, model: str, measure: str) -> Value:
 def comparison_table(contest: Contest, name: str) -> Table | None:
     """The cheapest model against every other one, as far as it is established."""
     best = contest.models[0]
-    rows: list[list[Cell]] = []
-    for other in contest.models[1:]:
-        for measure in _NAMES:
-            d = contest.behind(other, best, measure)
-            if d is None:
-                continue
-            verdict = "established" if d.established else "not established"
-            rows.append([other, _NAMES[measure], Value(d.value, d.low, d.high), d.p_holm, verdict])
-    if not rows:
+    found = [
+        (other, d)
+        for other in contest.models[1:]
+        for measure in COMPARED
+        if (d := contest.behind(other, best, measure)) is not None
+    ]
+    if not found:
         return None
     columns = [
         Column(f"compared with {best}"),
         Column("in"),
-        Column("difference", "more is costlier", 2, plot=True),
+        Column("difference", f"less {best}'s", 2),
         Column("p", "corrected (Holm)", 3),
         Column("verdict"),
+    ]
+    rows: list[list[Cell]] = [
+        [other, _NAMES[d.measure], Value(d.value, d.low, d.high), d.p_holm, _verdict(d)]
+        for other, d in found
     ]
     return Table(
         name,
         columns,
         rows,
-        caption=f"{contest.title}: which differences are established",
-        note="Paired on the same objects; p by exchanging the two "
-        "models within photographs, corrected for the number of pairs.",
+        caption=contest.title,
+        note="Paired on the same objects, with 95 % intervals from resampling photographs; p by "
+        "exchanging the two models within photographs, corrected for the number of pairs.",
     )
+
+
+def _verdict(d: Difference) -> str:
+    if not d.established:
+        return "not established"
+    lower = d.first if d.value < 0 else d.second
+    higher = d.second if lower == d.first else d.first
+    return f"established: {lower if COMPARED[d.measure] == 'lower' else higher} is better"
 
 
 def uneven(contest: Contest) -> Note | None:

@@ -55,6 +55,7 @@ def sections(run: Results) -> list[Section]:
     return [
         _which_costs_least(contests),
         _growth(contests),
+        *_differences(contests),
         _numbers(found, contests, cost),
         _time(contests, _machines(run)),
         *_cases(run, contests),
@@ -80,13 +81,15 @@ def _contests(found: Sequence[Group], reading: str, cost: CostModel) -> list[Con
 def _which_costs_least(contests: Sequence[Contest]) -> Section:
     blocks: list[Block | None] = [answer(c, len(contests) > 1) for c in contests]
     for contest in contests:
-        stem = _stem(contest)
-        blocks += [
-            leaderboard(contest, f"leaderboard-{stem}"),
-            uneven(contest),
-            comparison_table(contest, f"differences-{stem}"),
-        ]
+        blocks += [leaderboard(contest, f"leaderboard-{_stem(contest)}"), uneven(contest)]
     return Section("Which model costs least", blocks=[b for b in blocks if b is not None])
+
+
+def _differences(contests: Sequence[Contest]) -> list[Section]:
+    """The verdicts, where there are models to compare."""
+    tables = [comparison_table(c, f"differences-{_stem(c)}") for c in contests]
+    blocks: list[Block] = [table for table in tables if table is not None]
+    return [Section("What is established", blocks=blocks)] if blocks else []
 
 
 def _growth(contests: Sequence[Contest]) -> Section:

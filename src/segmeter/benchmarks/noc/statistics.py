@@ -22,6 +22,7 @@ from segmeter.stats.intervals import Floats, Interval, Resampling, share_interva
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 
 __all__ = [
+    "COMPARED",
     "Group",
     "cost_of",
     "differences",

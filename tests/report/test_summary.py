@@ -1,0 +1,169 @@
+"""The page and `report --json` say the same numbers; compare says what the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from segmeter.cli.compare import compare
+from segmeter.cli.report import Kind, report
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
+
+COLUMNS = {
+    "time to 90 % IoU": "seconds-to-90",
+    "clicks to 90 %": "noc@90",
+    "never reach it": "never@90",
+    "quality over all clicks": "auc",
+    "after one click": "iou@1",
+    "IoU AuC": "auc",
+    "Boundary IoU AuC": "boundary-auc",
+    "look": "seconds-look",
+    "answer": "seconds-answer",
+    "simulated user": "seconds-user",
+}
+Cell = dict[str, str]
+
+
+class Tables(HTMLParser):
+    """Every table of a page: its headings, and its rows of cells with what they say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[str, tuple[list[str], list[list[Cell]]]] = {}
+        self._table = ""
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value or "" for key, value in attrs}
+        if tag == "figure":
+            self._table = given.get("id", "").removeprefix("table-")
+            self.tables[self._table] = ([], [])
+        heads, rows = self.tables.get(self._table, ([], []))
+        if tag == "tr":
+            rows.append([])
+        elif tag in ("th", "td") and "data-order" in given:
+            rows[-1].append({"order": given["data-order"]})
+        elif tag == "span":
+            self._inside = given.get("class")
+            if self._inside == "title":
+                heads.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "span":
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        heads, rows = self.tables.get(self._table, ([], []))
+        if self._inside == "title":
+            heads[-1] += data
+        elif self._inside in ("v", "ci", "tag") and rows and rows[-1]:
+            rows[-1][-1][self._inside] = data
+
+
+def measure_of(title: str) -> str | None:
+    """The summary's name of a column."""
+    plain = re.fullmatch(r"(NoC|NoF|IoU)@\d+", title)
+    return title.lower() if plain else COLUMNS.get(title)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("summary") / "run"
+    plan = Plan("noc", (Spec("noisy"), Spec("disc")), (Spec("drawn"),), rounds=6, limit=9)
+    run_plan(plan, out, workers=0)
+    report(out)
+    return out
+
+
+def said(folder: Path, capsys: pytest.CaptureFixture[str], **options: object) -> list[Cell]:
+    report(folder, as_json=True, **options)  # type: ignore[arg-type]
+    rows: list[Cell] = json.loads(capsys.readouterr().out)["rows"]
+    return rows
+
+
+def tables(folder: Path) -> dict[str, tuple[list[str], list[list[Cell]]]]:
+    reader = Tables()
+    reader.feed((folder / "report.html").read_text())
+    return reader.tables
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("leaderboard-drawn", 10), ("clicks-drawn", 28), ("quality-drawn", 24), ("latency", 6)],
+)
+def test_every_number_on_the_page_is_in_the_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, count: int
+) -> None:
+    rows = {(r["model"], r["reading"], r["measure"]): r for r in said(folder, capsys)}
+    heads, body = tables(folder)[name]
+    compared = 0
+    for cells in body[1:]:
+        model, reading = cells[0]["v"], cells[0].get("tag", "sound")
+        for title, cell in zip(heads, cells, strict=True):
+            measure = measure_of(title)
+            if measure is not None:
+                row = rows[model, reading, measure]
+                assert float(cell["order"]) == row["value"]
+                digits = len(cell["v"].partition(".")[2])
+                limits = (f"{float(row[end]):.{digits}f}" for end in ("low", "high"))
+                assert cell["ci"] == "–".join(limits)
+                compared += 1
+    assert compared == count
+
+
+def test_compare_and_the_page_agree_on_every_verdict(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare(folder, as_json=True)
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {r["reading"] for r in rows} == {"sound"}
+    _, body = tables(folder)["differences-drawn"]
+    assert len(body) - 1 == len(rows) == 4
+    for cells, row in zip(body[1:], rows, strict=True):
+        turned = 1 if cells[0]["v"] == row["first"] else -1
+        assert float(cells[2]["order"]) == turned * row["value"]
+        assert float(cells[3]["order"]) == row["p_holm"]
+        assert cells[4]["v"].startswith("established") == row["established"]
+        assert row["established"] == (row["p_holm"] < 0.05)
+        if row["established"]:
+            less_is_better = row["measure"] in ("seconds-to-90", "noc@90")
+            better = row["first"] if (row["value"] < 0) == less_is_better else row["second"]
+            assert cells[4]["v"] == f"established: {better} is better"
+
+
+def test_a_cost_model_of_ones_own_holds_for_page_and_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cost = tmp_path / "cost.toml"
+    cost.write_text("locate = 0\nclick = 100\nwait = false\n")
+    rows = {(r["model"], r["measure"]): r["value"] for r in said(folder, capsys, cost=cost)}
+    assert rows["disc", "seconds-to-90"] == 100 * float(rows["disc", "noc@90"])
+    report(folder, to=tmp_path / "page.html", cost=cost)
+    assert "100 s a click" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_not_known_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    clicks = next(r for r in said(tmp_path / "run", capsys) if r["measure"] == "noc@90")
+    assert clicks["value"] is not None
+    assert clicks["low"] is clicks["high"] is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "md", "tex"])
+def test_exports_hold_the_numbers_of_the_json(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, tmp_path: Path
+) -> None:
+    rows = said(folder, capsys)
+    report(folder, to=tmp_path, kind=Kind(kind))
+    text = (tmp_path / f"clicks-drawn.{kind}").read_text()
+    for row in rows:
+        if row["measure"] in ("noc@80", "noc@90"):
+            value = row["value"]
+            assert (str(value) if kind == "csv" else f"{float(value):.2f}") in text
