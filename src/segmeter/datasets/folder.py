@@ -61,7 +61,7 @@ class Folder:
             name=folder.resolve().name or "folder",
             summary="a folder of your own",
             licence="your own",
-            citation="",
+            citation="your own",
         )
         self._data, self.recognised = _recognise(folder, card, kind, ignore)
 

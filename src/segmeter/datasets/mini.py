@@ -32,8 +32,9 @@ _SMALL, _LARGE = 0.01, 0.1
 _CARD = DatasetCard(
     name="mini",
     summary="34 objects on 11 photographs that ship with scikit-image and matplotlib",
-    licence="masks Apache-2.0, as segmeter itself; pictures public domain, CC0 or without known "
-    "restrictions, as the two packages ship them (the source of each is in mini.json)",
+    licence="masks Apache-2.0, as segmeter itself; pictures as the two packages ship them: public "
+    "domain, CC0 or without known restrictions, but moon and motorcycle, whose terms are not "
+    "stated (the source of each is in mini.json)",
     citation="van der Walt et al. scikit-image: image processing in Python. PeerJ 2:e453, 2014; "
     "Hunter. Matplotlib: a 2D graphics environment. CiSE 9(3), 2007",
     targets=34,
