@@ -156,6 +156,12 @@ def test_what_is_not_known_is_null(tmp_path: Path, capsys: pytest.CaptureFixture
     assert clicks["low"] is clicks["high"] is None
 
 
+def test_others_may_read_a_page_that_they_are_sent(folder: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert (folder / "report.html").stat().st_mode == plain.stat().st_mode
+
+
 @pytest.mark.parametrize("kind", ["csv", "md", "tex"])
 def test_exports_hold_the_numbers_of_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str, tmp_path: Path

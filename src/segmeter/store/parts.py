@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,15 +39,15 @@ def write_text(path: Path, text: str) -> None:
 def _atomically(path: Path, fill: Any) -> None:
     """Write beside the place, flush to the disk, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".open-")
+    beside = path.parent / f".open-{secrets.token_hex(8)}"
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:  # not mkstemp: whoever may read the folder may read this
             fill(file)
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).replace(path)
+        beside.replace(path)
     except BaseException as error:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(
                 f"the disk that holds {path.parent} is full; free some space and give the same "
