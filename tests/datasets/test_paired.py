@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import json
 
 import numpy as np
 import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.paired import trimap, union
+from segmeter.core.masks import Mask
+from segmeter.datasets.paired import _class_and_number, trimap, union
+from segmeter.datasets.pictures import read_colours
 
 NAMES = {
     "GrabCut": "grabcut",
@@ -37,6 +41,40 @@ def test_all_targets_are_those_of_the_original_readers(name, golden, real_data):
         sums = scene.pixels.reshape(-1, 3).sum(axis=0, dtype=np.int64)
         golden_sums = [int(row[f"image_sum_{c}"]) for c in "rgb"]
         assert np.abs(sums - golden_sums).max() <= 3 * target.mask.shape[0] * target.mask.shape[1]
+
+
+@pytest.mark.parametrize("name", ["DAVIS", "COCO_MVal"])
+def test_masks_are_those_of_the_whole_sets(name, real_data):
+    """masks_only holds the decoded targets of all 345 and 800, pixel by pixel."""
+    data = catalogue.datasets.make(NAMES[name], data=real_data)
+    with gzip.open(real_data / "masks_only" / f"{name}.json.gz") as file:
+        whole = json.load(file)
+    assert len(whole) == data.card.targets
+    for scene in data.scenes():
+        assert data.load(scene).targets[0].mask == Mask.from_coco(whole[scene])
+
+
+def test_the_names_of_all_800_tell_class_and_photograph(real_data):
+    """Ten of each class but toaster (9) and toilet (11), on 722 photographs."""
+    with gzip.open(real_data / "masks_only" / "COCO_MVal.json.gz") as file:
+        about = [_class_and_number(stem) for stem in json.load(file)]
+    classes = [label for label, _ in about]
+    assert len(set(classes)) == 80
+    odd = {label: classes.count(label) for label in classes if classes.count(label) != 10}
+    assert odd == {"toaster": 9, "toilet": 11}
+    assert len({groups["photograph"] for _, groups in about}) == 722
+
+
+def test_real_oddities_are_read_as_the_pages_say(real_data):
+    grabcut = catalogue.datasets.make("grabcut", data=real_data)
+    bands = [scene for scene in grabcut.scenes() if grabcut.load(scene).targets[0].ignore]
+    whole = ["106024", "153093", "181079", "189080", "208001", "376043", "llama", "teddy"]
+    assert set(grabcut.scenes()) - set(bands) == set(whole)
+    berkeley = catalogue.datasets.make("berkeley", data=real_data)
+    masks = real_data / "Berkeley" / "masks"
+    for scene, lost in (("101087", 3), ("163014", 1), ("376043", 1)):
+        green = read_colours(masks / f"{scene}.png")[:, :, 1] > 128
+        assert berkeley.load(scene).targets[0].mask.area == green.sum() + lost
 
 
 def test_berkeleys_tripled_photographs_share_a_group(real_data):
@@ -96,6 +134,14 @@ def test_a_missing_mask_is_said_and_other_scenes_go_on(tmp_path, write, photo):
     with pytest.raises(NotFound, match="grabcut/b: no mask"):
         data.load("b").check()
     data.load("a").check()
+
+
+def test_an_empty_folder_of_pictures_is_said(tmp_path):
+    for part in ("data_GT", "boundary_GT"):
+        (tmp_path / "GrabCut" / part).mkdir(parents=True)
+    data = catalogue.datasets.make("grabcut", data=tmp_path)
+    with pytest.raises(NotFound, match="'grabcut': no picture in"):
+        data.scenes()
 
 
 def test_two_pictures_of_one_name_are_refused(tmp_path, write, photo):

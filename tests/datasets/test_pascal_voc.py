@@ -80,3 +80,11 @@ def test_garbage_gives_plain_values_or_a_sentence(tmp_path: Path, raw: bytes, be
         read_plain_pickle(path)
     except BadInput as error:
         assert str(path) in str(error)
+
+
+def test_photographs_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+    (made_up / "PascalVOC" / "JPEGImages" / "2007_2.jpg").unlink()
+    data = catalogue.datasets.make("pascal-voc", data=made_up)
+    assert data.scenes() == ["2007_1"]
+    assert data.card.missing.endswith("the first is '2007_2'")
+    assert data.card.targets == 3417

@@ -68,6 +68,14 @@ def test_a_file_that_claims_too_many_pixels_is_refused_unread(tmp_path):
         read_rgb(path)
 
 
+def test_stray_bytes_between_marks_do_no_harm(tmp_path, photo):
+    """Some cameras write them; OpenCV passes over them, and so does the check before it."""
+    raw = cv2.imencode(".jpg", photo)[1].tobytes()
+    table = raw.index(b"\xff\xdb")
+    (tmp_path / "a.jpg").write_bytes(raw[:table] + b"\x00\x12\x00" + raw[table:])
+    assert read_rgb(tmp_path / "a.jpg").shape == photo.shape
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(NotFound, match=r"no file .*gone.png"):
         read_rgb(tmp_path / "gone.png")

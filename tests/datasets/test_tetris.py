@@ -53,3 +53,16 @@ def test_the_long_side_is_limited_and_small_pictures_stay(height, width):
     assert max(tall, wide) == min(max(height, width), 2048)
     if max(height, width) <= 2048:
         assert (tall, wide) == (height, width)
+
+
+def test_what_is_not_here_is_counted(made_up):
+    data = catalogue.datasets.make("tetris", data=made_up)
+    assert "1998 of 2000 pictures are not in" in data.card.missing
+    assert "1 of 2 masks is not in" in data.card.missing
+    (made_up / "val.txt").write_text("wide\nnot there\n")
+    listed = catalogue.datasets.make("tetris", data=made_up, stems=str(made_up / "val.txt"))
+    assert "1 of 2 listed pictures is not in" in listed.card.missing
+    (made_up / "none.txt").write_text("nothing\n")
+    empty = catalogue.datasets.make("tetris", data=made_up, stems=str(made_up / "none.txt"))
+    with pytest.raises(NotFound, match="no picture in"):
+        empty.scenes()

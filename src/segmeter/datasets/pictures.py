@@ -162,9 +162,13 @@ def _jpeg_size(raw: bytes) -> tuple[int, int]:
     place, size = 2, (0, 0)
     while place + 4 <= len(raw):
         if raw[place] != 0xFF:
-            raise ValueError("its marks are out of place")
+            # Stray bytes between marks are passed over, as the decoder passes over them.
+            place = raw.find(b"\xff", place)
+            if place < 0:
+                break
+            continue
         mark = raw[place + 1]
-        if mark == 0xFF:
+        if mark in (0x00, 0xFF):
             place += 1
             continue
         if mark == 0xDA:
