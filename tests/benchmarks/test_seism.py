@@ -12,6 +12,7 @@ import pytest
 from segmeter.benchmarks.seism import Seism
 from segmeter.benchmarks.seism.discrimination import densities_of, meta_rows, sweep_method
 from segmeter.benchmarks.seism.figures import draw_densities
+from segmeter.benchmarks.seism.meta_sections import meta_sections
 from segmeter.benchmarks.seism.methods import ResultsFolder
 from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
 from segmeter.benchmarks.seism.sections import sections
@@ -23,7 +24,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Multiples, Points
+from segmeter.core.sections import Multiples, Points, Table
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.engine import run_plan
 from segmeter.measures.hierarchies import partition_at
@@ -263,9 +264,15 @@ def test_methods_and_baselines_fill_the_table(real_data: Path) -> None:
     method = sweep_method(catalogue.methods.make("slic-hierarchy"), data, measures, limit=3)
     baseline = sweep_method(Quadtree(turned=True), data, measures, limit=3)
     pairs = human_pairs(data, measures, limit=3)
-    for row in meta_rows(pairs, [method], [baseline], measures, ["published", "sound"]):
+    rows = meta_rows(pairs, [method], [baseline], measures, ["published", "sound"])
+    for row in rows:
         assert row.sabd is not None
         assert row.sisd is not None
         assert row.sisd.value > 0.6, row
         assert row.overall is not None
         assert 0 <= row.overall <= 1
+    table, spread = meta_sections(rows, pairs)
+    columns = [[c.title for c in b.columns] for b in table.blocks if isinstance(b, Table)]
+    assert columns == [["measure", "SIHD", "SABD", "SISD", "Global"]] * 2
+    (charts,) = [b.charts for b in spread.blocks if isinstance(b, Multiples)]
+    assert len(charts) == len(measures)

@@ -218,7 +218,7 @@ def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
 def test_meta_prints_a_row_a_measure_and_reading(real_data: Path, tmp_path: Path) -> None:
     done = segmeter(
         "meta", "--data", real_data, "--limit", 3, "--measure", "ssc", "--measure", "fop",
-        "--figure", tmp_path / "spread.svg", "--json",
+        "--figure", tmp_path / "spread.svg", "--report", tmp_path / "page.html", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
@@ -227,6 +227,7 @@ def test_meta_prints_a_row_a_measure_and_reading(real_data: Path, tmp_path: Path
     ]  # fmt: skip
     assert all(0 <= row["sihd"]["value"] <= 1 and row["sabd"] is None for row in rows)
     assert (tmp_path / "spread.svg").is_file()
+    assert "objects and parts" in (tmp_path / "page.html").read_text()
 
 
 def test_meta_says_what_it_does_not_know(real_data: Path) -> None:
@@ -234,6 +235,7 @@ def test_meta_says_what_it_does_not_know(real_data: Path) -> None:
     assert "did you mean 'fop'?" in said
     assert "no partitions" in sentence(segmeter("meta", "--dataset", "drawn"))
     assert ".svg" in sentence(segmeter("meta", "--data", real_data, "--figure", "a.doc"))
+    assert ".html" in sentence(segmeter("meta", "--data", real_data, "--report", "no/a.html"))
 
 
 def test_one_command_runs_a_method_and_one_writes_its_report(

@@ -16,6 +16,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.seism.discrimination import MetaRow, MethodSweeps
+    from segmeter.benchmarks.seism.pairs import PairScores
     from segmeter.core.plans import Roots
     from segmeter.stats.intervals import Interval
 
@@ -47,6 +48,9 @@ def meta(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the densities here (.svg, .png, .pdf).")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write the table and densities as a page here.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """How well do measures tell good partitions from bad ones?
@@ -65,6 +69,8 @@ def meta(
     if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
         raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
     check_figure(figure)
+    if report is not None and (report.suffix != ".html" or not report.parent.is_dir()):
+        raise BadInput(f"--report '{report}' must be a .html file in a folder that is there")
     pairs = human_pairs(given, chosen, limit, workers)
     swept = [_sweep(name, given, chosen, limit, workers, places) for name in method or []]
     bases = [
@@ -73,6 +79,8 @@ def meta(
     ]
     rows = meta_rows(pairs, swept, bases, chosen, readings(reading))
     write_figure(draw_densities, densities_of(pairs), figure)
+    if report is not None:
+        _write_report(report, dataset, rows, pairs)
     if as_json:
         print(json.dumps({"rows": [_plain(row) for row in rows]}, indent=1))
     else:
@@ -102,6 +110,21 @@ def _sweep(
 
     method = catalogue.methods.make(subject_spec(Spec.parse(name)), **places.options())
     return sweep_method(method, dataset, measures, limit, workers)
+
+
+def _write_report(path: Path, dataset: str, rows: list[MetaRow], pairs: PairScores) -> None:
+    from segmeter import __version__
+    from segmeter.benchmarks.seism.meta_sections import meta_sections
+    from segmeter.report.page import Page, render
+    from segmeter.store.parts import write_text
+
+    page = Page(
+        title=f"Which measures tell good from bad on {dataset}",
+        subtitle="partition measures, judged by meta-measures",
+        facts=[f"{len(set(pairs.pictures))} pictures", f"segmeter {__version__}"],
+        sections=meta_sections(rows, pairs),
+    )
+    write_text(path, render(page))
 
 
 def _plain(row: MetaRow) -> dict[str, Any]:

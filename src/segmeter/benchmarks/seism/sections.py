@@ -62,24 +62,35 @@ def sections(run: Results) -> list[Section]:
 def precision_recall_chart(
     title: str, curves: Sequence[tuple[str, Curve]], people: Point | None = None
 ) -> Chart:
-    """Precision over recall with lines of equal F, a dot at each ODS, and people's point."""
+    """Precision over recall with lines of equal F, a dot at each ODS, and people's point.
+
+    The caption is the legend: people first, then the best method first.
+    """
+    ranked = sorted(curves, key=lambda pair: -pair[1].ods.f)
     marks: list[Line | Points] = [_iso_line(tenth / 10) for tenth in range(1, 10)]
-    ticks = [tenth / 10 for tenth in range(11)]
     if people is not None:
-        label = f"[{people.f:.3f}] people"
-        marks.append(Points("people", [people.recall], [people.precision], [label]))
-    for name, curve in sorted(curves, key=lambda pair: -pair[1].ods.f):
+        marks.append(Points("people", [people.recall], [people.precision], ["people"]))
+    for name, curve in ranked:
         if len(curve.recall) > 1:
-            marks.append(Line(name, curve.recall, curve.precision))
-        label = f"[{curve.ods.f:.3f} {curve.ois.f:.3f} {curve.ap:.3f}] {name}"
-        marks.append(Points(name, [curve.ods.recall], [curve.ods.precision], [label]))
+            marks.append(_drawn(name, curve))
+        single = [name] if len(curve.recall) == 1 else []
+        marks.append(Points(name, [curve.ods.recall], [curve.ods.precision], single))
+    legend = [f"[{people.f:.3f}] people"] if people is not None else []
+    legend += [f"[{c.ods.f:.3f} {c.ois.f:.3f} {c.ap:.3f}] {name}" for name, c in ranked]
+    ticks = [tenth / 10 for tenth in range(11)]
     return Chart(
         title,
         Axis("recall", 0, 1, ticks),
         Axis("precision", 0, 1, ticks),
         marks,
-        caption="Grey lines have equal F. Dots: ODS; in brackets ODS, OIS, AP.",
+        caption=f"Grey lines have equal F; dots are ODS. [ODS OIS AP]: {'; '.join(legend)}.",
     )
+
+
+def _drawn(name: str, curve: Curve) -> Line:
+    """The curve from low to high recall, so that its name stands where it has room."""
+    order = slice(None, None, -1 if curve.recall[0] > curve.recall[-1] else 1)
+    return Line(name, curve.recall[order], curve.precision[order])
 
 
 def _overview(
@@ -124,9 +135,15 @@ def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -
     columns = [Column("method"), *(_column(name) for name in names)]
     body = _body(rows, names)
     if people:
-        human = {f"{measure}-ods": Value(point.f) for measure, point in people.items()}
-        body.append(["people, each against the others", *(human.get(name) for name in names)])
-    return Table(f"{dataset}-curves", columns, body, caption="F over settings, with 95 % intervals")
+        # As text: people are no method, and the best of the methods is the one set strong.
+        human = {f"{measure}-ods": f"{point.f:.3f}" for measure, point in people.items()}
+        body.append([Label("people"), *(human.get(name) for name in names)])
+    return Table(
+        f"{dataset}-curves",
+        columns,
+        body,
+        caption="F over settings, with 95 % intervals; people are each judged by the others",
+    )
 
 
 def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:

@@ -170,8 +170,8 @@ def _point(row: dict[str, Any]) -> dict[str, Point]:
     return {
         "fb": Point(
             None,
-            row["matched_guess"] / max(row["guess_pixels"], 1),
-            row["matched_truth"] / max(row["truth_pixels"], 1),
+            float(row["matched_guess"] / max(row["guess_pixels"], 1)),
+            float(row["matched_truth"] / max(row["truth_pixels"], 1)),
         ),
         "fop": Point(None, row["pop"], row["rop"]),
     }
