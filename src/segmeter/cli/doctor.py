@@ -143,7 +143,7 @@ def _dataset(name: str, places: Roots) -> Finding:
         return Finding(name, "not here", str(error))
     except SegmeterError as error:
         return Finding(name, "broken", str(error))
-    return Finding(name, "ready", card.summary)
+    return Finding(name, "ready", "; ".join(filter(None, (card.summary, card.missing))))
 
 
 def _say_machine(machine: dict[str, str], libraries: dict[str, str | None]) -> None:
@@ -167,7 +167,7 @@ def _say_models(models: list[Finding]) -> None:
     for finding in models:
         if finding.state == "broken":
             _line(finding.name, f"broken: {finding.note}")
-    _names("without weights; 'segmeter fetch NAME' gets them", models, "no weights")
+    _names("without weights; 'segmeter fetch NAME' gets them or says how", models, "no weights")
     _names("not available; 'segmeter run' says what is missing", models, "not here")
 
 
