@@ -32,8 +32,10 @@ def lone_scores(
     half: bool | None = None,
     compiled: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float64] | None:
     """IoU and Boundary IoU `(n, 2)` after a lone positive click at each point `(n, 2)`.
+
+    None where the view has no fast way, as SAM-HQ's has not.
 
     Parameters
     ----------
@@ -47,6 +49,8 @@ def lone_scores(
     on_cuda = device.type == "cuda"
     half = on_cuda if half is None else half
     lone = view.lone_clicks(torch.float16 if half else torch.float32)
+    if lone is None:
+        return None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
     judge = _device_judge(view, target, lone.dtype, boundary) if on_cuda else None
     size = AT_ONCE.get(device.type, 256)

@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.tetris.extremes import map_of
 from segmeter.benchmarks.tetris.groups import Group, Key, roles_of
-from segmeter.benchmarks.tetris.heat import heat_picture
+from segmeter.benchmarks.tetris.heat import colours, heat_picture
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
@@ -18,16 +18,17 @@ from segmeter.core.prompts import Click, from_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Block, Frame, Gallery, Note, Outline, Picture, Replay
 
-__all__ = ["fragile", "heat_maps", "replays"]
+__all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}
 
 
-def fragile(run: Results, members: Sequence[Group]) -> Block:
+def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Block:
     """The objects on which the click decides most, with what the worst first click gave."""
     pictures = []
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
+    middle = "centre" if prompt == "click" else "tight"
     for key, group in _order(members)[:_SHOWN]:
         rows = _rows(run, group, key)
         worst = rows["min"][0]
@@ -41,22 +42,22 @@ def fragile(run: Results, members: Sequence[Group]) -> Block:
         pictures.append(
             Picture(
                 scene.pixels,
-                f"**{_title(key)}**, {group.model} · first click: worst {100 * worst['iou']:.0f} %"
-                f", centre {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
+                f"**{_title(key)}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
+                f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
                 f"D over all clicks {float(group.each('iou-d')[group.keys.index(key)]):.1f}",
-                f"{_title(key)} with the truth and the mask after the worst first click",
+                f"{_title(key)} with the truth and the mask after the worst first {prompt}",
                 outlines=(
                     Outline(target.mask, "truth", "the truth"),
-                    Outline(_mask(worst), "guess", f"{group.model}, worst click"),
+                    Outline(_mask(worst), "guess", f"{group.model}, worst {prompt}"),
                 ),
                 prompts=[p for p in (_prompt(worst),) if p is not None],
                 close=True,
-                link=shown.get((key, group.model), ""),
+                link=shown.get((key, group.model), "") if prompt == "click" else "",
             )
         )
     return Gallery(
         pictures,
-        "Dashed: the truth. Filled: the mask after the worst first click, which is marked. Each "
+        f"Dashed: the truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
         "object is shown with the model on which it is most fragile.",
     )
 
@@ -98,6 +99,26 @@ def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     return [
         Gallery(pictures, "Yellow: IoU near 100 %; dark blue: near 0. Marked: the worst click.")
     ]
+
+
+def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
+    """Maps over shifts of the whole box, of the objects that the box decides most."""
+    pictures = []
+    for key, group in _order(members)[:_MAPS]:
+        (row,) = _query(run, group, key, "\"user\" = 'tight-box'", "shifts, round")
+        values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
+        side = round(len(values) ** 0.5)
+        square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
+        pictures.append(
+            Picture(
+                colours(square),
+                f"**{_title(key)}**, {group.model} · IoU {100 * values.min():.0f} to "
+                f"{100 * values.max():.0f} %",
+                f"IoU of {_title(key)} for {group.model} as its box is moved",
+            )
+        )
+    caption = "Down and across as the box moves. Yellow: IoU near 100 %; dark blue: near 0."
+    return [Gallery(pictures, caption)] if pictures else []
 
 
 def replays(run: Results, members: Sequence[Group]) -> list[Replay]:

@@ -13,12 +13,12 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.mistakes import deepest
 from segmeter.core.models import Ask, View, render
-from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 
-__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts", "shift_map"]
+__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts"]
 
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 256
@@ -78,6 +78,7 @@ class ClickMap:
         places = np.argwhere(bad) * self.stride + np.array(self.low)
         away = np.hypot(*(places - np.array(self.centre)).T)
         nearest = float(away.min()) if len(away) else float("nan")
+        nearest = 0.0 if self.centre_iou < threshold else nearest
         box = self.target.mask.bits.shape
         return MapStatistics(
             float(values.mean()),
@@ -127,22 +128,6 @@ def click_map(
     return ClickMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
 
 
-def shift_map(view: View, target: Target, reach: float = 0.2, steps: int = 11) -> Floats:
-    """IoU of the object's box moved as a whole, `(steps, steps)`: down and across.
-
-    `reach` is the farthest shift in box sides, either way.
-    """
-    shifts = np.linspace(-reach, reach, steps)
-    size = np.array(target.mask.bits.shape)
-    low, high = np.array(target.mask.low), np.array(target.mask.high) - 1
-    boxes: list[Prompt] = []
-    for down in shifts:
-        for across in shifts:
-            move = np.array([down, across]) * size
-            boxes.append(Box(tuple((low + move).tolist()), tuple((high + move).tolist())))
-    return score_prompts(view, target, boxes)[:, 0].reshape(steps, steps)
-
-
 def score_prompts(
     view: View,
     target: Target,
@@ -166,11 +151,12 @@ def _scores(
     progress: Callable[[int, int], None] | None,
     speed: dict[str, Any],
 ) -> Floats:
-    able = getattr(view, "lone_clicks", None)
-    if able is not None and able() is not None:
+    if hasattr(view, "lone_clicks"):
         from segmeter.benchmarks.tetris._lone_scores import lone_scores
 
-        return lone_scores(view, places, target, progress=progress, **speed)
+        scores = lone_scores(view, places, target, progress=progress, **speed)
+        if scores is not None:
+            return scores
     clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
     return score_prompts(view, target, clicks, progress)
 

@@ -61,6 +61,8 @@ class Group:
 
 def roles_of(run: Results) -> dict[str, str]:
     """Which user plays which role; the gradient's users come before those who search."""
+    if run.plan.benchmark == "tetris-boxes":
+        return {"tight-box": "base", "worst-box": "min", "best-box": "max"}
     names = [spec.name for spec in run.plan.users]
     found = {"centre-click": "base"}
     for role, direction in (("min", "worst"), ("max", "best")):
@@ -116,7 +118,7 @@ def _singles(group: Group, firsts: Mapping[Any, dict[str, Any]], roles: Roles) -
         return firsts.get((user, reading, *key))
 
     found = {"first-spread": group.each("first-max") - group.each("first-min")}
-    for role in ("min", "max"):
+    for role in ("min", "max") if "centre-click" in roles else ():
         rows = [row(users[role], key, group.reading) for key in group.keys]
         found[f"distance-{role}"] = np.array([_distance(r) for r in rows])
     if group.reading != "sound":

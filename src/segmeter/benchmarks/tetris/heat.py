@@ -29,12 +29,10 @@ def enlarged(
     """A map at the picture's size: each value fills the square of its stride; NaN elsewhere."""
     whole = np.full(shape[:2], np.nan)
     blocks = np.repeat(np.repeat(values, stride, axis=0), stride, axis=1)
-    top, left = (max(0, a - stride // 2) for a in low)
-    cut = (
-        (low[0] - stride // 2 < 0) * (stride // 2 - low[0]),
-        (low[1] - stride // 2 < 0) * (stride // 2 - low[1]),
-    )
-    blocks = blocks[cut[0] :, cut[1] :][: shape[0] - top, : shape[1] - left]
+    top, left = (a - stride // 2 for a in low)
+    blocks = blocks[max(0, -top) :, max(0, -left) :]
+    top, left = max(0, top), max(0, left)
+    blocks = blocks[: shape[0] - top, : shape[1] - left]
     whole[top : top + blocks.shape[0], left : left + blocks.shape[1]] = blocks
     return whole
 

@@ -79,7 +79,7 @@ class Summary:
         ]  # fmt: skip
 
 
-def area_table(summary: Summary, kind: str) -> Table:
+def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     """Min, Base, Max and D of every data set side by side, as in the paper's tables."""
     several = len(summary.datasets) > 1
     columns = [Column("model")]
@@ -87,7 +87,8 @@ def area_table(summary: Summary, kind: str) -> Table:
         for role in _ROLES:
             name = f"{dataset} {_TITLES[role]}" if several else _TITLES[role]
             better = "lower" if role == "d" else "higher"
-            columns.append(Column(name, "AuC, %", 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
+            unit = "AuC, %" if prompt == "click" else "%"
+            columns.append(Column(name, unit, 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
     held = {(g.model, g.reading, g.dataset): g for g in summary.groups if g.complete}
     rows: list[list[Cell]] = []
     for model, reading in dict.fromkeys((m, r) for m, r, _ in held):
@@ -105,10 +106,12 @@ def area_table(summary: Summary, kind: str) -> Table:
         f"table-{number}-{kind}",
         columns,
         rows,
-        f"{said} over the clicks: worst clicks, centre clicks, best clicks, and their difference",
-        f"Shaped like Table {number} of the paper, with Base added. 95 % intervals from "
-        "resampling photographs."
-        + ("" if kind == "iou" else " Sessions are those chosen by IoU, so Boundary IoU may turn."),
+        f"{said} over the clicks: worst clicks, centre clicks, best clicks, and D, best less worst"
+        if prompt == "click"
+        else f"{said} after one box: worst, tight, best, and D, best less worst",
+        ("" if prompt == "box" else f"Shaped like Table {number} of the paper, with Base added. ")
+        + "95 % intervals from resampling photographs."
+        + ("" if kind == "iou" else " Chosen by IoU, so Min and Max of Boundary IoU may turn."),
     )
 
 

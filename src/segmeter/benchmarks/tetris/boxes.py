@@ -1,0 +1,135 @@
+"""Boxes in the manner of TETRIS: how much hangs on where exactly a person draws one.
+
+The worst and the best box within human-like jitter beside the tight one, as Min, Base, Max
+and D of IoU and Boundary IoU, and a map over shifts of the whole box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Model, View
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Box, Prompt
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Section
+from segmeter.core.sessions import Bound, Player, play
+from segmeter.users.box_search import AdversarialBox, jitter_reach
+from segmeter.users.boxes import tight_box
+
+__all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
+
+_USERS = ("box", "worst-box", "best-box")
+STEPS = 11
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftMap:
+    """IoU of the tight box moved as a whole, `(down, across)`, by so many pixels each."""
+
+    iou: npt.NDArray[np.float64]
+    down_px: npt.NDArray[np.float64]
+    across_px: npt.NDArray[np.float64]
+
+
+def shift_map(view: View, target: Target, steps: int = STEPS) -> ShiftMap:
+    """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
+    from segmeter.benchmarks.tetris.clickmap import score_prompts
+
+    down, across = (np.linspace(-reach, reach, steps) for reach in jitter_reach(target))
+    tight = tight_box(target)
+    last = np.array(target.mask.shape) - 1.0
+    boxes: list[Prompt] = []
+    for dy in down:
+        for dx in across:
+            low, high = (
+                np.clip(np.add(corner, (dy, dx)), 0, last) for corner in (tight.low, tight.high)
+            )
+            boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
+    scores = score_prompts(view, target, boxes)[:, 0]
+    return ShiftMap(scores.reshape(steps, steps), down, across)
+
+
+@catalogue.benchmarks.add(
+    "tetris-boxes", summary="robustness to the box (IoU and BIoU Min, Max, D)"
+)
+@dataclass(frozen=True, slots=True)
+class TetrisBoxes:
+    """The tight, the worst and the best box of one round."""
+
+    name: str = "tetris-boxes"
+
+    def plan(self, plan: Plan) -> Plan:
+        if plan.options:
+            raise BadInput("benchmark 'tetris-boxes' has no settings of its own; drop --option")
+        if plan.users:
+            raise BadInput("benchmark 'tetris-boxes' brings its own users; drop --user")
+        filled = fill(plan, Defaults(_USERS, rounds=1))
+        if set(filled.measures) != {"iou", "boundary-iou"}:
+            raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
+        return filled
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        if "box" not in subject.card.abilities:
+            raise BadInput(f"model '{subject.card.name}' takes no boxes; leave it out")
+        start = perf_counter()
+        view = subject.look(scene)
+        seconds = perf_counter() - start
+        players = _players(scene, plan)
+        records = play(scene, view, players, plan.rounds, judge_by(plan.measures), seed=plan.seed)
+        maps = {target.id: shift_map(view, target) for target in scene.targets}
+        blank = {"start_y": None, "start_x": None}
+        rows = []
+        for record in records:
+            for row, made in zip(
+                rows_of(scene, record, seconds, plan.keep_masks), record.rounds, strict=True
+            ):
+                target = record.player.target
+                extra = {
+                    "taken_over": made.taken_over,
+                    "diagonal_px": float(np.hypot(*target.mask.bits.shape)),
+                    "shifts": maps[target.id].iou.astype("<f4").tobytes(),
+                }
+                rows.append(row | extra | blank)
+        return rows
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.tetris.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.tetris.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.tetris.box_sections import box_sections
+
+        return box_sections(run)
+
+
+def _players(scene: Scene, plan: Plan) -> list[Player]:
+    """The tight box leads; the others may not end on the wrong side of it."""
+    tight = catalogue.users.make(Spec("box"))
+    worst, best = AdversarialBox("worst"), AdversarialBox("best")
+    made: list[Player] = []
+    for target in scene.targets:
+        for reading in plan.readings:
+            leader = len(made)
+            made += [
+                Player(target, tight, reading),
+                Player(target, worst, reading, Bound(leader, "below")),
+                Player(target, best, reading, Bound(leader, "above")),
+            ]
+    return made

@@ -1,0 +1,220 @@
+"""`segmeter clickmap`: what a model makes of a click at every place of an object."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from segmeter.cli._options import AsJson, Data, Weights, dataset_spec, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput, NotFound, suggestion
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.tetris.clickmap import ClickMap
+    from segmeter.core.models import View
+    from segmeter.core.scenes import Dataset, Scene, Target
+
+__all__ = ["clickmap"]
+
+
+@app.command()
+def clickmap(
+    model: Annotated[str, typer.Option("--model", "-m", help="Model by name, or file.py:name.")],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="Data set by name, or a folder of your own.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files; made.")],
+    scene: Annotated[
+        str | None, typer.Option("--scene", help="Which scene; the first by default.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Which object; the first by default.")
+    ] = None,
+    stride: Annotated[
+        int, typer.Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")
+    ] = 1,
+    threshold: Annotated[
+        float, typer.Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
+    ] = 0.5,
+    boundary: Annotated[
+        bool, typer.Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
+    ] = True,
+    boxes: Annotated[
+        bool, typer.Option("--boxes", help="Also the best and worst box, and a map of shifts.")
+    ] = False,
+    data: Data = None,
+    weights: Weights = None,
+    as_json: AsJson = False,
+) -> int:
+    """Try every click on one object: an array, a heat map, a page to look into.
+
+    Example: `segmeter clickmap -m grabcut -d mini --stride 8 --out maps/first`
+    """
+    from segmeter.benchmarks.tetris.clickmap import click_map
+    from segmeter.core import catalogue
+
+    places = roots(data, weights).options()
+    made = catalogue.datasets.make(dataset_spec(dataset), **places)
+    subject = catalogue.models.make(model, **places)
+    here, thing = _chosen(made, scene, target)
+    view = subject.look(here)
+    found = click_map(view, thing, stride, _progress(), boundary=boundary)
+    facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
+    out.mkdir(parents=True, exist_ok=True)
+    if boxes:
+        facts["boxes"] = _boxes(view, here, thing, out)
+    _write(out, found, here, facts)
+    if as_json:
+        print(json.dumps(facts, indent=1))
+    else:
+        _print(facts, out)
+    return Exit.DONE
+
+
+def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Scene, Target]:
+    """The scene and the object that were asked for."""
+    scenes = list(dataset.scenes())
+    name = scenes[0] if scene is None else scene
+    if name not in scenes:
+        raise NotFound(f"the data set has no scene '{name}';{suggestion(name, scenes)}")
+    loaded = dataset.load(name)
+    loaded.check()
+    if loaded.spacing_mm is not None:
+        raise BadInput(f"{loaded.name} is a volume; click maps are of pictures")
+    if not loaded.targets:
+        raise BadInput(f"{loaded.name} has no object to click on")
+    known = {t.id: t for t in loaded.targets}
+    if target is None:
+        return loaded, loaded.targets[0]
+    if target not in known:
+        raise NotFound(
+            f"{loaded.name} has no object '{target}';{suggestion(target, known)} "
+            f"it has {', '.join(list(known)[:8])}"
+        )
+    return loaded, known[target]
+
+
+def _progress() -> Any:
+    """Says how far it is, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+
+    def say(done: int, total: int) -> None:
+        print(f"\r{done} of {total} clicks", end="\n" if done == total else "", file=sys.stderr)
+
+    return say
+
+
+def _facts(found: ClickMap, threshold: float) -> dict[str, Any]:
+    """The statistics, as JSON can hold them: None for what is not there."""
+    from dataclasses import asdict
+
+    facts: dict[str, Any] = {
+        key: value if math.isfinite(value) else None
+        for key, value in asdict(found.statistics(threshold)).items()
+    }
+    worst, best = found.extreme(worst=True)[0], found.extreme(worst=False)[0]
+    return facts | {
+        "clicks": found.clicks,
+        "stride": found.stride,
+        "threshold": threshold,
+        "centre_click": list(found.centre),
+        "worst_click": list(worst),
+        "best_click": list(best),
+    }
+
+
+def _write(out: Path, found: ClickMap, scene: Scene, facts: dict[str, Any]) -> None:
+    """The array, the picture, the page and the numbers."""
+    import cv2
+    import numpy as np
+
+    from segmeter.benchmarks.tetris.heat import heat_picture
+    from segmeter.report.clickmaps import map_page
+
+    np.savez_compressed(
+        out / "clickmap.npz",
+        iou=found.iou.astype(np.float32),
+        boundary_iou=found.boundary_iou.astype(np.float32),
+        low=np.array(found.low),
+        stride=found.stride,
+        centre=np.array(found.centre),
+    )
+    heat = heat_picture(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
+    (out / "clickmap.png").write_bytes(cv2.imencode(".png", heat[..., ::-1])[1].tobytes())
+    picture = cv2.imencode(".jpg", np.ascontiguousarray(scene.pixels[..., ::-1]))[1].tobytes()
+    maps = {"IoU": found.iou}
+    if not np.isnan(found.boundary_iou).all():
+        maps["Boundary IoU"] = found.boundary_iou
+    title = f"{facts['model']} on {facts['scene']}, object {facts['target']}"
+    shape = (scene.shape[0], scene.shape[1])
+    page = map_page(
+        title, picture, shape, maps, found.low, found.stride, found.centre, _told(facts)
+    )
+    (out / "clickmap.html").write_text(page)
+    (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """The statistics in words."""
+    limit = f"{100 * facts['threshold']:.0f} %"
+    nearest = facts["nearest_bad_px"]
+    away = "none" if nearest is None else (
+        f"{nearest:.1f} px, {100 * facts['nearest_bad_relative']:.1f} % of the diagonal"
+    )  # fmt: skip
+    return [
+        ("clicks tried", f"{facts['clicks']}, every {facts['stride']} px"),
+        ("IoU of the centre click", _percent(facts["centre"])),
+        ("mean IoU", f"{_percent(facts['mean'])} ± {100 * facts['spread']:.1f}"),
+        ("worst to best", f"{_percent(facts['worst'])} to {_percent(facts['best'])}"),
+        (f"object below {limit}", _percent(facts["bad_share"])),
+        (f"centre to the nearest click below {limit}", away),
+    ]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _boxes(view: View, scene: Scene, target: Target, out: Path) -> dict[str, Any]:
+    """The best and the worst box within human-like jitter, and a map over shifts."""
+    import cv2
+    import numpy as np
+
+    from segmeter.benchmarks.tetris.boxes import shift_map
+    from segmeter.benchmarks.tetris.heat import colours
+    from segmeter.users.box_search import search_boxes
+
+    try:
+        found = search_boxes(view, target)
+        shifts = shift_map(view, target)
+    except BadInput as error:
+        raise BadInput(f"--boxes: this model takes no box ({error})") from error
+    np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
+                        down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
+    large = cv2.resize(colours(shifts.iou), None, fx=32, fy=32, interpolation=cv2.INTER_NEAREST)
+    (out / "boxshifts.png").write_bytes(cv2.imencode(".png", large[..., ::-1])[1].tobytes())
+    return {
+        "min": found.worst.iou,
+        "base": found.tight.iou,
+        "max": found.best.iou,
+        "d": found.best.iou - found.worst.iou,
+        "worst_box": [*found.worst.box.low, *found.worst.box.high],
+        "best_box": [*found.best.box.low, *found.best.box.high],
+        "tried": found.tried,
+    }
+
+
+def _print(facts: dict[str, Any], out: Path) -> None:
+    for name, value in _told(facts):
+        typer.echo(f"{name:<44} {value}")
+    boxes = facts.get("boxes")
+    if boxes:
+        told = " / ".join(_percent(boxes[k]) for k in ("min", "base", "max"))
+        typer.echo(f"{'box: worst / tight / best':<44} {told}")
+    typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json")

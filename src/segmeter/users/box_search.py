@@ -1,0 +1,154 @@
+"""The best and the worst box: how much hangs on where a person draws it.
+
+Boxes are moved within what people do: each of the four sides by at most a tenth of the
+box's extent across it, and never more than 20 pixels, the reach of the noise that Segment
+Anything was trained with. Every side at both ends and in the middle first, 81 boxes, then
+finer around the most promising; the tight box is the first trial, so that the worst is never
+better and the best never worse than it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, View, render
+from segmeter.core.prompts import Box, Prompt
+from segmeter.core.scenes import Target
+from segmeter.core.users import Sight
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.objects import iou
+from segmeter.users.attack import Direction
+from segmeter.users.boxes import tight_box
+from segmeter.users.centre_click import centre_click
+
+__all__ = ["AdversarialBox", "BoxTrial", "BoxesFound", "jitter_reach", "search_boxes"]
+
+SHARE, LIMIT_PX = 0.1, 20.0
+LEVELS, PLACES = 3, 2
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTrial:
+    """A box that was tried and what came of it."""
+
+    box: Box
+    iou: float
+    boundary_iou: float
+
+
+@dataclass(frozen=True, slots=True)
+class BoxesFound:
+    """The tight box, and the worst and the best within reach of it."""
+
+    tight: BoxTrial
+    worst: BoxTrial
+    best: BoxTrial
+    tried: int
+
+    def of(self, direction: Direction) -> BoxTrial:
+        return self.worst if direction == "worst" else self.best
+
+
+def jitter_reach(target: Target) -> tuple[float, float]:
+    """How far a side may move down and across, in pixels."""
+    height, width = target.mask.bits.shape
+    return min(SHARE * height, LIMIT_PX), min(SHARE * width, LIMIT_PX)
+
+
+def search_boxes(
+    view: View, target: Target, levels: int = LEVELS, ignored: bool = True
+) -> BoxesFound:
+    """Look for the worst and the best box together, coarse to fine."""
+    hunt = _Hunt(view, target, ignored)
+    hunt.ask([(0.0, 0.0, 0.0, 0.0)])
+    ends = (-1.0, 0.0, 1.0)
+    hunt.ask(list(product(ends, ends, ends, ends)))
+    step = 1.0
+    for _ in range(levels - 1):
+        step /= 2
+        centres = {*hunt.ranked(1)[:PLACES], *hunt.ranked(-1)[:PLACES]}
+        hunt.ask([_moved(c, m, step) for c in sorted(centres) for m in _STAR])
+    tight = hunt.known[0.0, 0.0, 0.0, 0.0]
+    return BoxesFound(
+        tight, hunt.known[hunt.ranked(-1)[0]], hunt.known[hunt.ranked(1)[0]], len(hunt.known)
+    )
+
+
+Shift = tuple[float, float, float, float]
+# One or two sides at a time: 32 neighbours of a box.
+_STAR = [m for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
+
+
+class _Hunt:
+    """What was tried: shifts of top, left, bottom and right in units of the reach."""
+
+    def __init__(self, view: View, target: Target, ignored: bool) -> None:
+        self.view, self.target = view, target
+        self.ignore: Mask | None = target.ignore if ignored else None
+        self.known: dict[Shift, BoxTrial] = {}
+        self._tight, self._reach = tight_box(target), jitter_reach(target)
+
+    def ask(self, shifts: Sequence[Shift]) -> None:
+        fresh = [s for s in dict.fromkeys(shifts) if s not in self.known]
+        for start in range(0, len(fresh), _AT_ONCE):
+            part = fresh[start : start + _AT_ONCE]
+            boxes = [self._box(shift) for shift in part]
+            answers = self.view.answer([Ask((box,)) for box in boxes])
+            for shift, box, mask in zip(part, boxes, render(self.view, answers), strict=True):
+                truth = self.target.mask
+                scores = iou(truth, mask, self.ignore), boundary_iou(truth, mask, self.ignore)
+                self.known[shift] = BoxTrial(box, *scores)
+
+    def ranked(self, sign: int) -> list[Shift]:
+        """Best first (or worst, for -1); the tight box wins ties, then the smaller shift."""
+        return sorted(self.known, key=lambda s: (-sign * self.known[s].iou, sum(map(abs, s)), s))
+
+    def _box(self, shift: Shift) -> Box:
+        (down, across), tight, shape = self._reach, self._tight, self.target.mask.shape
+        top, left = tight.low[0] + down * shift[0], tight.low[1] + across * shift[1]
+        bottom, right = tight.high[0] + down * shift[2], tight.high[1] + across * shift[3]
+        low = (min(max(top, 0.0), bottom), min(max(left, 0.0), right))
+        high = (min(bottom, shape[0] - 1.0), min(right, shape[1] - 1.0))
+        return Box(low, high)
+
+
+def _moved(shift: Shift, move: Sequence[int], step: float) -> Shift:
+    a, b, c, d = (min(1.0, max(-1.0, s + step * m)) for s, m in zip(shift, move, strict=True))
+    return a, b, c, d
+
+
+@dataclass(frozen=True, slots=True)
+class AdversarialBox:
+    """Draws the best or the worst box within human-like jitter, then clicks the centre."""
+
+    direction: Direction
+    levels: int = LEVELS
+
+    @property
+    def name(self) -> str:
+        return f"{self.direction}-box"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        if sight.prompts:
+            return centre_click(sight)
+        found = search_boxes(sight.view, sight.target, self.levels, sight.reading == "sound")
+        return found.of(self.direction).box
+
+
+@catalogue.users.add("worst-box", summary="the box within jitter that helps least, then clicks")
+def worst_box(levels: int = LEVELS) -> AdversarialBox:
+    """Tries boxes coarse to fine; works for any model that takes boxes."""
+    return AdversarialBox("worst", levels)
+
+
+@catalogue.users.add("best-box", summary="the box within jitter that helps most, then clicks")
+def best_box(levels: int = LEVELS) -> AdversarialBox:
+    """Tries boxes coarse to fine; works for any model that takes boxes."""
+    return AdversarialBox("best", levels)
