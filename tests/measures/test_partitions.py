@@ -16,7 +16,12 @@ from segmeter.core import catalogue
 from segmeter.measures import partitions as measures
 from segmeter.measures import tables
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.objects_and_parts import OpCounts, count_objects_and_parts
+from segmeter.measures.objects_and_parts import (
+    OpCounts,
+    RegionClass,
+    count_objects_and_parts,
+    region_classes,
+)
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import compare
 from segmeter.models.quadtree import quadtree_levels
@@ -211,3 +216,17 @@ def test_scores_are_the_same_without_the_compiled_kernels(
     fast = scores(truths, guess)
     monkeypatch.setattr(tables, "compiled", None)
     assert scores(truths, guess) == fast
+
+
+def test_regions_are_objects_parts_fragments_or_noise() -> None:
+    """Left half found whole; the right half in two parts, and in noise along its lower rim."""
+    truth = np.repeat([[1, 2]], 20, axis=0).repeat(20, axis=1)
+    guess = truth.copy()
+    guess[:9, 20:], guess[18:, 10:30] = 3, 4
+    mine, (theirs,) = region_classes(compare(truth, guess))
+    names = [RegionClass(value).name for value in mine]
+    assert names == ["object", "part", "part", "noise"]
+    assert [RegionClass(value).name for value in theirs] == ["object", "fragmented"]
+    counts = count_objects_and_parts(compare(truth, guess))
+    assert counts.truth_fragments == pytest.approx((180 + 200) / 400)
+    assert counts.precision == pytest.approx((1 + 2 * 0.1) / 4)

@@ -17,6 +17,7 @@ gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Literal
 
 import numpy as np
@@ -24,15 +25,33 @@ import numpy.typing as npt
 
 from segmeter.measures.tables import Comparison, Real, Table, Whole
 
-__all__ = ["FopReading", "OpCounts", "count_objects_and_parts", "harmonic"]
+__all__ = [
+    "FopReading",
+    "OpCounts",
+    "RegionClass",
+    "count_objects_and_parts",
+    "harmonic",
+    "region_classes",
+]
 
 FopReading = Literal["published", "paper"]
 Flags = npt.NDArray[np.bool_]
+Classes = npt.NDArray[np.int8]
 
 _OBJECT: dict[FopReading, float] = {"published": 0.9, "paper": 0.95}
 _PART = 0.25
 _PART_WORTH = 0.1
 _KEPT_AREA = 0.99
+
+
+class RegionClass(IntEnum):
+    """What a region is, the better the higher; `small` ones are not judged."""
+
+    small = 0
+    noise = 1
+    fragmented = 2
+    part = 3
+    object = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +93,20 @@ class _Side:
     fragments: Real
 
     def totals(self) -> tuple[int, int, float, int]:
-        objects = self.objects & self.judged
-        parts = self.parts & ~self.objects & self.judged
-        rest = self.judged & self.fragmented & ~objects & ~parts
+        found = self.classes()
         return (
-            int(objects.sum()),
-            int(parts.sum()),
-            float(self.fragments[rest].sum()),
+            int((found == RegionClass.object).sum()),
+            int((found == RegionClass.part).sum()),
+            float(self.fragments[found == RegionClass.fragmented].sum()),
             int(self.judged.sum()),
         )
+
+    def classes(self) -> Classes:
+        broken = self.fragmented & (self.fragments > 0)
+        found = np.where(broken, RegionClass.fragmented, RegionClass.noise)
+        found = np.where(self.parts, RegionClass.part, found)
+        found = np.where(self.objects, RegionClass.object, found)
+        return np.where(self.judged, found, RegionClass.small).astype(np.int8)
 
 
 def harmonic(precision: float, recall: float) -> float:
@@ -96,13 +120,11 @@ def count_objects_and_parts(comparison: Comparison, reading: FopReading = "publi
 
     A guess region takes its best class over the truths, object before part.
     """
-    judge = _published if reading == "published" else _paper
-    pairs = [judge(table) for table in comparison.tables]
-    guess = _over_truths([mine for mine, _ in pairs])
+    guess, sides = _sides(comparison, reading)
     objects, parts, fragments, regions = guess.totals()
     if reading == "published":
-        fragments /= len(pairs)
-    truths = [theirs.totals() for _, theirs in pairs]
+        fragments /= len(sides)
+    truths = [side.totals() for side in sides]
     return OpCounts(
         objects,
         parts,
@@ -113,6 +135,20 @@ def count_objects_and_parts(comparison: Comparison, reading: FopReading = "publi
         truth_fragments=sum(t[2] for t in truths),
         truth_regions=sum(t[3] for t in truths),
     )
+
+
+def region_classes(
+    comparison: Comparison, reading: FopReading = "published"
+) -> tuple[Classes, tuple[Classes, ...]]:
+    """What each region is, of the guess and of each truth, by number of first appearance."""
+    guess, truths = _sides(comparison, reading)
+    return guess.classes(), tuple(side.classes() for side in truths)
+
+
+def _sides(comparison: Comparison, reading: FopReading) -> tuple[_Side, list[_Side]]:
+    judge = _published if reading == "published" else _paper
+    pairs = [judge(table) for table in comparison.tables]
+    return _over_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]
 
 
 def _over_truths(sides: list[_Side]) -> _Side:
