@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["BASE", "Clickability", "Size"]
+__all__ = ["BASE", "SIZES", "Clickability", "Size"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,24 @@ class Size:
 
 
 BASE = Size((64, 128, 320, 512), (3, 3, 12, 3), (8, 8, 4, 4), 512)
+# `small` has MSCAN-T's backbone; `tiny` is for trying out on a processor.
+SIZES = {
+    "base": BASE,
+    "small": Size((32, 64, 160, 256), (3, 3, 5, 2), (8, 8, 4, 4), 256),
+    "tiny": Size((16, 32, 64, 96), (1, 1, 2, 1), (4, 4, 2, 2), 64),
+}
 
 
 class Clickability(nn.Module):
-    """Picture and (object, mistake) in, click map out, 0 to 1 over the frame."""
+    """Picture and (object, mistake) in, click map out, 0 to 1 over the frame.
 
-    def __init__(self, size: Size = BASE) -> None:
+    `frame` is the side of the square it was trained on, `smooth` whether pictures are shrunk
+    by area; published checkpoints know 416 and no smoothing.
+    """
+
+    def __init__(self, size: Size = BASE, frame: int = 416, smooth: bool = False) -> None:
         super().__init__()
+        self.size, self.frame, self.smooth = size, frame, smooth
         self.maps_transform = nn.Sequential(
             nn.Conv2d(2, 16, 1),
             nn.ReLU(),

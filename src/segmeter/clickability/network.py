@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.letterbox import Letterbox
+from segmeter.clickability.letterbox import FRAME, Letterbox
 from segmeter.clickability.maps import ClickMap
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
@@ -18,11 +20,11 @@ from segmeter.core.scenes import Scene, Target
 if TYPE_CHECKING:
     from segmeter.clickability._segnext import Clickability
 
-__all__ = ["NetworkSource", "apply", "load", "normalised"]
+__all__ = ["NetworkSource", "apply", "load", "normalised", "read_tensors", "save"]
 
 _MEAN = np.array([0.485, 0.456, 0.406])
 _DEVIATION = np.array([0.229, 0.224, 0.225])
-_SIZE_KEY = "segmeter.size"
+_SIZE_KEY, _FRAME_KEY, _RECIPE_KEY = "segmeter.size", "segmeter.frame", "segmeter.recipe"
 # What the benchmark's wrapper adds to the range before it divides by it.
 _EPSILON = 1e-8
 
@@ -50,13 +52,13 @@ def apply(
     network: Clickability,
     picture: npt.NDArray[np.uint8],
     target: npt.NDArray[np.bool_],
-    mistake: npt.NDArray[np.bool_],
+    mistake: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """The map of a picture `(H, W, 3)`, 0..1, as the benchmark's wrapper computes it."""
     import torch
 
-    box = Letterbox((picture.shape[0], picture.shape[1]))
-    framed = [box.put(part) for part in (normalised(picture), target, mistake)]
+    box = Letterbox((picture.shape[0], picture.shape[1]), network.frame)
+    framed = [box.put(part, network.smooth) for part in (normalised(picture), target, mistake)]
     device = next(network.parameters()).device
     pixels = torch.from_numpy(framed[0].transpose(2, 0, 1)[None].copy()).to(device)
     maps = torch.from_numpy(np.stack(framed[1:])[None]).to(device)
@@ -83,19 +85,37 @@ def load(path: Path) -> Clickability:
 
     from segmeter.clickability._segnext import BASE, Clickability, Size
 
-    state, size = _read(path)
+    state, notes = read_tensors(path)
     try:
-        network = Clickability(BASE if size is None else Size(**size))
+        size = Size(**json.loads(notes[_SIZE_KEY])) if _SIZE_KEY in notes else BASE
+        smooth = notes.get(_RECIPE_KEY) == "sound"
+        network = Clickability(size, int(notes.get(_FRAME_KEY, FRAME)), smooth)
         network.load_state_dict({k: torch.as_tensor(v) for k, v in state.items()}, strict=True)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         first = str(error).splitlines()[-1].strip()[:160]
         raise BadWeights(f"'{path.name}' is no clickability network: {first}") from None
     return network.eval()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Tensors by name, and the network's size where the file says it."""
-    import json
+def save(network: Clickability, path: Path, notes: Mapping[str, str]) -> None:
+    """Write a network that `load` reads, whole or not at all."""
+    from dataclasses import asdict
+
+    from safetensors.torch import save_file
+
+    known = {
+        _SIZE_KEY: json.dumps(asdict(network.size)),
+        _FRAME_KEY: str(network.frame),
+        _RECIPE_KEY: "sound" if network.smooth else "published",
+    }
+    fresh = path.with_suffix(".partial")
+    state = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
+    save_file(state, fresh, metadata={**notes, **known})
+    fresh.replace(path)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Tensors by name, and the notes of a safetensors file; never by pickle."""
     import pickle
 
     import torch
@@ -107,10 +127,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
             from safetensors import safe_open
 
             with safe_open(path, framework="pt") as file:
-                notes = file.metadata() or {}
-                size = json.loads(notes[_SIZE_KEY]) if _SIZE_KEY in notes else None
-                return {key: file.get_tensor(key) for key in file.keys()}, size  # noqa: SIM118  # not a dict
-        return torch.load(path, map_location="cpu", weights_only=True), None
+                names = file.keys()
+                return {key: file.get_tensor(key) for key in names}, file.metadata() or {}
+        return torch.load(path, map_location="cpu", weights_only=True), {}
     except (OSError, ValueError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
         said = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise BadWeights(f"checkpoint '{path.name}' cannot be read: {said}") from None

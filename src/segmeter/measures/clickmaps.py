@@ -74,11 +74,13 @@ def compare(
     rng: np.random.Generator | np.random.RandomState | int,
     reading: Reading = "sound",
     rows: int = ROWS,
+    area: int | None = None,
 ) -> MapScores:
     """All similarities of real clicks `(y, x)` and a map, over `rows` samples drawn from it.
 
     Each sample has as many clicks as there are real ones. A number as `rng` is the legacy
-    generator's seed, set anew for each measure, as the reference values were made.
+    generator's seed, set anew for each measure, as the reference values were made. `area` is
+    the object's, for the sound PDE.
     """
     real = as_points(clicks)
 
@@ -95,7 +97,7 @@ def compare(
         ks=float(np.mean([ks_2d(real, row).alike for row in second])),
         wd=float(np.mean([wasserstein(real, row, sides) for row in third])),
         nss=nss(real, map, reading),
-        pde=pde(real, map, reading),
+        pde=pde(real, map, reading, area),
         energy=None if fresh or len(real) < 2 else energy(real, flat, sides),
     )
 

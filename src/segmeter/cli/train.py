@@ -1,0 +1,174 @@
+"""`segmeter train`: networks of segmeter's own, from recorded clicks."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter.cli._options import Data, dataset_spec, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segmeter.clickability.lessons import Lesson
+    from segmeter.clickability.training import Step
+    from segmeter.core.plans import Roots
+
+__all__ = ["clickability"]
+
+_group = typer.Typer(no_args_is_help=True, help="Train networks from recorded clicks.")
+app.add_typer(_group, name="train")
+
+
+@_group.callback()
+def _train() -> None:
+    """Train networks from recorded clicks."""
+
+
+@_group.command()
+def clickability(
+    clicks: Annotated[Path, typer.Option("--clicks", help="Clicks file (CSV of RClicks).")],
+    dataset: Annotated[
+        list[str], typer.Option("--dataset", "-d", help="Data set of the pictures, or a folder.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")],
+    data: Data = None,
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="published: as the authors' code; sound: ours.")
+    ] = "sound",
+    previous: Annotated[
+        Path | None, typer.Option("--previous", help="Folder of masks shown in later rounds.")
+    ] = None,
+    learn: Annotated[
+        Path | None, typer.Option("--learn", help="List of pictures to learn from.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="List of pictures to report on.")
+    ] = None,
+    backbone: Annotated[
+        Path | None, typer.Option("--backbone", help="MSCAN weights trained before.")
+    ] = None,
+    size: Annotated[str, typer.Option("--size", help="base, small or tiny.")] = "base",
+    frame: Annotated[int, typer.Option("--frame", help="Side of the network's frame.")] = 416,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Default 20.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=2, help="Default 16.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Largest learning rate.")] = None,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1...")] = "cpu",
+    workers: Annotated[int, typer.Option("--workers", help="Processes that prepare.")] = 0,
+) -> int:
+    """Train the clickability network on where people clicked.
+
+    The same command goes on where it was cut off. The weights are OUT/clickability.safetensors.
+
+    Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
+    """
+    from segmeter.clickability import recipes
+    from segmeter.clickability.training import Course, train
+
+    chosen = recipes.recipe(recipe)
+    chosen = replace(
+        chosen,
+        epochs=epochs or chosen.epochs,
+        batch=batch or chosen.batch,
+        rate=rate or chosen.rate,
+    )
+    course = Course(chosen, size, frame, seed, device, workers, backbone)
+    lessons = _lessons(clicks, dataset, roots(data, None), previous)
+    learning, choosing = _parts(lessons, learn, report, chosen.sound, seed)
+    typer.echo(f"{len(learning)} lessons to learn from, {len(choosing)} to choose by", err=True)
+    path = train(learning, choosing, course, out, _teller())
+    if report is not None:
+        _report(path, _only(lessons, report), device)
+    typer.echo(f"the network lies at {path}")
+    return Exit.DONE
+
+
+def _lessons(
+    clicks: Path, datasets: list[str], place: Roots, previous: Path | None
+) -> list[Lesson]:
+    from segmeter.clickability.lessons import lessons_of
+    from segmeter.clickability.records import read_clicks
+    from segmeter.core.catalogue import datasets as shelf
+    from segmeter.users.replay import NAMES
+
+    opened = {}
+    for text in datasets:
+        spec = dataset_spec(text)
+        options = dict(spec.options)
+        if spec.name != "folder" and place.data is not None:
+            options.setdefault("data", place.data)
+        made = shelf.make(spec.name, **options)
+        opened[NAMES.get(made.card.name, made.card.name)] = made
+    return lessons_of(read_clicks(clicks), opened, previous)
+
+
+def _parts(
+    lessons: list[Lesson], learn: Path | None, report: Path | None, sound: bool, seed: int
+) -> tuple[list[Lesson], list[Lesson]]:
+    """What to learn from and what to choose by.
+
+    The published recipe chooses by the pictures that are reported; the sound one by a tenth
+    of those it would learn from, so that the report stays fair.
+    """
+    from segmeter.clickability.lessons import split
+
+    reported = _only(lessons, report) if report is not None else []
+    names = {lesson.picture for lesson in reported}
+    learning = _only(lessons, learn) if learn is not None else lessons
+    learning = [lesson for lesson in learning if lesson.picture not in names]
+    if not learning:
+        raise BadInput("no lesson is left to learn from; see --learn and --report")
+    if reported and not sound:
+        return learning, reported
+    return split(learning, seed)
+
+
+def _only(lessons: list[Lesson], names: Path) -> list[Lesson]:
+    from segmeter.clickability.records import read_split
+
+    known = read_split(names)
+    kept = [lesson for lesson in lessons if lesson.picture.partition("/")[2] in known]
+    if not kept:
+        raise BadInput(f"no lesson is of a picture that '{names}' lists")
+    return kept
+
+
+def _report(path: Path, lessons: list[Lesson], device: str) -> None:
+    """Scores on the pictures that the network saw nothing of."""
+    from segmeter.clickability.judging import judge, network_maps, rivals
+    from segmeter.clickability.network import load
+
+    rows = judge(lessons, {**rivals(), "network": network_maps(load(path).to(device))})
+    for name, row in rows.items():
+        values = "  ".join(f"{k} {v:.3f}" for k, v in row.items())
+        typer.echo(f"{name:<10} {values}")
+
+
+def _teller() -> Callable[[Step], None]:
+    """Progress on stderr: a bar on a terminal, else a line an epoch."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    bar = Progress(console=console, disable=not sys.stderr.isatty(), transient=True)
+    task = bar.add_task("steps", total=None)
+    bar.start()
+
+    def tell(step: Step) -> None:
+        bar.update(task, completed=step.step, total=step.steps)
+        if step.likeness is not None:
+            console.print(
+                f"epoch {step.epoch}: step {step.step} of {step.steps}, "
+                f"loss {step.loss:.3f}, likeness {step.likeness:.3f}"
+            )
+        if step.step == step.steps:
+            bar.stop()
+
+    return tell

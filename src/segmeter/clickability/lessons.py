@@ -1,0 +1,162 @@
+"""Lessons for the clickability network: what people were shown, and where they clicked.
+
+A lesson is one key of a clicks file: a picture, the object, the mistake, and all clicks on it.
+Framed, it is what the network sees, and the map it should give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.letterbox import FRAME, Letterbox
+from segmeter.clickability.maps import blurred_clicks, soft_mistake
+from segmeter.clickability.network import normalised
+from segmeter.clickability.records import Clicks, Key, previous_mask
+from segmeter.clickability.variation import varied
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.models import Reading
+from segmeter.core.scenes import Dataset, Target
+from segmeter.core.seeds import generator
+
+__all__ = ["Lesson", "Lessons", "framed", "lessons_of", "split"]
+
+Floats = npt.NDArray[np.float32]
+Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
+# Framed lessons kept in memory, 2.4 MB each at the full frame.
+_MOST_KEPT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One key: its name and picture, its clicks, and a function that reads the rest.
+
+    `points` are `(y, x)` pixels of pictures of `sizes`; `show()` gives picture `(H, W, 3)`,
+    object `(H, W)` and mistake `(H, W)`, 0..1.
+    """
+
+    name: str
+    picture: str
+    points: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    show: Callable[[], Shown]
+
+    def clicks(self, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+        """The clicks as pixels of a picture of another size."""
+        return np.asarray(self.points * np.array(shape) // self.sizes, dtype=np.int64)
+
+
+def lessons_of(
+    clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None = None
+) -> list[Lesson]:
+    """The lessons of a clicks file, for data sets by the names that the file has for them.
+
+    Keys of other data sets are left out; keys of later rounds are left out without
+    `previous`, the folder of the masks that people saw.
+    """
+    known = {name: frozenset(data.scenes()) for name, data in datasets.items()}
+    found = []
+    for key, places in clicks.groups():
+        if key.dataset not in datasets or (key.kind != "first" and previous is None):
+            continue
+        if key.image not in known[key.dataset]:
+            raise NotFound(f"the clicks name picture '{key.image}' of '{key.dataset}', not at hand")
+        show = partial(_shown, datasets[key.dataset], key, previous)
+        name = f"{key.dataset}/{key.full_stem}/{key.kind}"
+        picture = f"{key.dataset}/{key.image}"
+        found.append(Lesson(name, picture, clicks.points[places], clicks.sizes[places], show))
+    if not found:
+        raise BadInput("the clicks file holds nothing of the data sets that were named")
+    return found
+
+
+def split(
+    lessons: Sequence[Lesson], seed: int, share: float = 0.1
+) -> tuple[list[Lesson], list[Lesson]]:
+    """Lessons to learn from, and a share to choose by; a picture's lessons stay together."""
+    pictures = sorted({lesson.picture for lesson in lessons})
+    order = generator(seed, "choose").permutation(len(pictures))
+    aside = {pictures[i] for i in order[: max(1, round(share * len(pictures)))]}
+    if len(aside) == len(pictures):
+        raise BadInput("one picture is too few to learn from some and choose by others")
+    learn = [lesson for lesson in lessons if lesson.picture not in aside]
+    return learn, [lesson for lesson in lessons if lesson.picture in aside]
+
+
+class Lessons:
+    """Lessons as arrays for the network, framed once and varied anew at every look."""
+
+    def __init__(
+        self, lessons: Sequence[Lesson], reading: Reading, frame: int = FRAME, seed: int = 0
+    ) -> None:
+        self._lessons = lessons
+        self._reading: Reading = reading
+        self._frame = frame
+        self._seed = seed
+        self._kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._lessons)
+
+    def __getitem__(self, at: tuple[int, int]) -> Floats:
+        """Planes `(7, F, F)` of a lesson in an epoch: colours, object, mistake, softened
+        mistake, goal; epoch -1 is the lesson as it is."""
+        epoch, index = at
+        box, kept = self._framed(index)
+        planes = kept.astype(np.float32)
+        if epoch < 0:
+            return planes
+        rng = generator(self._seed, "vary", epoch, self._lessons[index].name)
+        return varied(planes, box, rng, self._reading)
+
+    def _framed(self, index: int) -> tuple[Letterbox, npt.NDArray[np.float16]]:
+        known = self._kept.get(index)
+        if known is None:
+            box, planes = framed(self._lessons[index], self._reading, self._frame)
+            known = box, planes.astype(np.float16)
+            if len(self._kept) < _MOST_KEPT:
+                self._kept[index] = known
+        return known
+
+
+def framed(lesson: Lesson, reading: Reading, frame: int = FRAME) -> tuple[Letterbox, Floats]:
+    """A lesson's planes `(7, F, F)` and where its picture lies in them."""
+    picture, target, mistake = lesson.show()
+    shape = (picture.shape[0], picture.shape[1])
+    soft = soft_mistake(mistake, reading)
+    goal = soft * blurred_clicks(lesson.clicks(shape), shape)
+    if not goal.any():
+        raise BadInput(f"{lesson.name}: no click lies near what was to be clicked")
+    box = Letterbox(shape, frame)
+    parts = [box.put(part, reading == "sound") for part in (target, mistake, soft, goal)]
+    colours = box.put(normalised(picture), reading == "sound")
+    return box, np.concatenate([colours.transpose(2, 0, 1), np.stack(parts)])
+
+
+def _shown(data: Dataset, key: Key, previous: Path | None) -> Shown:
+    scene = data.load(key.image)
+    target = _object(scene.targets, key).mask.dense()
+    if key.kind == "first" or previous is None:
+        return scene.pixels, target, target.astype(np.float32)
+    before = previous_mask(previous, key)
+    if before.shape != target.shape:
+        wide = cv2.resize(before, target.shape[::-1], interpolation=cv2.INTER_LINEAR)
+        before = np.asarray(wide, dtype=np.float32)
+    wrong = target * (1 - before) if key.kind == "fn" else (1 - target) * before
+    return scene.pixels, target, wrong.astype(np.float32)
+
+
+def _object(targets: Sequence[Target], key: Key) -> Target:
+    """The object by its name; the file leaves the name out where there is but one."""
+    if not key.object and len(targets) == 1:
+        return targets[0]
+    for target in targets:
+        if target.id == key.object:
+            return target
+    raise NotFound(f"picture '{key.image}' of '{key.dataset}' has no object '{key.object}'")

@@ -1,0 +1,249 @@
+"""Training the clickability network: progress, checkpoints, and resuming to the same weights.
+
+Everything random depends on (seed, step) or (seed, epoch, lesson) alone, so that a training
+that was cut off and started again ends with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from segmeter.clickability._segnext import SIZES, Clickability
+from segmeter.clickability.backbones import load_backbone
+from segmeter.clickability.lessons import Lesson, Lessons
+from segmeter.clickability.letterbox import FRAME
+from segmeter.clickability.network import save
+from segmeter.clickability.recipes import Recipe
+from segmeter.core.errors import BadInput, NotFound, RunConflict, suggestion
+from segmeter.core.seeds import fingerprint, generator
+
+__all__ = ["Course", "Step", "divergence", "likeness", "train"]
+
+_STATE, _WEIGHTS, _HISTORY = "state.pt", "clickability.safetensors", "history.csv"
+_SAVE_EVERY = 200
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is trained and how; `backbone` is a file of weights trained before."""
+
+    recipe: Recipe
+    size: str = "base"
+    frame: int = FRAME
+    seed: int = 0
+    device: str = "cpu"
+    workers: int = 0
+    backbone: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.size not in SIZES:
+            hint = suggestion(self.size, SIZES)
+            raise NotFound(f"no network size '{self.size}';{hint} there are {', '.join(SIZES)}")
+        if self.frame < 64 or self.frame % 32:
+            raise BadInput(f"the frame is a multiple of 32, at least 64, not {self.frame}")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is told after each step; `likeness` only after an epoch."""
+
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+    likeness: float | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    network: Clickability
+    optimiser: torch.optim.Optimizer
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    best: float = -math.inf
+    history: list[list[float]] = field(default_factory=list)
+
+
+def train(
+    learn: Sequence[Lesson],
+    choose: Sequence[Lesson],
+    course: Course,
+    out: Path,
+    tell: Callable[[Step], None] = lambda _: None,
+) -> Path:
+    """Train on `learn`, keep the network that is best on `choose`; the path of its weights.
+
+    The folder `out` holds the weights, a history, and the state to resume from; a training
+    that was cut off goes on from there, one that had other settings is refused.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    identity = _identity(learn, choose, course)
+    state = _begin(course)
+    _resume(state, out, identity)
+    lessons = Lessons(learn, course.recipe.name, course.frame, course.seed)
+    judged = Lessons(choose, course.recipe.name, course.frame)
+    an_epoch = math.ceil(len(learn) / course.recipe.batch)
+    steps = course.recipe.epochs * an_epoch
+    try:
+        for planes in _batches(lessons, course, state.step, steps, an_epoch):
+            loss = _learn(state, course, planes.to(course.device), steps)
+            ended = state.step % an_epoch == 0
+            found = _end_epoch(state, course, judged, out) if ended else None
+            if ended or state.step % _SAVE_EVERY == 0:
+                _save(state, out, identity)
+            tell(Step((state.step - 1) // an_epoch + 1, state.step, steps, loss, found))
+    except KeyboardInterrupt:
+        _save(state, out, identity)
+        raise
+    return out / _WEIGHTS
+
+
+def divergence(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
+    """Kullback-Leibler divergence of goal from map, mean over the batch."""
+    goal, map = _laws(made, planes, recipe)
+    return (goal * torch.log(_TINY + goal / (_TINY + map))).sum(dim=(1, 2)).mean()
+
+
+def likeness(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
+    """SIM of each sample: the mass that goal and map have in common."""
+    goal, map = _laws(made, planes, recipe)
+    return torch.minimum(goal, map).sum(dim=(1, 2))
+
+
+def _laws(made: Tensor, planes: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
+    """Goal and map, each summing to one: over the frame, or over the softened mistake."""
+    map = made[:, 0] * planes[:, 5] if recipe.sound else made[:, 0]
+    goal = planes[:, 6]
+    return tuple(m / (m.sum(dim=(1, 2), keepdim=True) + _TINY) for m in (goal, map))  # type: ignore[return-value]  # two of them
+
+
+def _begin(course: Course) -> _State:
+    torch.manual_seed(_seed(course, "weights"))
+    network = Clickability(SIZES[course.size], course.frame, course.recipe.sound)
+    if course.backbone is not None:
+        load_backbone(network, course.backbone)
+    network.to(course.device).train()
+    return _State(network, _optimiser(network, course))
+
+
+def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
+    recipe = course.recipe
+    if not recipe.sound:
+        return torch.optim.Adam(network.parameters(), lr=recipe.rate)
+    backbone = cast(nn.Module, network.encoder_decoder.backbone)
+    known = {id(p) for p in backbone.parameters()}
+    slow = recipe.backbone_rate if course.backbone is not None else 1.0
+    groups: list[dict[str, Any]] = [
+        {"params": list(backbone.parameters()), "share": slow},
+        {"params": [p for p in network.parameters() if id(p) not in known], "share": 1.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=recipe.decay)
+
+
+def _batches(
+    lessons: Lessons, course: Course, done: int, steps: int, an_epoch: int
+) -> Iterator[Tensor]:
+    """The batches still to come, in the order that the seed gives each epoch."""
+    plan = []
+    for epoch in range(done // an_epoch, steps // an_epoch):
+        order = generator(course.seed, "order", epoch).permutation(len(lessons)).tolist()
+        size = course.recipe.batch
+        rows = [[(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(an_epoch)]
+        plan += rows[done - epoch * an_epoch :] if epoch == done // an_epoch else rows
+    return iter(DataLoader(lessons, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
+
+
+def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
+    recipe = course.recipe
+    torch.manual_seed(_seed(course, "step", state.step))
+    for group in state.optimiser.param_groups:
+        group["lr"] = recipe.rate * recipe.factor(state.step, steps) * group.get("share", 1.0)
+    loss = divergence(state.network(planes[:, :3], planes[:, 3:5]), planes, recipe)
+    state.optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
+    if recipe.clip:
+        nn.utils.clip_grad_norm_(state.network.parameters(), recipe.clip)
+    state.optimiser.step()
+    state.step += 1
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise BadInput(f"training fell apart at step {state.step}; take a smaller rate")
+    state.losses.append(value)
+    return value
+
+
+def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> float:
+    """Judge the network, keep it if it is the best so far, and write the history."""
+    state.network.eval()
+    rows = [[(-1, i)] for i in range(len(judged))]
+    found = []
+    with torch.inference_mode():
+        for planes in DataLoader(judged, batch_sampler=rows):  # type: ignore[arg-type]  # as above
+            moved = planes.to(course.device)
+            made = state.network(moved[:, :3], moved[:, 3:5])
+            found.append(float(likeness(made, moved, course.recipe)[0]))
+    state.network.train()
+    mean = sum(found) / len(found)
+    epoch = len(state.history) + 1
+    state.history.append([epoch, state.step, sum(state.losses) / len(state.losses), mean])
+    state.losses.clear()
+    if mean > state.best:
+        state.best = mean
+        notes = {"segmeter.epoch": str(epoch), "segmeter.likeness": f"{mean:.6f}"}
+        save(state.network, out / _WEIGHTS, notes)
+    with (out / _HISTORY).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["epoch", "step", "loss", "likeness"])
+        writer.writerows(state.history)
+    return mean
+
+
+def _save(state: _State, out: Path, identity: str) -> None:
+    """The state to resume from, written whole or not at all."""
+    fresh = out / f"{_STATE}.partial"
+    kept = {
+        "identity": identity,
+        "network": state.network.state_dict(),
+        "optimiser": state.optimiser.state_dict(),
+        "step": state.step,
+        "losses": state.losses,
+        "best": state.best,
+        "history": state.history,
+    }
+    torch.save(kept, fresh)
+    fresh.replace(out / _STATE)
+
+
+def _resume(state: _State, out: Path, identity: str) -> None:
+    path = out / _STATE
+    if not path.is_file():
+        return
+    kept = torch.load(path, map_location="cpu", weights_only=True)
+    if kept["identity"] != identity:
+        raise RunConflict(f"'{out}' holds a training with other settings; choose another folder")
+    state.network.load_state_dict(kept["network"])
+    state.optimiser.load_state_dict(kept["optimiser"])
+    state.step, state.best = kept["step"], kept["best"]
+    state.losses, state.history = kept["losses"], kept["history"]
+
+
+def _identity(learn: Sequence[Lesson], choose: Sequence[Lesson], course: Course) -> str:
+    """What must be the same for a training to go on: settings, lessons, and their clicks."""
+    names = [(lesson.name, len(lesson.points)) for lesson in (*learn, *choose)]
+    settings = {k: v for k, v in asdict(course).items() if k not in ("device", "workers")}
+    return fingerprint(json.dumps(settings, sort_keys=True, default=str), names, len(learn))
+
+
+def _seed(course: Course, *parts: object) -> int:
+    return int(fingerprint(course.seed, *parts, size=6), 16)
