@@ -26,6 +26,7 @@ from segmeter.core.models import Ask, Model, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.threads import set_threads
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.random_click import RandomFirstClick
 
@@ -84,6 +85,7 @@ def main() -> None:
     model = catalogue.models.make(chosen.model, weights=chosen.weights)
     dataset = catalogue.datasets.make(chosen.dataset, data=chosen.data)
     plan = replace(PLAN, threads=chosen.threads)
+    set_threads(chosen.threads)
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def timed(name: str, play: Callable[[Scene], object]) -> float:

@@ -128,6 +128,18 @@ def test_a_user_who_takes_many_sights_at_once_is_asked_once() -> None:
     assert asked == [2, 2, 2]
 
 
+def test_a_subclass_that_clicks_otherwise_is_not_passed_over_by_its_parents_team() -> None:
+    @dataclass(frozen=True)
+    class Stubborn(CentreClick):
+        def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+            return Click((3, 4))
+
+    players = [Player(BIG, user, "sound") for user in (CentreClick(), Stubborn(name="stubborn"))]
+    centre, stubborn = play(scene_with(BIG), Painter(), players, 2, judge)
+    assert centre.rounds[0].prompt != Click((3, 4))
+    assert [r.prompt for r in stubborn.rounds] == [Click((3, 4))] * 2
+
+
 def test_draws_depend_on_names_not_on_company() -> None:
     scene = scene_with(BIG, SMALL)
     first = play(scene, Painter(), [Player(BIG, RandomClick(), "sound")], 3, judge, seed=1)

@@ -155,7 +155,7 @@ class Mask:
 
     def either(self, other: Mask) -> Mask:
         """Pixels that are in one or both."""
-        self._same_frame(other)
+        self.check_frame(other)
         if not self or not other:
             return self or other
         low, high = joint_box(self, other)
@@ -201,14 +201,14 @@ class Mask:
         return cast(Derived, kept[key])
 
     def _shared(self, other: Mask) -> tuple[Bits, Bits] | None:
-        self._same_frame(other)
+        self.check_frame(other)
         low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
         high = tuple(min(a, b) for a, b in zip(self.high, other.high, strict=True))
         if any(a >= b for a, b in zip(low, high, strict=True)):
             return None
         return self.bits[_slices(low, high, self.low)], other.bits[_slices(low, high, other.low)]
 
-    def _same_frame(self, other: Mask) -> None:
+    def check_frame(self, other: Mask) -> None:
         if self.shape != other.shape:
             mine, theirs = (" x ".join(map(str, m.shape)) for m in (self, other))
             raise BadInput(f"masks of different size, {mine} and {theirs}, cannot be compared")

@@ -17,10 +17,14 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, render
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.seeds import generator
+from segmeter.core.seeds import later_generator
 from segmeter.core.users import Sight, User
 
 __all__ = ["Bound", "Judge", "Player", "Round", "Trajectory", "play"]
+
+# Threads take turns at the interpreter: below so many pixels a round waiting costs more than
+# it saves (eleven players of a DAVIS frame: 0.12 s a target with eight threads, 0.03 without).
+_WORTH_THREADS = 4_000_000
 
 Judge = Callable[[Target, Mask], dict[str, float]]
 Given = TypeVar("Given")
@@ -210,7 +214,7 @@ def _next_prompts(
     alone: list[int] = []
     for members in _by_user(states):
         user = states[members[0]].player.user
-        team, together = getattr(user, "team", None), getattr(user, "next_many", None)
+        team, together = _team(user), getattr(user, "next_many", None)
         if team is None and together is None:
             alone.extend(members)
             continue
@@ -242,8 +246,14 @@ def _by_user(states: Sequence[_State]) -> list[list[int]]:
     groups: dict[int, list[int]] = {}
     for i, state in enumerate(states):
         user = state.player.user
-        groups.setdefault(id(getattr(user, "team", None) or user), []).append(i)
+        groups.setdefault(id(_team(user) or user), []).append(i)
     return list(groups.values())
+
+
+def _team(user: User) -> Any:
+    """The user's team; none for a subclass that does not say so, since it may act differently."""
+    named = "team" in vars(type(user)) or "team" in getattr(user, "__dict__", ())
+    return getattr(user, "team", None) if named else None
 
 
 def _sight(scene: Scene, view: View, state: _State, number: int) -> Sight:
@@ -261,7 +271,9 @@ def _sight(scene: Scene, view: View, state: _State, number: int) -> Sight:
 
 def _draws(scene: Scene, state: _State, number: int, seed: int) -> Any:
     player = state.player
-    return generator(seed, scene.dataset, scene.id, player.target.id, player.user.name, number)
+    return later_generator(
+        seed, scene.dataset, scene.id, player.target.id, player.user.name, number
+    )
 
 
 def _ask(view: View, state: _State, prompt: Prompt) -> Ask:
@@ -294,9 +306,11 @@ def _judge_once(
     judge: Judge, states: Sequence[_State], pool: Executor | None
 ) -> list[dict[str, float]]:
     """Scores of each state's mask; a mask that several share is judged once a target."""
+    pixels = sum(state.mask.bits.size for state in states)
+    helpers = pool if pixels > _WORTH_THREADS else None
     keys = [(state.player.target.id, id(state.mask)) for state in states]
     first = dict(zip(keys, states, strict=True))
-    scores = _each(lambda s: judge(s.player.target, s.mask), list(first.values()), pool)
+    scores = _each(lambda s: judge(s.player.target, s.mask), list(first.values()), helpers)
     known = dict(zip(first, scores, strict=True))
     return [known[key] for key in keys]
 

@@ -14,6 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.threads import set_threads
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import DiskFull
 
@@ -123,6 +124,7 @@ def _steady_arithmetic(threads: int) -> None:
 
     import cv2
 
+    set_threads(threads)
     cv2.setNumThreads(threads)
     if importlib.util.find_spec("torch") is not None:
         import torch

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import deepest, mistakes
+from segmeter.core.mistakes import Depth, deepest_sides, mistakes
 from segmeter.core.prompts import Click, Prompt
+from segmeter.core.threads import threads
 from segmeter.core.users import Sight
 
-__all__ = ["CentreClick", "centre_click", "click_and_mistake"]
+__all__ = [
+    "TOGETHER",
+    "CentreClick",
+    "Clicker",
+    "Found",
+    "Together",
+    "centre_click",
+    "centre_clicks",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The centre click of a sight; None for content."""
+
+    click: Click | None
+    sight: Sight
+
+    def mistake(self) -> Mask:
+        """What is missed or spilled that the click mends."""
+        missed, spilled = mistakes(self.sight.target, self.sight.mask)
+        return missed if self.click is not None and self.click.positive else spilled
 
 
 def centre_click(sight: Sight) -> Click | None:
@@ -22,20 +48,60 @@ def centre_click(sight: Sight) -> Click | None:
     first in raster order among equally deep pixels. With nothing left to click, `sound` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
-    return click_and_mistake(sight)[0]
+    return centre_clicks([sight])[0].click
 
 
-def click_and_mistake(sight: Sight) -> tuple[Click | None, Mask]:
-    """The centre click, and what is missed or spilled that it mends."""
-    clicked = [_pixel(p) for p in sight.prompts if isinstance(p, Click)]
-    sides = mistakes(sight.target, sight.mask)
-    missed, spilled = (deepest(side, clicked) for side in sides)
+def centre_clicks(sights: Sequence[Sight]) -> list[Found]:
+    """The centre clicks of many sights, found together."""
+    guesses = [
+        (s.target, s.mask, [_pixel(p) for p in s.prompts if isinstance(p, Click)]) for s in sights
+    ]
+    sides = deepest_sides(guesses)
+    return [Found(_chosen(s, *both), s) for s, both in zip(sights, sides, strict=True)]
+
+
+def _chosen(sight: Sight, missed: Depth, spilled: Depth) -> Click | None:
     positive = missed.squared > spilled.squared
-    worst, mistake = (missed, sides[0]) if positive else (spilled, sides[1])
-    if worst.point is not None:
-        return Click(worst.point, positive), mistake
-    corner = Click((0,) * len(sight.mask.shape), False)
-    return (corner if sight.reading == "published" else None), mistake
+    point = missed.point if positive else spilled.point
+    if point is not None:
+        return Click(point, positive)
+    return Click((0,) * len(sight.mask.shape), False) if sight.reading == "published" else None
+
+
+class Clicker(Protocol):
+    """A user who starts from the centre click; `busy` if there is much to do from there."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None: ...
+
+
+class Together:
+    """All such users of a scene: their centre clicks are found in one call."""
+
+    def next_for(
+        self,
+        users: Sequence[Clicker],
+        sights: Sequence[Sight],
+        draws: Sequence[np.random.Generator],
+    ) -> list[Prompt | None]:
+        found = centre_clicks(sights)
+        if threads() > 1 and any(user.busy for user in users):
+            return list(_pool(threads()).map(_given, users, found, draws))
+        return list(map(_given, users, found, draws))
+
+
+def _given(user: Clicker, found: Found, rng: np.random.Generator) -> Prompt | None:
+    return user.given(found, rng)
+
+
+@cache
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="users")
+
+
+TOGETHER = Together()
 
 
 @catalogue.users.add("centre-click", summary="clicks the deepest wrong pixel")
@@ -43,10 +109,15 @@ def click_and_mistake(sight: Sight) -> tuple[Click | None, Mask]:
 class CentreClick:
     """Clicks the deepest wrong pixel, in the reading of the session."""
 
+    team: ClassVar[Together] = TOGETHER
+    busy: ClassVar[bool] = False
     name: str = "centre-click"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
         return centre_click(sight)
+
+    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+        return found.click
 
 
 def _pixel(click: Click) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Sight
-from segmeter.users.centre_click import click_and_mistake
+from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
 
-__all__ = ["ClickingGroup", "MapSample", "map_of_target"]
+__all__ = ["ClickingGroup", "MapSample"]
 
 # The original seeds its generator with this at every picture, so that all groups, models and
 # pictures share the same numbers; a further object of a picture goes on with the stream.
@@ -50,6 +51,8 @@ class ClickingGroup:
         Weights of the last three.
     """
 
+    team: ClassVar[Together] = TOGETHER
+    busy: ClassVar[bool] = True
     group: int = 0
     draw: int = 1
     map: str = "prior"
@@ -65,10 +68,13 @@ class ClickingGroup:
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        centre, mistake = click_and_mistake(sight)
+        return self.given(centre_clicks([sight])[0], rng)
+
+    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+        centre, sight = found.click, found.sight
         if centre is None:
             return None
-        weights = _map(self, sight, mistake)
+        weights = _map(self, sight, found.mistake())
         share = share_of_group(self.group, GROUPS)
         if sight.reading == "published":
             point = draw_published(weights, share, _published_number(sight))
@@ -87,6 +93,8 @@ class MapSample:
     has given `before` numbers to earlier objects of the picture.
     """
 
+    team: ClassVar[Together] = TOGETHER
+    busy: ClassVar[bool] = True
     draw: int = 1
     before: int = 0
     map: str = "prior"
@@ -100,22 +108,18 @@ class MapSample:
         return f"map-sample-{self.draw}"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        if sight.prompts:
+        return self.given(centre_clicks([sight])[0], rng)
+
+    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+        centre, sight = found.click, found.sight
+        if centre is None or sight.prompts:
             return None
-        centre, mistake = click_and_mistake(sight)
-        if centre is None:
-            return None
-        weights, share = _map(self, sight, mistake), share_of_group(0)
+        weights, share = _map(self, sight, found.mistake()), share_of_group(0)
         if sight.reading == "published":
             point = draw_published(weights, share, _number(self.before + self.draw - 1))
         else:
             point = draw_sound(weights, share, float(rng.random()), _ties(sight))
         return centre if point is None else Click(point, centre.positive)
-
-
-def map_of_target(user: ClickingGroup | MapSample, sight: Sight) -> ClickMap:
-    """The map of a first round, to be shown."""
-    return _map(user, sight, click_and_mistake(sight)[1])
 
 
 def _map(user: ClickingGroup | MapSample, sight: Sight, mistake: Mask) -> ClickMap:

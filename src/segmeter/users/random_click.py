@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.mistakes import mistakes
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Sight
-from segmeter.users.centre_click import centre_click
+from segmeter.users.centre_click import TOGETHER, Found, Together, centre_click
 
 __all__ = ["RandomClick", "RandomFirstClick", "random_click"]
 
@@ -50,10 +51,15 @@ class RandomClick:
 class RandomFirstClick:
     """First clicks anywhere on the object, then at the centre of the mistake."""
 
+    team: ClassVar[Together] = TOGETHER
+    busy: ClassVar[bool] = False
     name: str = "random-first-click"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
         return centre_click(sight) if sight.prompts else random_click(sight, rng)
+
+    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
+        return found.click if found.sight.prompts else random_click(found.sight, rng)
 
 
 def _places(

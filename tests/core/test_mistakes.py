@@ -1,0 +1,54 @@
+"""Mistakes of many guesses at once, against one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import Depth, _plain_sides, deepest_sides
+from segmeter.core.scenes import Target
+from segmeter.core.threads import set_threads, threads
+
+pictures = hnp.arrays(bool, (9, 13))
+points = st.tuples(st.integers(0, 8), st.integers(0, 12))
+
+
+@given(
+    st.lists(st.tuples(pictures, st.lists(points, max_size=6)), min_size=1, max_size=5),
+    pictures,
+    st.none() | pictures,
+    st.integers(1, 3),
+)
+def test_many_guesses_at_once_are_as_one_after_the_other(
+    guesses: list[tuple[Any, list[tuple[int, int]]]], truth: Any, ignore: Any, count: int
+) -> None:
+    target = Target("t", Mask.of(truth), None if ignore is None else Mask.of(ignore))
+    asked = [(target, Mask.of(bits), barred) for bits, barred in guesses]
+    before = threads()
+    set_threads(count)
+    try:
+        found = deepest_sides(asked)
+    finally:
+        set_threads(before)
+    assert found == [_plain_sides(*one) for one in asked]
+
+
+def test_nothing_wrong_has_no_deepest_pixel() -> None:
+    target = Target("t", Mask.box((5, 5), (1, 1), (4, 4)))
+    nothing = Depth(0, None)
+    assert deepest_sides([(target, target.mask, [])]) == [(nothing, nothing)]
+    empty = Mask.empty((5, 5))
+    assert deepest_sides([(target, empty, [])]) == [(Depth(4, (2, 2)), nothing)]
+    assert deepest_sides([]) == []
+
+
+def test_a_guess_of_another_size_is_refused() -> None:
+    target = Target("t", Mask.box((5, 5), (1, 1), (4, 4)))
+    with pytest.raises(BadInput, match="different size"):
+        deepest_sides([(target, Mask.empty((6, 5)), [])])
