@@ -28,6 +28,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.threads import set_threads
 from segmeter.users.centre_click import CentreClick
+from segmeter.users.clicking_group import ClickingGroup
 from segmeter.users.random_click import RandomFirstClick
 
 ROUNDS = 20
@@ -97,8 +98,15 @@ def main() -> None:
     published = timed("published loop, one user", lambda s: published_session(model, s))
     one = timed("segmeter, one user", lambda s: play_scene(model, s, plan, [CentreClick()]))
     many = timed(f"segmeter, {USERS} users together", lambda s: play_scene(model, s, plan, crowd))
+    person = [ClickingGroup(5)]
+    people = [CentreClick(), *(ClickingGroup(g) for g in range(1, USERS))]
+    alone = timed("segmeter, one clicking group", lambda s: play_scene(model, s, plan, person))
+    together = timed(
+        "segmeter, ten groups and the centre click", lambda s: play_scene(model, s, plan, people)
+    )
     print(f"one user: {published / one:.1f} x faster")
     print(f"{USERS} users: {USERS * published / many:.1f} x faster; {many / one:.2f} x one user")
+    print(f"ten clicking groups and the centre click: {together / alone:.2f} x one group")
 
 
 if __name__ == "__main__":
