@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,9 @@ from segmeter.cli._options import (
     roots,
 )
 from segmeter.cli.app import Exit, app
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan, Roots
 
 __all__ = ["run"]
 
@@ -79,7 +82,6 @@ def run(
     """
     from segmeter.cli._tables import print_summary
     from segmeter.cli._terminal import Bar
-    from segmeter.core.plans import Plan
     from segmeter.engine import run_plan
 
     settings = {"masks": masks, "points": points}
@@ -99,6 +101,17 @@ def run(
         threads=threads,
         options=benchmark_options(option or []) | ({"clicks": str(clicks)} if clicks else {}),
     )
-    tally = run_plan(plan, out, roots=roots(data, weights), workers=workers, progress=Bar())
+    places = roots(data, weights)
+    _say_data(plan.datasets, places)
+    tally = run_plan(plan, out, roots=places, workers=workers, progress=Bar())
     print_summary(out, tally, as_json)
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+
+
+def _say_data(specs: Sequence[Spec], places: Roots) -> None:
+    """On stderr: what was recognised in a folder, and what of a set is not at hand."""
+    for spec in specs:
+        data = catalogue.datasets.make(spec, **places.options())
+        said = getattr(data, "recognised", "") or data.card.missing
+        if said:
+            typer.echo(f"{data.card.name}: {said}", err=True)
