@@ -125,7 +125,7 @@ class MapSample:
 def _map(user: ClickingGroup | MapSample, sight: Sight, mistake: Mask) -> ClickMap:
     """Weights on the mistake; nobody clicks the same pixel twice."""
     maps = source(user.map, None if user.checkpoint is None else Path(user.checkpoint))
-    first = not sight.prompts
+    first = not sight.prompts and not sight.mask
     weights = maps.map(sight.scene, sight.target, mistake, first, sight.reading)
     return weights.without(p.point for p in sight.prompts if isinstance(p, Click))
 

@@ -1,0 +1,189 @@
+"""Clicking groups and single samples as users: golden draws, exact tenths, shared maps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from segmeter.clickability import sources
+from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.prior import prior
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.seeds import generator
+from segmeter.core.sessions import Player, play
+from segmeter.core.users import Sight
+from segmeter.models.drawn import Disc
+from segmeter.users.centre_click import centre_click
+from segmeter.users.clicking_group import ClickingGroup, MapSample
+
+DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)
+SCENE = Scene("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
+
+
+def sight(
+    mask: Mask | None = None,
+    prompts: tuple[Prompt, ...] = (),
+    reading: Reading = "sound",
+    scene: Scene = SCENE,
+) -> Sight:
+    guess = Mask.empty(scene.shape) if mask is None else mask
+    return Sight(scene, scene.targets[0], guess, prompts, reading, view=None)  # type: ignore[arg-type]
+
+
+class Given:
+    """A source that gives one map, whatever is asked."""
+
+    name = "given"
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+        self.asked = 0
+
+    def map(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        self.asked += 1
+        return ClickMap.of(self.values)
+
+
+def test_golden_draws_of_all_groups_and_rounds(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original's clicks with seed 42: three rounds on an unchanged mask."""
+    cases = json.loads((golden / "clicks" / "groups.json").read_text())["maps"]
+    played = 0
+    for case in cases:
+        shape = (case["h"], case["w"])
+        source = Given(np.array(case["map"], dtype=np.float32).reshape(shape))
+        monkeypatch.setattr(
+            "segmeter.users.clicking_group.source", lambda *_, s=source: sources.FirstRounds(s)
+        )
+        truth = np.array(case["target"]).reshape(shape)
+        ignore = Mask.of(truth == -1) if (truth == -1).any() else None
+        target = Target("1", Mask.of(truth == 1), ignore)
+        scene = Scene("test", case["name"], np.zeros((*shape, 3), np.uint8), [target])
+        guess = Mask.of(np.array(case["prediction"]).reshape(shape) > 0)
+        for group in case["groups"]:
+            prompts: tuple[Prompt, ...] = ()
+            for y, x, positive in group["clicks_seed42"]:
+                seen = sight(guess, prompts, "published", scene)
+                click = ClickingGroup(group["group"]).next(seen, generator(0))
+                assert click == Click((y, x), positive), (case["name"], group["group"])
+                prompts = (*prompts, click)
+                played += 1
+    assert played == 13 * 10 * 3
+
+
+def test_sound_groups_part_the_mass_into_exact_tenths() -> None:
+    """Many draws of each group stay within the values of their own tenth of the map."""
+    map = prior(DISC).on(DISC)
+    values = np.sort(map.weights[map.weights > 0].astype(np.float64))
+    sums = np.cumsum(values) / values.sum()
+    dense = map.dense()
+    for group in (1, 5, 10):
+        # One pixel of slack on either side: sums differ in their last digits.
+        low = values[max(np.searchsorted(sums, (group - 1) / 10) - 1, 0)]
+        high = values[min(np.searchsorted(sums, group / 10) + 1, values.size - 1)]
+        for i in range(50):
+            click = ClickingGroup(group).next(sight(), generator("draw", i))
+            assert isinstance(click, Click)
+            weight = dense[int(click.point[0]), int(click.point[1])]
+            assert low <= weight <= high
+
+
+def test_likely_groups_click_nearer_to_the_centre() -> None:
+    centre = centre_click(sight())
+    assert centre is not None
+    away = []
+    for group in (1, 10):
+        clicks = [ClickingGroup(group).next(sight(), generator(group, i)) for i in range(40)]
+        away.append(
+            np.mean([np.hypot(*np.subtract(c.point, centre.point)) for c in clicks if c])  # type: ignore[union-attr]
+        )
+    assert away[0] > 2 * away[1]
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_the_side_to_mend_is_the_centre_clicks_choice(reading: Reading) -> None:
+    guess = Mask.box((60, 80), (0, 0), (60, 80))
+    click = ClickingGroup(3).next(sight(guess, (), reading), generator(0))
+    assert isinstance(click, Click)
+    assert not click.positive
+    assert not DISC[[int(c) for c in click.point]]
+
+
+def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -> None:
+    for user in (ClickingGroup(4), MapSample(2)):
+        assert user.next(sight(DISC), generator(0)) is None
+        assert user.next(sight(DISC, (), "published"), generator(0)) == Click((0, 0), False)
+
+
+def test_nobody_clicks_a_pixel_twice() -> None:
+    tiny = Target("t", Mask.box((9, 9), (4, 4), (5, 6)))
+    scene = Scene("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
+    first = ClickingGroup(0).next(sight(scene=scene), generator(0))
+    assert isinstance(first, Click)
+    second = ClickingGroup(0).next(sight(None, (first,), "sound", scene), generator(1))
+    assert isinstance(second, Click)
+    assert {first.point, second.point} == {(4, 4), (4, 5)}
+    assert ClickingGroup(0).next(sight(None, (first, second), "sound", scene), generator(2)) is None
+
+
+def test_the_first_map_is_made_once_for_all_groups_and_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner = Given(np.ones((60, 80), dtype=np.float32))
+    kept = sources.FirstRounds(inner)
+    monkeypatch.setattr("segmeter.users.clicking_group.source", lambda *_: kept)
+    for _ in ("one model", "another"):
+        players = [Player(SCENE.targets[0], ClickingGroup(g), "sound") for g in range(1, 11)]
+        play(SCENE, Disc(radius=5).look(SCENE), players, 1, lambda *_: {})
+    assert inner.asked == 1
+
+
+def test_second_draws_differ_in_sound_only() -> None:
+    players = [
+        Player(SCENE.targets[0], ClickingGroup(5, draw=d), reading)
+        for reading in ("published", "sound")
+        for d in (1, 2)
+    ]
+    one, two, three, four = play(SCENE, Disc(radius=5).look(SCENE), players, 4, lambda *_: {})
+    assert [r.prompt for r in one.rounds] == [r.prompt for r in two.rounds]
+    assert [r.prompt for r in three.rounds] != [r.prompt for r in four.rounds]
+
+
+def test_samples_click_once_and_go_on_with_the_pictures_stream() -> None:
+    clicks = [MapSample(d).next(sight(reading="published"), generator(0)) for d in (1, 2, 3)]
+    assert len(set(clicks)) == 3
+    later = MapSample(1, before=2).next(sight(reading="published"), generator(0))
+    assert later == clicks[2]
+    assert clicks[0] is not None
+    assert MapSample(1).next(sight(prompts=(clicks[0],)), generator(0)) is None
+
+
+@pytest.mark.parametrize("name", ["uniform", "distance", "prior"])
+def test_other_maps_by_option(name: str) -> None:
+    user = catalogue.users.make(f"clicking-group?group=2&map={name}")
+    click = user.next(sight(), generator(0))
+    assert DISC[[int(c) for c in click.point]]
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(BadInput, match="no clicking group 11"):
+        ClickingGroup(11)
+    with pytest.raises(BadInput, match="draws count from 1"):
+        ClickingGroup(1, draw=0)
+    with pytest.raises(NotFound, match="did you mean 'uniform'"):
+        ClickingGroup(1, map="uniforn")
+    with pytest.raises(NotFound, match="needs weights"):
+        ClickingGroup(1, map="network")
+    with pytest.raises(NotFound, match="no weights at"):
+        MapSample(1, map="saliency", checkpoint="nowhere.safetensors")
