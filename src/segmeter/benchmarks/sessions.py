@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.measures import mask_measure
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, to_json
@@ -40,6 +40,8 @@ def fill(plan: Plan, defaults: Defaults) -> Plan:
         raise BadInput(f"benchmark '{plan.benchmark}' tests models, not methods; use --model")
     if plan.rounds < 0:
         raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+    for name in plan.measures:
+        mask_measure(name)
     return replace(
         plan,
         users=plan.users or tuple(Spec(name) for name in defaults.users),
@@ -69,7 +71,7 @@ def play_scene(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) ->
 
 def judge_by(measures: Sequence[str]) -> Judge:
     """A judge that scores masks by the named measures; columns have `_` for `-`."""
-    made = [catalogue.measures.make(name) for name in measures]
+    made = [mask_measure(name) for name in measures]
     named = {measure.id.replace("-", "_"): measure for measure in made}
 
     def judge(target: Target, mask: Mask) -> dict[str, float]:

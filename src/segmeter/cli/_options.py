@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.plans import Roots
 
@@ -93,4 +94,6 @@ def dataset_spec(text: str) -> Spec:
     spec = Spec.parse(text)
     if Path(spec.name).is_dir():
         return Spec("folder", {"path": spec.name, **spec.options})
+    if os.sep in spec.name and ".py:" not in spec.name:
+        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
     return spec

@@ -12,6 +12,9 @@ from segmeter.engine.jobs import Outcome
 __all__ = ["Bar"]
 
 
+_NAMED = 10  # failures that are said one by one; the report has them all
+
+
 class Bar:
     """A bar on stderr; without a terminal only failures are said, a line each."""
 
@@ -36,7 +39,7 @@ class Bar:
     def step(self, outcome: Outcome) -> None:
         if outcome.error:
             self._failures += 1
-            self._console.print(f"failed: {outcome.job}: {outcome.error}", markup=False)
+            self._name(outcome)
         speed = self._bar.tasks[self._task].speed
         self._bar.update(
             self._task,
@@ -44,6 +47,15 @@ class Bar:
             rate=f"{speed:.2f} a second" if speed else "",
             failed=f"{self._failures} failed" if self._failures else "",
         )
+
+    def _name(self, outcome: Outcome) -> None:
+        if self._failures <= _NAMED:
+            said = f"failed: {outcome.job}: {outcome.error}"
+        elif self._failures == _NAMED + 1:
+            said = "failed: more scenes, which the report will name"
+        else:
+            return
+        self._console.print(said, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         self._bar.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
@@ -13,7 +14,13 @@ import typer
 import segmeter.cli
 from segmeter.core.errors import SegmeterError
 
-__all__ = ["Exit", "app", "run_app"]
+__all__ = ["Exit", "app", "commands", "run_app"]
+
+# How the help is ordered; a command that is not named here comes after these.
+_PANELS = {
+    "Start here": ("demo", "list", "doctor", "fetch"),
+    "Play and judge": ("run", "report", "compare", "score"),
+}
 
 
 class Exit:
@@ -22,12 +29,14 @@ class Exit:
     DONE = 0
     WITH_ERRORS = 1
     BAD_INPUT = 2
+    FAULT = 70
     INTERRUPTED = 130
 
 
 app = typer.Typer(
     name="segmeter",
-    help="How good is a segmenter in the hands of people?",
+    epilog="Exit codes: 0 done; 1 done, but some scenes failed; 2 bad input, nothing written; "
+    "130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -40,32 +49,81 @@ app = typer.Typer(
 _Misuse: type[Exception] = typer.BadParameter.__mro__[1]
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"segmeter {segmeter.__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _top(
-    context: typer.Context,
+    version: bool = typer.Option(
+        False, "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+    ),
     debug: bool = typer.Option(False, "--debug", help="Show the trace of an error."),
 ) -> None:
-    """How good is a segmenter in the hands of people?"""
-    context.obj = {"debug": debug}
+    """How good is a segmenter in the hands of people?
+
+    `segmeter demo` shows it on pictures that ship inside; `segmeter COMMAND --help` has an
+    example of each command.
+    """
 
 
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
-    for module in pkgutil.iter_modules(segmeter.cli.__path__):
-        if module.name != "app" and not module.name.startswith("_"):
-            importlib.import_module(f"segmeter.cli.{module.name}")
+    commands()
+    typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
     try:
-        code: Any = app(standalone_mode=False)
+        code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
+        sys.stdout.flush()
     except SegmeterError as error:
         code = _complain(str(error))
     except _Misuse as error:
-        cast(Any, error).show()
-        code = Exit.BAD_INPUT
+        code = _misused(cast(Any, error))
+    except BrokenPipeError:
+        # Whoever reads has enough, as in `segmeter list | head`; exit without another complaint.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.DONE
+    except OSError as error:
+        code = _complain(f"'{error.filename}' cannot be used: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
+    except Exception:  # noqa: BLE001  Python's own exit code would read as 'done with errors'
+        traceback.print_exc()
+        typer.echo("segmeter: a fault in segmeter itself; please report the lines above", err=True)
+        code = Exit.FAULT
     if code == Exit.INTERRUPTED:
         typer.echo("segmeter: interrupted; what was finished is kept", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
+
+
+def commands() -> typer.Typer:
+    """The application with all its commands, one module each, in the order of the help."""
+    for module in pkgutil.iter_modules(segmeter.cli.__path__):
+        if module.name != "app" and not module.name.startswith("_"):
+            importlib.import_module(f"segmeter.cli.{module.name}")
+    places = [(panel, name) for panel, names in _PANELS.items() for name in names]
+    panels = {name: panel for panel, name in places}
+    order = {name: place for place, (_, name) in enumerate(places)}
+    app.registered_commands.sort(key=lambda c: order.get(_name(c), len(order)))
+    infos: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for info in infos:
+        info.rich_help_panel = panels.get(_name(info), "More instruments")
+    return app
+
+
+def _name(info: Any) -> str:
+    return str(info.name or info.callback.__name__)
+
+
+def _misused(error: Any) -> int:
+    """A command that was typed wrongly: what is wrong, and where the right way is shown."""
+    said = error.format_message().strip().rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "segmeter"
+    if not said:  # no command at all: the help has been shown
+        return Exit.BAD_INPUT
+    stop = "" if said.endswith("?") else ";"
+    return _complain(f"{said[0].lower()}{said[1:]}{stop} '{command} --help' shows how")
 
 
 def _complain(sentence: str) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import Data, roots
+from segmeter.cli._options import AsJson, Data, roots
 from segmeter.cli.app import Exit, app
 
 __all__ = ["score"]
@@ -20,6 +21,7 @@ def score(
         list[str], typer.Option("--measure", help="Measure by name; 'segmeter list measures'.")
     ],
     data: Data = None,
+    as_json: AsJson = False,
 ) -> int:
     """Add a measure from the masks a run has kept.
 
@@ -27,7 +29,11 @@ def score(
     """
     from segmeter.engine.scoring import score_run
 
+    scored = {}
     for name in measure:
-        count = score_run(run, name, roots(data, None))
-        typer.echo(f"{name}: {count} scenes scored in {run}")
+        scored[name] = score_run(run, name, roots(data, None))
+        if not as_json:
+            typer.echo(f"{name}: {scored[name]} scenes scored in {run}")
+    if as_json:
+        print(json.dumps({"scored": scored}, indent=1))
     return Exit.DONE

@@ -121,10 +121,13 @@ class Shelf(Generic[T]):
 
     def make(self, spec: Spec | str, **defaults: Any) -> T:
         """Build the thing; `defaults` fill options that it takes and the spec leaves open."""
+        entry, options = self.check(spec, **defaults)
+        return entry.make(**options)
+
+    def check(self, spec: Spec | str, **defaults: Any) -> tuple[Entry[T], dict[str, Any]]:
+        """What would be made and with which options; refuses wrong ones, makes nothing."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
         entry = self.entry(spec.name)
-        if not callable(entry.make):
-            return entry.make
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
         unknown = [key for key in spec.options if key not in taken and not anything]
@@ -141,7 +144,7 @@ class Shelf(Generic[T]):
                 f"{self.kind} '{spec.name}' needs '{missing[0]}';"
                 f" write '{spec.name}?{missing[0]}=...'"
             )
-        return entry.make(**options)
+        return entry, options
 
     def _fill(self) -> None:
         """Import the room's modules and see which plug-ins are installed, once."""
@@ -191,17 +194,23 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
         sys.modules[title] = module
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except Exception as error:
             del sys.modules[title]
-            raise
+            raise BadInput(f"'{path}' cannot be run: {type(error).__name__}: {error}") from error
     if not hasattr(module, attribute):
-        names = [n for n in vars(module) if not n.startswith("_")]
-        hint = suggestion(attribute, names)
-        raise NotFound(f"'{path}' has nothing named '{attribute}';{hint}")
+        names = [n for n, thing in vars(module).items() if n[0] != "_" and _is_of(title, thing)]
+        hint, known = suggestion(attribute, names), ", ".join(names) or "nothing"
+        raise NotFound(f"'{path}' has nothing named '{attribute}';{hint} it has {known}")
     thing = getattr(module, attribute)
     # Measures are functions that are ready made; everything else callable makes the thing.
     make = thing if callable(thing) and kind != "measure" else _always(thing)
     return Entry(name, make, (inspect.getdoc(thing) or "").split("\n")[0], str(path))
+
+
+def _is_of(module: str, thing: Any) -> bool:
+    """Whether a module's name stands for something of its own, not for an import."""
+    home = getattr(inspect.unwrap(thing), "__module__", module)
+    return bool(home == module) and not inspect.ismodule(thing)
 
 
 def _always(thing: T) -> Callable[[], T]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Generic, Literal, ParamSpec
 
 from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["MaskMeasure", "Measure", "measure"]
+__all__ = ["MaskMeasure", "Measure", "mask_measure", "measure"]
 
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")
@@ -75,6 +76,21 @@ def measure(
         return made
 
     return card
+
+
+def mask_measure(name: str) -> MaskMeasure:
+    """The measure of a name, refused unless it compares two masks: it is tried on a square."""
+    found: MaskMeasure = catalogue.measures.make(name)
+    if not isinstance(found, Measure):
+        raise BadInput(f"'{name}' is no measure: write @measure(...) above the function")
+    square = Mask.box((8, 8), (2, 2), (6, 6))
+    try:
+        found(square, square, None)
+    except (TypeError, AttributeError, ValueError, IndexError) as error:
+        raise BadInput(
+            f"measure '{name}' does not compare two masks ({error}); iou and dice do"
+        ) from error
+    return found
 
 
 def _judged(mask: Mask, ignore: object) -> bool:

@@ -43,11 +43,12 @@ class Tally:
 
 
 def complete(
-    plan: Plan, roots: Roots, objects: Objects | None = None
+    plan: Plan, roots: Roots, objects: Objects | None = None, *, to_play: bool = True
 ) -> tuple[Plan, dict[str, Dataset]]:
     """A request with the benchmark's own settings filled in, and its data sets.
 
-    Makes everything that can be wrong go wrong now, before anything is written.
+    Makes everything that can be wrong go wrong now, before anything is written. What is
+    tested has to be at hand only where it is `to_play`.
     """
     own = objects or {}
     benchmark = catalogue.benchmarks.make(plan.benchmark)
@@ -56,9 +57,8 @@ def complete(
         raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
     if not plan.datasets:
         raise BadInput("no data: name at least one data set with --dataset")
-    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
-    for spec in plan.subjects:
-        own.get(spec.name) or shelf.entry(spec.name)
+    if to_play:
+        _check_subjects(plan, roots, own)
     users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
     for kind, names in (
         (plan.kind, [str(spec) for spec in plan.subjects]),
@@ -77,6 +77,24 @@ def complete(
         check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
+
+
+def _check_subjects(plan: Plan, roots: Roots, own: Objects) -> None:
+    """Refuse a model or method that cannot be had, before anything is written.
+
+    Our own are made, which finds their weights and looks at no more than their headers. Those
+    of other people's code may be dear to make: their name, options and verbs are looked at.
+    """
+    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
+    verb = "look" if plan.kind == "model" else "segment"
+    for spec in plan.subjects:
+        if spec.name in own:
+            continue
+        entry, options = shelf.check(spec, **roots.options())
+        if entry.source.startswith("segmeter."):
+            entry.make(**options)
+        elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
+            raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
 
 
 def _refuse_twins(kind: str, names: Sequence[str]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Job, Roots
 from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
@@ -37,9 +37,9 @@ def score_run(
     plan = folder.plan
     if measure in plan.measures:
         raise BadInput(f"'{path}' was run with the measure '{measure}'; nothing to add")
-    judge = catalogue.measures.make(measure)
+    judge = mask_measure(measure)
     name = judge.id
-    fresh, datasets = complete(plan, roots)
+    fresh, datasets = complete(plan, roots, to_play=False)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(f"the data has changed since '{path}' was run; its masks cannot be judged")
     with folder.locked():
