@@ -62,7 +62,8 @@ class MeanShift:
     `reach` in pixels, `colour` in 8-bit Lab units, `smallest` in pixels.
     """
 
-    settings = ((5, 5), (7, 7), (7, 9), (10, 12), (10, 16), (15, 20), (20, 25), (25, 32), (30, 40))
+    # The time grows with the square of the reach; beyond twelve pixels only colour matters.
+    settings = ((4, 6), (5, 8), (6, 10), (7, 12), (8, 16), (8, 20), (10, 25), (10, 32), (12, 40))
     card = _card(
         "mean-shift",
         "mean shift in place and colour, small regions joined",
