@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import cv2
@@ -183,6 +185,18 @@ def test_run_lengths_beside_each_picture(tmp_path, write, photo):
     assert "run lengths in a JSON file each" in data.recognised
 
 
+def test_one_picture_with_its_json(tmp_path, write, photo):
+    write(tmp_path / "x.jpg", photo)
+    (tmp_path / "x.json").write_text(json.dumps({"annotations": [Mask.of(BLOCK).to_coco()]}))
+    assert _areas(Folder(str(tmp_path)), "x") == {"1": 15}
+
+
+def test_run_lengths_of_other_pictures_are_said(pictures):
+    (pictures / "masks.json").write_text(json.dumps({"elk": Mask.of(BLOCK).to_coco()}))
+    with pytest.raises(BadInput, match=r"has masks for 'elk', but .* has no such picture"):
+        Folder(str(pictures))
+
+
 def test_a_coco_file_beside_the_pictures(pictures):
     content = {
         "images": [
@@ -262,6 +276,30 @@ def test_an_empty_mask_and_one_of_another_size_are_said(pictures, write):
         data.load("b").check()
 
 
+def test_a_damaged_mask_stops_only_its_own_scene(pictures, write):
+    write(pictures / "masks" / "b.png", TWO)
+    (pictures / "masks" / "a.png").write_bytes(b"no picture")
+    data = Folder(str(pictures))
+    assert _areas(data, "b") == {"1": 15, "2": 8}
+    with pytest.raises(BadInput, match=r"a\.png' is not a whole picture"):
+        data.load("a").check()
+    (pictures / "masks" / "b.png").write_bytes(b"no picture")
+    with pytest.raises(BadInput, match="is not a whole picture"):
+        Folder(str(pictures))
+
+
+def test_a_damaged_json_stops_only_its_own_scene(pictures):
+    (pictures / "images" / "a.json").write_text(json.dumps([Mask.of(BLOCK).to_coco()]))
+    (pictures / "images" / "b.json").write_text("{")
+    data = Folder(str(pictures))
+    assert _areas(data, "a") == {"1": 15}
+    with pytest.raises(BadInput, match=r"b\.json' is not a JSON file"):
+        data.load("b").check()
+    (pictures / "images" / "b.json").write_text("{}")
+    with pytest.raises(BadInput, match="holds no run-length mask"):
+        data.load("b").check()
+
+
 def test_the_fingerprint_follows_pictures_and_masks(pictures, write):
     before = _masks(pictures, write, a=BLOCK, b=BLOCK).fingerprint()
     assert Folder(str(pictures)).fingerprint() == before
@@ -322,3 +360,17 @@ def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
         data = Folder(str(folder))
         for scene in data.scenes():
             data.load(scene).check()
+
+
+def test_a_run_begins_by_saying_what_was_recognised(pictures, write, tmp_path_factory):
+    _masks(pictures, write, a=BLOCK, b=TWO)
+    out = tmp_path_factory.mktemp("out") / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", "run", "noc",
+         "--model", "disc", "--dataset", str(pictures), "--rounds", "1", "--workers", "0",
+         "--out", str(out), "--json"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"{pictures.name}: 2 pictures in 'images', masks in 'masks'; label maps" in done.stderr
+    json.loads(done.stdout)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -21,16 +22,24 @@ from segmeter.datasets.mask_files import (
     as_kind,
     object_in,
     objects_in,
+    readable,
     told_from,
     void_in,
 )
 from segmeter.datasets.pairing import Pairs, pair, picture_folder
 from segmeter.datasets.pictures import read_rgb
 from segmeter.datasets.places import digest, known, pictures_in
-from segmeter.datasets.runlength_json import Named, RunLengthJson, read_json, run_lengths_in
+from segmeter.datasets.runlength_json import (
+    JsonBeside,
+    Named,
+    RunLengthJson,
+    read_json,
+    run_lengths_in,
+)
 
 __all__ = ["Folder", "MaskFiles"]
 
+T = TypeVar("T")
 _LOOKED_AT = 12
 _ADVICE = (
     "put pictures in 'images' and masks of the same names in 'masks', or masks beside the"
@@ -121,7 +130,7 @@ def _recognise(
     pairs = pair(folder)
     if not pairs.paired:
         raise BadInput(f"nothing recognised in '{folder}': {_ADVICE}")
-    files = _spread(list(pairs.whole.values()) or pairs.files())
+    files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
@@ -132,7 +141,7 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     """One JSON file for all pictures: COCO's layout, or run lengths by picture."""
     pictures = picture_folder(folder)
     files = sorted({*folder.glob("*.json"), *folder.glob("annotations/*.json")})
-    if len(files) > 1 and {file.stem for file in files} & _stems(pictures):
+    if {file.stem for file in files} & _stems(pictures):
         return None  # one beside each picture
     for file in files:
         found = _from_coco(card, file, pictures)
@@ -158,14 +167,26 @@ def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, 
 
 
 def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
-    """A JSON file of run lengths beside each picture."""
+    """A JSON file of run lengths beside each picture, told from a few of them."""
     pictures = picture_folder(folder)
-    names = _stems(pictures)
-    files = [file for file in sorted(pictures.glob("*.json")) if file.stem in names]
-    masks: dict[str, list[Named]] = {}
-    for file in files:
-        masks |= run_lengths_in({file.stem: read_json(file)}) or {}
-    return _run_lengths(card, pictures, masks, files, "a JSON file each") if masks else None
+    files = {path.stem: path for path in pictures.glob("*.json")}
+    beside = {
+        path.stem: (path, files[path.stem]) for path in pictures_in(pictures) if path.stem in files
+    }
+    for _, file in _spread(list(beside.values())):
+        if run_lengths_in({file.stem: _content(file)}) is not None:
+            return JsonBeside(card, beside), (
+                f"{len(beside)} pictures with run lengths in a JSON file each"
+            )
+    return None
+
+
+def _content(file: Path) -> Any:
+    """A JSON file's content; a damaged one tells nothing here, and is named when it is read."""
+    try:
+        return read_json(file)
+    except BadInput:
+        return None
 
 
 def _run_lengths(
@@ -210,10 +231,10 @@ def _stems(folder: Path) -> set[str]:
     return {path.stem for path in pictures_in(folder)}
 
 
-def _spread(files: list[Path]) -> list[Path]:
-    """A few files from all over the list: enough to tell what they are."""
-    step = max(1, len(files) // _LOOKED_AT)
-    return files[::step][:_LOOKED_AT]
+def _spread(things: list[T]) -> list[T]:
+    """A few from all over the list: enough to tell what they are."""
+    step = max(1, len(things) // _LOOKED_AT)
+    return things[::step][:_LOOKED_AT]
 
 
 def _class(name: str) -> str:

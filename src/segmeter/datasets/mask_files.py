@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,16 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.pictures import has_colour_table, read_values
 
-__all__ = ["MEANING", "Kind", "as_kind", "object_in", "objects_in", "told_from", "void_in"]
+__all__ = [
+    "MEANING",
+    "Kind",
+    "as_kind",
+    "object_in",
+    "objects_in",
+    "readable",
+    "told_from",
+    "void_in",
+]
 
 Kind = Literal["binary", "soft", "trimap", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]
@@ -40,6 +49,23 @@ def as_kind(text: str) -> Kind:
         if text == kind:
             return kind  # type: ignore[no-any-return]  # get_args forgets the literals' type
     raise BadInput(f"no kind of mask '{text}'; it is one of {', '.join(get_args(Kind))}")
+
+
+def readable(paths: Sequence[Path]) -> list[Path]:
+    """The files that can be read: a damaged one is named with its scene, not here.
+
+    When none can, the first says why.
+    """
+    found, errors = [], []
+    for path in paths:
+        try:
+            read_values(path)
+            found.append(path)
+        except BadInput as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    return found
 
 
 def told_from(paths: Iterable[Path]) -> Kind:

@@ -18,7 +18,7 @@ from segmeter.datasets.coco import outline
 from segmeter.datasets.pictures import read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 
-__all__ = ["RunLengthJson", "read_json", "run_lengths_in"]
+__all__ = ["JsonBeside", "RunLengthJson", "read_json", "run_lengths_in"]
 
 Named = tuple[str, str, Any]
 
@@ -53,11 +53,41 @@ class RunLengthJson:
         return digest([*self._files, *(self._pictures[name] for name in self.scenes())])
 
     def _targets(self, scene: str) -> list[Target]:
-        where = f"{self.card.name}/{scene}"
-        return [
-            Target(name, outline(mask, (1, 1), f"{where}, '{name}'"), label=label)
-            for name, label, mask in self._masks[scene]
-        ]
+        return _targets(self._masks[scene], f"{self.card.name}/{scene}")
+
+
+class JsonBeside:
+    """Pictures with a JSON file of run lengths beside each, read when it is needed."""
+
+    def __init__(self, card: DatasetCard, beside: Mapping[str, tuple[Path, Path]]) -> None:
+        self.card = card
+        self._beside = beside
+
+    def scenes(self) -> Sequence[str]:
+        """Pictures that have a file, in the order of their names."""
+        return list(self._beside)
+
+    def load(self, scene: str) -> Scene:
+        known(self.card.name, scene, self._beside)
+        picture, file = self._beside[scene]
+        name = self.card.name
+        return Scene(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene, file))
+
+    def fingerprint(self) -> str:
+        return digest(path for both in self._beside.values() for path in both)
+
+    def _targets(self, scene: str, file: Path) -> list[Target]:
+        found = run_lengths_in({scene: read_json(file)})
+        if found is None:
+            raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
+        return _targets(found[scene], f"{self.card.name}/{scene}")
+
+
+def _targets(masks: Sequence[Named], where: str) -> list[Target]:
+    return [
+        Target(name, outline(mask, (1, 1), f"{where}, '{name}'"), label=label)
+        for name, label, mask in masks
+    ]
 
 
 def read_json(path: Path) -> Any:
