@@ -15,8 +15,9 @@ from scipy import stats
 
 from segmeter.core.errors import BadInput
 from segmeter.measures import clicks
-from segmeter.measures.clickmaps import ceiling, compare, draws, nss, pde
+from segmeter.measures.clickmaps import compare, draws, nss, pde
 from segmeter.measures.clicks import energy, ks_2d, pl1, wasserstein
+from segmeter.measures.samples import ceiling, compare_devices, compare_samples
 
 Points = npt.NDArray[np.float64]
 
@@ -128,5 +129,19 @@ def test_people_agree_with_people_up_to_the_ceiling() -> None:
     rng = np.random.default_rng(5)
     points = rng.normal(50, 10, (80, 2))
     top = ceiling(points, (60, 60), rng)
-    assert top["ks"] > 0.8
-    assert abs(top["energy"]) < 0.02
+    assert top.ks > 0.8
+    assert top.energy is not None
+    assert abs(top.energy) < 0.02
+
+
+def test_desks_against_telephones_has_the_published_fault_and_ours_not() -> None:
+    rng = np.random.default_rng(7)
+    pc, mobile = rng.normal((20, 90), 5, (30, 2)), rng.normal((20, 90), 5, (30, 2))
+    wrong = compare_devices(pc, mobile, (40, 60), "published")
+    right = compare_devices(pc, mobile, (40, 60))
+    columns = np.stack([pc[:, 1], pc[:, 1]], axis=1)
+    assert wrong.wd == pytest.approx(wasserstein(columns, mobile, (40, 60)))
+    assert wrong.wd > 10 * right.wd
+    assert wrong.ks == right.ks == 1
+    assert right == compare_samples(pc, mobile, (40, 60))
+    assert compare_samples(pc, mobile, (40, 60), "published").energy is None

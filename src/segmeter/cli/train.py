@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import Data, dataset_spec, roots
+from segmeter.cli._clicked import clicked_datasets
+from segmeter.cli._options import Data, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -95,17 +96,8 @@ def _lessons(
 ) -> list[Lesson]:
     from segmeter.clickability.lessons import lessons_of
     from segmeter.clickability.records import read_clicks
-    from segmeter.core.catalogue import datasets as shelf
-    from segmeter.users.replay import NAMES
 
-    opened = {}
-    for text in datasets:
-        spec = dataset_spec(text)
-        options = dict(spec.options)
-        if spec.name != "folder" and place.data is not None:
-            options.setdefault("data", place.data)
-        made = shelf.make(spec.name, **options)
-        opened[NAMES.get(made.card.name, made.card.name)] = made
+    opened = clicked_datasets(datasets, place.data)
     return lessons_of(read_clicks(clicks), opened, previous)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from segmeter.core.measures import measure
 from segmeter.core.models import Reading
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 
-__all__ = ["MapScores", "ceiling", "compare", "draws", "nss", "pde"]
+__all__ = ["MapScores", "compare", "draws", "nss", "pde"]
 
 Map = npt.NDArray[np.floating]
 Points = npt.NDArray[np.float64]
@@ -115,32 +114,6 @@ def draws(
     steps /= steps[-1]
     places = np.searchsorted(steps, rng.random(shape), side="right")
     return np.stack(np.unravel_index(places, map.shape), axis=-1).astype(np.float64)
-
-
-def ceiling(
-    clicks: npt.ArrayLike, sides: Sides, rng: np.random.Generator, splits: int = 20
-) -> dict[str, float]:
-    """What people score against people: random halves of one target's clicks, on average."""
-    points = as_points(clicks)
-    if len(points) < 4:
-        raise BadInput("a split into halves needs at least four clicks")
-    pairs = [_halves(points, rng) for _ in range(splits)]
-    return {
-        "pl1": _mean([pl1(a, b, sides) for a, b in pairs]),
-        "ks": _mean([ks_2d(a, b).alike for a, b in pairs]),
-        "wd": _mean([wasserstein(a, b, sides) for a, b in pairs]),
-        "energy": _mean([energy(a, b, sides) for a, b in pairs]),
-    }
-
-
-def _halves(points: Points, rng: np.random.Generator) -> tuple[Points, Points]:
-    mixed = rng.permutation(points)
-    half = len(points) // 2
-    return mixed[:half], mixed[half : 2 * half]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
 
 
 def _density(map: Map, epsilon: float) -> Map:

@@ -1,0 +1,123 @@
+"""How alike clicks are, over a whole clicks file: devices, display modes, people and people.
+
+Scores are computed for each key and averaged; intervals draw pictures anew, since keys of
+one picture belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.clickability.records import Clicks, Key
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Reading
+from segmeter.core.seeds import generator
+from segmeter.measures.clicks import Sides
+from segmeter.measures.samples import SampleScores, ceiling, compare_devices, compare_samples
+
+__all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes"]
+
+# The published comparison takes keys with at least so many clicks of each device.
+ENOUGH = 10
+REFERENCE = "Text_Description"
+MODES = ("Object_CutOut", "Shifted_CutOut", "Silhouette_Mask", "Highlighted_Instance")
+_DRAWS = 1000
+Points = npt.NDArray[np.float64]
+SidesOf = Callable[[Key], Sides]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A mean over keys with its 95 % interval, from draws of pictures."""
+
+    what: str
+    score: str
+    value: float
+    low: float
+    high: float
+    keys: int
+
+
+def devices(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[Row]:
+    """Desks against telephones, for every data set of the file."""
+    found: dict[str, list[tuple[str, SampleScores]]] = {}
+    for key, places in clicks.groups():
+        mobile = clicks.mobile[places]
+        if min(int(mobile.sum()), int((~mobile).sum())) < ENOUGH:
+            continue
+        points = clicks.points[places].astype(np.float64)
+        scores = compare_devices(points[~mobile], points[mobile], sides(key), reading)
+        found.setdefault(key.dataset, []).append((key.image, scores))
+    if not found:
+        raise BadInput(f"no target has {ENOUGH} clicks of each device")
+    return _rows(found)
+
+
+def display_modes(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[Row]:
+    """Each display mode against the text description, and people against people within it."""
+    by_mode: dict[str, dict[tuple[str, str], tuple[Key, Points]]] = {}
+    for key, places in clicks.groups():
+        target = (key.image, key.object)
+        points = clicks.points[places].astype(np.float64)
+        by_mode.setdefault(key.dataset, {})[target] = (key, points)
+    if REFERENCE not in by_mode:
+        raise BadInput(f"the file has no clicks of the display mode '{REFERENCE}'")
+    reference = by_mode.pop(REFERENCE)
+    compare = partial(compare_samples, reading=reading)
+    found = {
+        mode: [
+            (target[0], compare(points, reference[target][1], sides(key)))
+            for target, (key, points) in of_mode.items()
+            if target in reference
+        ]
+        for mode, of_mode in by_mode.items()
+    }
+    found[f"{REFERENCE} (halves)"] = list(_halves(reference.values(), sides))
+    return _rows({mode: each for mode, each in found.items() if each})
+
+
+def ceilings(clicks: Clicks, sides: SidesOf) -> list[Row]:
+    """People against people: halves of each key's clicks, for every data set."""
+    found: dict[str, list[tuple[str, SampleScores]]] = {}
+    for key, places in clicks.groups():
+        group = [(key, clicks.points[places].astype(np.float64))]
+        found.setdefault(key.dataset, []).extend(_halves(group, sides))
+    if not any(found.values()):
+        raise BadInput("no target has the four clicks that a split into halves needs")
+    return _rows({name: each for name, each in found.items() if each})
+
+
+def _halves(
+    groups: Iterable[tuple[Key, Points]], sides: SidesOf
+) -> Iterator[tuple[str, SampleScores]]:
+    for key, points in groups:
+        if len(points) >= 4:
+            rng = generator("halves", key.dataset, key.full_stem, key.kind)
+            yield key.image, ceiling(points, sides(key), rng)
+
+
+def _rows(found: Mapping[str, list[tuple[str, SampleScores]]]) -> list[Row]:
+    rows = []
+    for what, each in found.items():
+        names = [name for name, _ in each]
+        for score in ("pl1", "ks", "wd", "energy"):
+            values = [getattr(scores, score) for _, scores in each]
+            if None not in values:
+                low, high = _interval(names, values, what)
+                rows.append(Row(what, score, float(np.mean(values)), low, high, len(values)))
+    return rows
+
+
+def _interval(pictures: list[str], values: list[float], what: str) -> tuple[float, float]:
+    """From draws of pictures with all their keys."""
+    _, index = np.unique(pictures, return_inverse=True)
+    sums = np.stack([np.bincount(index, weights=values), np.bincount(index)], axis=1)
+    rng = generator("interval", what)
+    drawn = sums[rng.integers(len(sums), size=(_DRAWS, len(sums)))].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975))
+    return float(low), float(high)
