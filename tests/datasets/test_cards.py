@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +116,16 @@ def test_the_whole_davis_needs_nothing_more(tmp_path, write, photo):
 def test_a_root_that_is_the_set_itself_will_do(real_data: Path):
     for name, folder in (("davis", "DAVIS"), ("grabcut", "GrabCut")):
         assert catalogue.datasets.make(name, data=real_data / folder).scenes()
+
+
+def test_listing_and_opening_loads_nothing_heavy():
+    """`segmeter list` and the scenes of a set need no library that decodes or computes."""
+    code = (
+        "import sys; from segmeter.core import catalogue;"
+        "names = [entry.name for entry in catalogue.datasets];"
+        "catalogue.datasets.make('mini').scenes();"
+        "heavy = {'cv2', 'scipy', 'skimage', 'matplotlib', 'torch', 'PIL', 'pandas'};"
+        "print(sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
