@@ -162,6 +162,18 @@ def test_wrong_input_is_named(tmp_path: Path) -> None:
         ResultsFolder(tmp_path / "absent")
 
 
+def test_a_picture_without_ground_truth_is_named(real_data: Path, tmp_path: Path) -> None:
+    for part, suffix in (("images", "jpg"), ("groundTruth", "mat")):
+        (tmp_path / "BSDS500" / part / "test").mkdir(parents=True)
+        for number in ("2018", "6046"):
+            file = Path("BSDS500") / part / "test" / f"{number}.{suffix}"
+            (tmp_path / file).write_bytes((real_data / file).read_bytes())
+    assert Bsds500(tmp_path).scenes() == ["2018", "6046"]
+    (tmp_path / "BSDS500" / "groundTruth" / "test" / "6046.mat").unlink()
+    with pytest.raises(NotFound, match=r"bsds500/6046: .* has no ground truth"):
+        Bsds500(tmp_path).scenes()
+
+
 def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
     truth = np.array([[1] * 10 + [2] * 10] * 12, dtype=np.int32)
     scene = Scene("drawn", "7", np.zeros((12, 20, 3), np.uint8), (), partitions=lambda: [truth])

@@ -126,8 +126,16 @@ class Bsds500:
         same photographs under the same numbers."""
         folder = self._folder / "images" / self.split
         if not folder.is_dir():
-            folder = self._folder.parent / "Berkeley" / "images"
-        return by_stem(pictures_in(folder)) if folder.is_dir() else {}
+            others = self._folder.parent / "Berkeley" / "images"
+            return by_stem(pictures_in(others)) if others.is_dir() else {}
+        found = by_stem(pictures_in(folder))
+        lacking = [number for number in found if number not in self._drawings]
+        if lacking:
+            raise NotFound(
+                f"bsds500/{lacking[0]}: '{found[lacking[0]]}' has no ground truth in "
+                f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the picture"
+            )
+        return found
 
 
 def _person(path: Path, cell: Any) -> tuple[Labels, npt.NDArray[np.bool_]]:
