@@ -1,0 +1,137 @@
+"""Which published effects of clicking groups are no larger than luck gives.
+
+    python perf/rclicks_null.py [--tables FOLDER] [--repetitions 100]
+
+Simulates laws without any effect through the published formulas and, where the paper's
+tables are at hand (`paper_table09_noc.csv`, `paper_table10_nof_partial.csv`), reads them
+again: once from their own columns, once against laws with the printed mean and spread.
+Prints the tables of docs/benchmarks/rclicks-null.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from segmeter.benchmarks.rclicks.laws import LAWS, for_nothing
+from segmeter.benchmarks.rclicks.paper import EFFECTS, TARGETS, Cell, Verdict, judge_cell, noc_cells
+
+WORDS = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
+PRINTED = tuple(f"{name}-noc" for name in EFFECTS)
+RATIOS = tuple(f"{name}-noc-ratio" for name in EFFECTS)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a Markdown table; numbers to the right."""
+    print("| " + " | ".join(heads) + " |")
+    print("|---|" + "---:|" * (len(heads) - 1))
+    for row in rows:
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+    print()
+
+
+def laws(repetitions: int) -> None:
+    """What the formulas give when all players of a target draw from one law."""
+    rows = []
+    for words, targets, law in LAWS:
+        names = ("sample-noc", "std-noc", *PRINTED, *RATIOS)
+        found = for_nothing(law, targets, repetitions, words, names)
+        mean = {name: float(values.mean()) for name, values in found.items()}
+        rows.append(
+            [
+                words,
+                targets,
+                f"{mean['sample-noc']:.2f} ± {mean['std-noc']:.2f}",
+                *(f"{100 * mean[name]:+.1f} %" for name in PRINTED),
+                " / ".join(f"{100 * mean[name]:+.1f}" for name in RATIOS),
+            ]
+        )
+    heads = ["law of every player", "targets", "clicks", *WORDS.values(), "ratio of means, %"]
+    table(heads, rows)
+
+
+def own_columns(cells: Sequence[Cell]) -> None:
+    """The printed increase over the robot beside the one in the same row's means."""
+    rows = []
+    for dataset in [*TARGETS, "all"]:
+        here = [c for c in cells if dataset in (c.dataset, "all")]
+        smaller = [c for c in here if c.ratio < 0]
+        rows.append(
+            [
+                dataset,
+                len(here),
+                f"{np.mean([c.dsb for c in here]):+.1f} %",
+                f"{np.mean([c.ratio for c in here]):+.1f} %",
+                f"{len(smaller)}, of which {sum(c.dsb > 0 for c in smaller)} print ΔSB > 0",
+            ]
+        )
+    table(
+        ["data set", "models", "printed ΔSB", "Sample / Base - 1", "rows with Sample < Base"], rows
+    )
+
+
+def verdicts(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
+    """How many printed effects are within what luck gives at the printed mean and spread."""
+    rows = []
+    for dataset in TARGETS:
+        here = [v for c, v in judged if c.dataset == dataset]
+        for name, words in WORDS.items():
+            found = [v[name] for v in here]
+            nothing, doubtful = sum(v.nothing for v in found), sum(v.doubtful for v in found)
+            rows.append(
+                [
+                    f"{dataset} {words}",
+                    f"{np.mean([v.printed for v in found]):+.1f} %",
+                    f"{np.mean([v.steps[1] for v in found]):+.1f} %",
+                    f"{np.mean([v.trials[1] for v in found]):+.1f} %",
+                    nothing,
+                    doubtful,
+                    len(found) - nothing - doubtful,
+                ]
+            )
+    heads = [
+        "effect",
+        "printed",
+        "small steps",
+        "wide scatter",
+        "within luck",
+        "doubtful",
+        "beyond",
+    ]
+    table(heads, rows)
+
+
+def families(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
+    """The same by family of models, for the group effect."""
+    names = dict.fromkeys(c.model.split(" ")[0] for c, _ in judged)
+    rows = []
+    for name in names:
+        here = [v["dgr"] for c, v in judged if c.model.split(" ")[0] == name]
+        nothing, doubtful = sum(v.nothing for v in here), sum(v.doubtful for v in here)
+        rows.append([name, len(here), nothing, doubtful, len(here) - nothing - doubtful])
+    table(["ΔGR of", "cells", "within luck", "doubtful", "beyond"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=Path)
+    parser.add_argument("--repetitions", type=int, default=100)
+    chosen = parser.parse_args()
+    print("## Laws without an effect\n")
+    laws(chosen.repetitions)
+    if chosen.tables is None:
+        return
+    cells = noc_cells(chosen.tables)
+    print("## The paper's own columns\n")
+    own_columns(cells)
+    judged = [(cell, judge_cell(cell, chosen.repetitions)) for cell in cells]
+    print("## Printed effects against luck of the printed size\n")
+    verdicts(judged)
+    families(judged)
+
+
+if __name__ == "__main__":
+    main()
