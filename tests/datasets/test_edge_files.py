@@ -42,8 +42,8 @@ def test_files_of_another_kind_are_refused_with_a_sentence(tmp_path: Path) -> No
         ("even.npy", "2H \\+ 1 rows"),
         ("cube.npy", "3 x 3 x 3; a map is H x W"),
         ("nan.npy", "not finite"),
-        ("objects.npy", "not a whole array of numbers"),
-        ("broken.npy", "not a whole array of numbers"),
+        ("objects.npy", "not a whole array file of plain numbers"),
+        ("broken.npy", "not a whole array file of plain numbers"),
         ("colour.png", "is no contour map"),
     ):
         with pytest.raises(BadInput, match=sentence):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.matlab import read_mat
-from segmeter.datasets.pictures import SUFFIXES, read_bytes, read_values
+from segmeter.datasets.numpy_files import read_npy
+from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_values
 
 __all__ = ["read_contour_map", "read_edge_map"]
 
 Map = npt.NDArray[Any]
-_MOST_FILE = 1 << 31
+_MOST_VALUES = 4 * MOST_PIXELS  # a contour map has about four a pixel
 
 
 def read_contour_map(path: Path, variable: str = "ucm2") -> Map:
@@ -45,7 +45,7 @@ def _numbers(path: Path, variable: str) -> Map:
     if path.suffix.lower() == ".mat":
         array = np.asarray(read_mat(path, variable))
     elif path.suffix.lower() == ".npy":
-        array = _read_npy(path)
+        array = read_npy(path, _MOST_VALUES)
     else:
         raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, a picture")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
@@ -54,11 +54,3 @@ def _numbers(path: Path, variable: str) -> Map:
     if not np.isfinite(array).all():
         raise BadInput(f"'{path}' holds values that are not finite; write it again")
     return array
-
-
-def _read_npy(path: Path) -> Map:
-    try:
-        loaded = np.load(io.BytesIO(read_bytes(path, most=_MOST_FILE)), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise BadInput(f"'{path}' is not a whole array of numbers; write it again") from error
-    return np.asarray(loaded)

@@ -23,6 +23,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
 from segmeter.datasets.matlab import read_first
+from segmeter.datasets.numpy_files import read_npy
 from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_bytes, read_values
 
 __all__ = [
@@ -64,7 +65,7 @@ def read_results(path: Path) -> Mapping[str, Segmentation]:
     if suffix == ".mat":
         return _from_mat(path)
     if suffix == ".npy":
-        return {"": _partition(_from_npy(path), path)}
+        return {"": _partition(read_npy(path, MOST_PIXELS), path)}
     if suffix == ".json":
         return {"": _partition(_from_runs(path), path)}
     if suffix in SUFFIXES - {".jpg", ".jpeg", ".webp"}:
@@ -87,22 +88,6 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
     if labels.max() > _LARGEST_LABEL:
         raise BadInput(f"'{path}' holds the label {labels.max()}; number the regions from 0")
     return Segmentation(labels=labels.astype(np.int32))
-
-
-def _from_npy(path: Path) -> Labels:
-    """An array; its size is read from the header before its numbers are."""
-    try:
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        read_bytes(path)  # says so
-        raise
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
-        raise BadInput(f"'{path}' is not a whole array file of plain numbers") from error
-    if not isinstance(mapped, np.ndarray):
-        raise BadInput(f"'{path}' holds several arrays; save the label map alone")
-    if mapped.size > MOST_PIXELS:
-        raise BadInput(f"'{path}' has {mapped.size} pixels; at most {MOST_PIXELS} are read")
-    return np.array(mapped)
 
 
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
@@ -152,7 +137,7 @@ def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
     """All run-length masks of a file, in its order, each with the entry that it came from."""
     try:
         data = json.loads(read_bytes(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"'{path}' is not JSON") from error
     found = [(_mask(path, entry), entry) for entry in _entries(data)]
     for number, (mask, _) in enumerate(found, start=1):

@@ -1,0 +1,38 @@
+"""NumPy's `.npy` files: one array of plain numbers, never a pickle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, NotFound
+
+__all__ = ["read_npy"]
+
+# What NumPy raises for headers that are damaged, or made to do harm.
+_DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, OverflowError,
+            MemoryError, RecursionError)  # fmt: skip
+
+
+def read_npy(path: Path, most: int) -> npt.NDArray[Any]:
+    """The array of a file, which may have `most` values.
+
+    The file is mapped, not loaded: a header that claims more than the file holds is refused
+    before memory is asked for.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"PK"
+        if packed:
+            raise BadInput(f"'{path}' holds several arrays; save the one that is meant alone")
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise NotFound(f"no file '{path}'") from None
+    except _DAMAGED as error:
+        raise BadInput(f"'{path}' is not a whole array file of plain numbers") from error
+    if mapped.size > most:
+        raise BadInput(f"'{path}' has {mapped.size} values; at most {most} are read")
+    return np.array(mapped)
