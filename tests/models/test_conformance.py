@@ -98,6 +98,46 @@ def test_the_same_model_without_a_fault_passes() -> None:
     assert check(_Faulty(""), drawn_scene()) == []
 
 
+def test_what_is_no_model_at_all_is_told_what_it_lacks() -> None:
+    assert check(object()) == [  # type: ignore[arg-type]
+        "the model has no card; give it a segmeter.core.models.ModelCard",
+        "the model has no look(scene)",
+    ]
+
+
+def test_a_view_without_answer_is_named() -> None:
+    class Blind:
+        card = ModelCard("blind", "", frozenset({"click"}))
+
+        def look(self, scene: Scene) -> object:
+            return scene
+
+    assert check(Blind()) == ["what look gives has no answer(asks)"]  # type: ignore[arg-type]
+
+
+def test_the_command_checks_a_model_of_ones_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from segmeter.cli.app import Exit
+    from segmeter.cli.check import check as command
+
+    assert command("disc?radius=5") == Exit.DONE
+    assert "keeps every promise" in capsys.readouterr().out
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from segmeter.core.masks import Mask\n"
+        "from segmeter.core.models import MaskPrediction, ModelCard\n"
+        "class Tiny:\n"
+        "    card = ModelCard('tiny', '', frozenset({'click'}))\n"
+        "    def look(self, scene):\n"
+        "        return self\n"
+        "    def answer(self, asks):\n"
+        "        return [MaskPrediction(Mask.empty((2, 2))) for _ in asks]\n"
+    )
+    assert command(f"{file}:Tiny") == Exit.WITH_ERRORS
+    assert "a mask has size (2, 2) in a scene of size (96, 128)" in capsys.readouterr().out
+
+
 def test_an_ability_nobody_knows_is_named() -> None:
     model = Disc()
     odd = ModelCard("odd", "", frozenset({"telepathy"}))

@@ -35,10 +35,12 @@ come in another order then, and pixels on the threshold fall either way."""
 def check(model: Model, scene: Scene | None = None) -> list[str]:
     """The promises a model breaks on a scene; none for a model that can be measured."""
     scene = drawn_scene() if scene is None else scene
-    faults = list(_card(model.card))
+    faults = list(_parts(model))
     if faults:
         return faults
     trial = _Trial(model, scene)
+    if not callable(getattr(trial.view, "answer", None)):
+        return ["what look gives has no answer(asks)"]
     for rule in _RULES:
         faults += rule(trial)
     return faults
@@ -84,6 +86,17 @@ class _Trial:
 
 
 Rule = Callable[[_Trial], Iterator[str]]
+
+
+def _parts(model: Model) -> Iterator[str]:
+    """What must be there before anything can be tried."""
+    card = getattr(model, "card", None)
+    if isinstance(card, ModelCard):
+        yield from _card(card)
+    else:
+        yield "the model has no card; give it a segmeter.core.models.ModelCard"
+    if not callable(getattr(model, "look", None)):
+        yield "the model has no look(scene)"
 
 
 def _card(card: ModelCard) -> Iterator[str]:

@@ -1,0 +1,151 @@
+"""What a click costs once a scene has been looked at; eleven users together and apart.
+
+    python perf/answers.py [--weights WEIGHTS] [--model sam2-hiera-tiny]
+
+One scene that ships inside, one object, 20 clicks, on the processor with one thread. CPU
+seconds, everything in one run: the look, the answers, finding the clicks, IoU. Ends with
+status 1 where a promise does not hold:
+
+- 20 clicks of one object cost one embedding, and so do eleven users of it;
+- eleven users together cost at most half of eleven separate runs, and at most 5.5 x one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from segmeter.benchmarks.sessions import play_scene
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
+from segmeter.core.models import Ask
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene
+from segmeter.core.users import User
+from segmeter.models.sam import Sam
+from segmeter.users.random_click import RandomFirstClick
+
+ROUNDS, USERS = 20, 11
+PLAN = Plan(
+    "noc",
+    (Spec("model"),),
+    (Spec("mini"),),
+    rounds=ROUNDS,
+    readings=("sound",),
+    measures=("iou",),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--model", default="sam2-hiera-tiny")
+    parser.add_argument("--weights", default=os.environ.get("SEGMETER_WEIGHTS") or beside())
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    try:
+        model = catalogue.models.make(chosen.model, weights=chosen.weights, device="cpu")
+    except NotFound as missing:
+        print(f"skipped: {missing}")
+        return 0
+    scene = one_object()
+    model.look(scene)  # loads the network
+    print(f"{chosen.model} on one thread, {scene.name}, {ROUNDS} clicks; CPU seconds")
+    pieces(model, scene)
+    return 0 if sessions(model, scene) else 1
+
+
+def beside() -> str | None:
+    place = Path(__file__).resolve().parents[2] / "shared" / "weights"
+    return str(place) if place.is_dir() else None
+
+
+def one_object() -> Scene:
+    """The first scene of the pictures that ship inside, with one target only."""
+    dataset = catalogue.datasets.make("mini")
+    whole = dataset.load(dataset.scenes()[0])
+    return Scene(whole.dataset, whole.id, whole.pixels, whole.targets[:1])
+
+
+def sessions(model: Sam, scene: Scene) -> bool:
+    """One user, eleven apart, eleven together; whether the promises hold."""
+    crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
+
+    def play(users: Sequence[User]) -> None:
+        play_scene(model, scene, PLAN, users)
+
+    with embeddings(model) as counted:
+        apart = [seconds(lambda user=user: play([user])) for user in crowd]  # type: ignore[misc]
+        alone = len(counted)
+        together = seconds(lambda: play(crowd))
+        shared = len(counted) - alone
+    one = sum(apart) / USERS
+    print(f"one user                  {one:8.2f} s")
+    print(f"{USERS} users, separate runs  {sum(apart):8.2f} s   {alone} embeddings")
+    print(f"{USERS} users together        {together:8.2f} s   {shared} embedding")
+    share, times = together / sum(apart), together / one
+    held = [
+        promise(f"{ROUNDS} clicks of one user cost one embedding", alone == USERS),
+        promise(f"{USERS} users together cost one embedding", shared == 1),
+        promise(f"together {share:.2f} of separate runs (at most 0.50)", share <= 0.5),
+        promise(f"together {times:.2f} x one user (at most 5.5)", times <= 5.5),
+    ]
+    return all(held)
+
+
+def pieces(model: Sam, scene: Scene) -> None:
+    """What a look and an answer cost, and asks decoded one by one or in one pass."""
+    look = seconds(lambda: model.look(scene), 2)
+    view = model.look(scene)
+    asks = [Ask((Click((40 + 10 * i, 60)), Click((5, 5 + i), False))) for i in range(USERS)]
+    apart = seconds(lambda: view.answer(asks), 2)
+    view.groups = lambda sizes: iter([list(range(len(sizes)))])  # type: ignore[method-assign]
+    passed = seconds(lambda: view.answer(asks), 2)
+    answers = look / apart * USERS
+    print(f"a look                    {look:8.2f} s, as much as {answers:.0f} answers")
+    print(f"{USERS} asks in one pass      {passed / apart:8.2f} x as long as one by one")
+
+
+def promise(text: str, held: bool) -> bool:
+    print(f"{'holds ' if held else 'BROKEN'}  {text}")
+    return held
+
+
+def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
+    """Least CPU seconds of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@contextmanager
+def embeddings(model: Sam) -> Iterator[list[int]]:
+    """Counts how often the picture is embedded."""
+    counted: list[int] = []
+    encode = model.network.encode
+
+    def counting(pixels: torch.Tensor) -> Any:
+        counted.append(1)
+        return encode(pixels)
+
+    model.network.encode = counting  # type: ignore[method-assign]
+    try:
+        yield counted
+    finally:
+        del model.network.encode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
