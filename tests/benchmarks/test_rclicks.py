@@ -1,0 +1,468 @@
+"""The RClicks benchmark: the notebook's numbers, nulls that hold, and runs from end to end."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.rclicks import Rclicks, Settings
+from segmeter.benchmarks.rclicks.components import components
+from segmeter.benchmarks.rclicks.findings import differences, findings, summary
+from segmeter.benchmarks.rclicks.laws import LAWS, for_nothing, retries
+from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
+from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
+from segmeter.benchmarks.rclicks.people import FirstClicks
+from segmeter.benchmarks.rclicks.play import players_of
+from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
+from segmeter.benchmarks.rclicks.trials import Trial
+from segmeter.clickability.lifelike import Thing, write_lifelike
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.plans import Plan
+from segmeter.core.sections import Answer, Gallery, Multiples, Section, Table
+from segmeter.engine import run_plan
+from segmeter.report.page import Page, render
+from segmeter.stats.intervals import Resampling
+from segmeter.store import Run
+
+# The notebook's names of our statistics, and the factor to our units.
+NOTEBOOK = {
+    "NoC Mean vs Base (%)": ("dsb-noc", 1),
+    "IoU Mean vs Base (D)": ("dsb-auc", 100),
+    "NoF Mean vs Base (D)": ("dsb-nof", 1),
+    "NoC Base@20": ("base-noc", 1),
+    "Base IoU@20": ("base-auc", 100),
+    "NoF Base@20": ("base-nof", 1),
+    "MEAN NoC@20": ("sample-noc", 1),
+    "MEAN IoU@20": ("sample-auc", 100),
+    "MEAN NoF@20": ("sample-nof", 1),
+    "STD NoC@20": ("std-noc", 1),
+    "STD IoU@20": ("std-auc", 100),
+    "STD NoF@20": ("std-nof", 1),
+    "NSR PerImage IoU@20": ("nsr", 1),
+    "Sample G1-G10 NoC(%)": ("dgr-noc", 1),
+    "Sample G1-G10 IoU(D)": ("dgr-auc", 100),
+    "Sample G1-G10 NoF(D)": ("dgr-nof", 1),
+    "Sample H1-H2 NoC(%)": ("dhh-noc", 1),
+    "Sample H1-H2 IoU(D)": ("dhh-auc", 100),
+    "Sample H1-H2 NoF(D)": ("dhh-nof", 1),
+}
+
+
+def experiments(golden: Path) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = json.loads((golden / "clicks" / "groups.json").read_text())[
+        "statistics"
+    ]
+    assert len(made) == 3
+    return made
+
+
+def trial_of(case: dict[str, Any]) -> Trial:
+    keys = tuple((str(i), "") for i in range(case["instances"]))
+    groups = np.array(case["groups"])[None]
+    clusters = tuple(k for k, _ in keys)
+    return Trial("m", "d", "published", np.array(case["base"]), groups, keys, clusters)
+
+
+def test_the_notebooks_statistics_of_groups(golden: Path) -> None:
+    """The original computes most of them in float32, hence the tolerance."""
+    for case in experiments(golden):
+        trial = trial_of(case)
+        for words, (name, scale) in NOTEBOOK.items():
+            statistic = STATISTICS[name]
+            value = float(value_of(statistic, trial.players(statistic.measure))) / scale
+            assert value == pytest.approx(case["expected"][words], rel=1e-5, abs=1e-6), words
+
+
+def test_the_notebooks_statistics_of_first_clicks(golden: Path) -> None:
+    for case in experiments(golden):
+        for field, suffix in (("user", "User"), ("sampled_like_users", "NUser")):
+            scores = {(str(i), ""): np.array(s) for i, s in enumerate(case[field])}
+            clicks = FirstClicks(
+                "m", "d", "published", "people", scores, tuple(k for k, _ in scores)
+            )
+            found = clicks.statistics(Resampling(clicks.clusters))
+            for ours, theirs in (("iou@1", "MeanIoU"), ("std@1", "StdIoU"), ("nsr@1", "SNRIoU")):
+                expected = 100 * case["expected"][f"{theirs}_{suffix}@1"]
+                assert found[ours].value == pytest.approx(expected, rel=1e-6)
+        base = 100 * float(np.array(case["base"])[:, 0].mean())
+        assert base == pytest.approx(100 * case["expected"]["MeanIoU_Base@1"])
+
+
+@pytest.mark.parametrize("dataset", ["GrabCut", "Berkeley", "DAVIS", "COCO"])
+def test_the_papers_mean_tables_follow_from_its_tables_per_image(
+    golden: Path, dataset: str
+) -> None:
+    found = similarity_means(golden / "rclicks" / f"{dataset}_per_image.csv")
+    with (golden / "rclicks" / f"{dataset}_mean.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["model_name"] for row in rows} == found.keys()
+    for row in rows:
+        for measure, value in found[row["model_name"]].items():
+            # NSS and PDE were averaged in float32.
+            assert value == pytest.approx(float(row[measure]), rel=2e-6)
+
+
+def test_what_the_papers_table_says_of_itself(golden: Path) -> None:
+    cells = noc_cells(golden / "rclicks")
+    assert len(cells) == 165
+    assert np.mean([c.dsb for c in cells]) == pytest.approx(10.1, abs=0.05)
+    assert np.mean([c.ratio for c in cells]) == pytest.approx(4.9, abs=0.05)
+    assert sum(c.ratio < 0 < c.dsb for c in cells) == 16
+    sam2 = next(c for c in cells if c.model == "SAM 2 Hiera-T SA-V" and c.dataset == "TETRIS")
+    verdict = judge_cell(sam2, repetitions=20)
+    assert verdict["dgr"].nothing
+    assert verdict["dhh"].nothing
+    gpcis = next(c for c in cells if c.model.startswith("GPCIS") and c.dataset == "DAVIS")
+    beyond = judge_cell(gpcis, repetitions=20)["dgr"]
+    assert not beyond.nothing
+    assert not beyond.doubtful
+
+
+def test_means_of_ratios_are_above_zero_when_nothing_differs_and_ratios_of_means_are_not() -> None:
+    _, targets, law = LAWS[0]
+    names = ("dsb-noc", "dgr-noc", "dhh-noc", "dgr-noc-ratio", "dgr-noc-log")
+    found = for_nothing(law, targets, 30, "test", names)
+    for name in names[:3]:
+        assert found[name].mean() == pytest.approx(0.05, abs=0.006)
+    for name in names[3:]:
+        assert found[name].mean() == pytest.approx(0, abs=0.006)
+
+
+def without_effect(targets: int, seed: int, draws: int = 2) -> np.ndarray:
+    """Players of one law; the second draws come from the same targets."""
+    rng = np.random.default_rng(seed)
+    chance = rng.beta(3, 2, size=(targets, 1)).clip(0.05)
+    return np.minimum(rng.geometric(chance, size=(targets, 1 + 10 * draws)), 20).astype(float)
+
+
+def with_effect(targets: int, seed: int, more: float) -> np.ndarray:
+    """The first group of each draw needs so many clicks more."""
+    players = without_effect(targets, seed)
+    players[:, [1, 11]] += more
+    return players
+
+
+def test_a_null_tells_an_effect_from_none() -> None:
+    asked = [s for s in STATISTICS.values() if s.measure == "noc"]
+    for players, expected in ((without_effect(120, 1), False), (with_effect(120, 1, 1.0), True)):
+        found = nulls(asked, players, relabellings=500)
+        assert (found["dgr-noc-ratio"].p < 0.05) is expected
+        assert (found["dgr-noc"].p < 0.05) is expected
+    # The mean of ratios is far above zero either way.
+    assert found["dgr-noc"].mean > 0.2
+
+
+def test_p_values_of_no_effect_are_spread_evenly() -> None:
+    asked = [STATISTICS["dgr-noc-ratio"], STATISTICS["dsb-noc"], STATISTICS["dgr-noc"]]
+    p = [
+        [n.p for n in nulls(asked, without_effect(40, seed), relabellings=99).values()]
+        for seed in range(120)
+    ]
+    share = (np.array(p) <= 0.1).mean(axis=0)
+    assert (share < 0.2).all()
+    assert (share > 0.02).all()
+
+
+def test_the_null_of_a_mean_of_ratios_is_what_all_pairs_give() -> None:
+    """Exactly: the mean of X / Y - 1 over all ordered pairs of different groups."""
+    players = without_effect(30, 3, draws=1)
+    groups = players[:, 1:]
+    pairs = groups[:, :, None] / groups[:, None, :] - 1
+    exact = pairs.sum(axis=(1, 2)).mean() / 90
+    null = nulls([STATISTICS["dgr-noc"]], players, relabellings=20_000)["dgr-noc"]
+    assert null.mean == pytest.approx(exact, abs=0.01)
+    assert null.terms is not None
+    assert null.terms.mean() == pytest.approx(null.mean)
+
+
+def test_an_excess_is_what_was_seen_less_the_null() -> None:
+    players = with_effect(60, 2, 2.0)
+    drawn = Resampling(range(60))
+    for name in ("dgr-noc", "dgr-noc-ratio", "dhh-noc"):
+        statistic = STATISTICS[name]
+        null = nulls([statistic], players, relabellings=200)[name]
+        excess = excess_of(statistic, players, null, drawn)
+        assert excess.value == pytest.approx(float(value_of(statistic, players)) - null.mean)
+        assert excess.low < excess.value < excess.high
+
+
+@pytest.mark.parametrize("name", sorted(STATISTICS))
+def test_an_interval_holds_its_statistic(name: str) -> None:
+    statistic = STATISTICS[name]
+    players = without_effect(50, 5)
+    if statistic.measure == "nof":
+        players = (players > 3).astype(float)
+    found = interval_of(statistic, players, Resampling(range(50)))
+    assert found.value == pytest.approx(float(value_of(statistic, players)))
+    # The spread of ten counts is never below zero, so its draws lie above it.
+    assert found.low <= found.value + 1e-9 or name == "std-nof"
+    assert found.value <= found.high + 1e-9
+
+
+def test_ratios_of_means_are_covered_by_their_intervals() -> None:
+    """Of 95 % intervals on 60 targets about as many hold the true ratio, one."""
+    statistic = STATISTICS["dgr-noc-ratio"]
+    held = 0
+    for seed in range(200):
+        found = interval_of(statistic, without_effect(60, seed), Resampling(range(60), seed=seed))
+        held += found.low <= 0 <= found.high
+    assert held >= 180
+
+
+def test_components_part_groups_from_luck() -> None:
+    drawn = Resampling(range(400))
+    nothing = components(without_effect(400, 7), drawn)
+    assert nothing is not None
+    assert nothing.between.low < 0 < nothing.between.high
+    assert nothing.p > 0.05
+    rng = np.random.default_rng(8)
+    groups = rng.normal(0, 2, (400, 1, 10))
+    luck = rng.normal(0, 1, (400, 2, 10))
+    table = np.concatenate([np.zeros((400, 1)), (groups + luck).reshape(400, 20)], axis=1)
+    known = components(table, drawn)
+    assert known is not None
+    assert known.between.value == pytest.approx(4, rel=0.1)
+    assert known.within.value == pytest.approx(1, rel=0.1)
+    assert known.share.value == pytest.approx(0.8, abs=0.02)
+    assert known.p < 0.01
+    assert components(without_effect(5, 1, draws=1), Resampling(range(5))) is None
+
+
+def test_laws_scatter_as_they_say() -> None:
+    table = retries(2, 2.2)(np.random.default_rng(0), 4000)
+    assert table.shape == (4000, 11)
+    assert table.min() == 1
+    assert table.max() == 20
+    assert table.mean() == pytest.approx(2.87, abs=0.1)
+
+
+# Runs from end to end, on drawn scenes.
+
+PLAN = Plan(
+    "rclicks",
+    (Spec("disc", {"radius": 12}), Spec("noisy")),
+    (Spec("drawn"),),
+    rounds=5,
+    limit=5,
+    readings=("published", "sound"),
+    options={"samples": 6},
+)
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lifelike file on the drawn scenes, with twelve people a target."""
+    data = catalogue.datasets.make("drawn")
+    scenes = [data.load(name) for name in data.scenes()[: PLAN.limit]]
+    things = [Thing("drawn", s.id, t.mask, t.id) for s in scenes for t in s.targets]
+    path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
+    write_lifelike(path, things, per_target=12, later=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, clicks: Path) -> Run:
+    out = tmp_path_factory.mktemp("runs") / "rclicks"
+    plan = Plan.from_json(PLAN.to_json())
+    tally = run_plan(_with(plan, clicks=str(clicks)), out, workers=0)
+    assert tally.failed == 0
+    return Run.open(out)
+
+
+def _with(plan: Plan, **options: object) -> Plan:
+    return replace(plan, options={**plan.options, **options})
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run) -> dict[tuple[str, str, str, str], SummaryRow]:
+    return {(r.model, r.user, r.reading, r.measure): r for r in summary(run)}
+
+
+@pytest.fixture(scope="module")
+def sections(run: Run) -> list[Section]:
+    return list(Rclicks().sections(run))
+
+
+def test_eleven_players_a_target_in_published_and_two_draws_in_sound(run: Run) -> None:
+    scene = catalogue.datasets.make("drawn").load("000")
+    players = players_of(scene, run.plan)
+    target = scene.targets[0].id
+    counts = {
+        reading: sum(p.target.id == target and p.reading == reading for p in players)
+        for reading in ("published", "sound")
+    }
+    assert counts == {"published": 11, "sound": 21}
+    batch = run.sql("""select max(batch) as most from rows where "user" like 'clicking-group%'""")
+    assert batch.to_pylist()[0]["most"] > 11
+
+
+def test_people_click_once_and_are_as_many_as_recorded(run: Run) -> None:
+    table = run.sql("""
+        select count(*) as clicks, max(round) as last, count(distinct "user") as people
+        from rows where "user" like 'replay-%' and model = 'noisy' and reading = 'sound'
+    """).to_pylist()[0]
+    targets = run.sql("select count(distinct scene || target) as n from rows").to_pylist()[0]["n"]
+    assert table == {"clicks": 12 * targets, "last": 1, "people": 12}
+
+
+def test_the_summary_holds_every_statistic_in_both_readings(
+    rows: dict[tuple[str, str, str, str], SummaryRow],
+) -> None:
+    for reading in ("published", "sound"):
+        for name, statistic in STATISTICS.items():
+            assert ("disc?radius=12", "groups", reading, name) in rows
+            known = ("disc?radius=12", "groups", reading, f"{name}:null") in rows
+            assert known is (statistic.relabelled != "nobody")
+        for who in ("people", "samples"):
+            for name in ("iou@1", "std@1", "nsr@1"):
+                assert ("noisy", who, reading, name) in rows
+    for name in ("between-noc", "within-noc", "share-auc"):
+        assert ("noisy", "groups", "sound", name) in rows
+        assert ("noisy", "groups", "published", name) not in rows
+
+
+def test_user_at_one_follows_from_the_rows(
+    run: Run, rows: dict[tuple[str, str, str, str], SummaryRow]
+) -> None:
+    table = run.sql("""
+        select avg(mean) as mean, avg(spread) as spread, avg(spread / (mean + 1e-9)) as noise from (
+            select avg(iou) as mean, stddev_pop(iou) as spread from rows
+            where "user" like 'replay-%' and model like 'disc%' and reading = 'published'
+            group by scene, target)
+    """).to_pylist()[0]
+    for name, value in (("iou@1", "mean"), ("std@1", "spread"), ("nsr@1", "noise")):
+        row = rows["disc?radius=12", "people", "published", name]
+        assert row.value == pytest.approx(100 * table[value])
+
+
+def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
+    found = differences(run)
+    assert {d.measure for d in found} == {"sample-noc", "sample-auc"}
+    assert {d.reading for d in found} == {"published", "sound"}
+
+
+def test_the_report_says_everything(sections: list[Section]) -> None:
+    blocks = [b for s in sections for b in s.blocks]
+    answers = [b for b in blocks if isinstance(b, Answer)]
+    assert len(answers) == 2
+    for answer in answers:
+        assert "matter" in answer.sentence
+        assert "luck of single clicks" in answer.detail
+    names = [b.name for b in blocks if isinstance(b, Table)]
+    for start in ("table-4", "noc-", "nof-", "auc-", "first-clicks-", "components", "correlations"):
+        assert any(name.startswith(start) for name in names), start
+    charts = [c for b in blocks if isinstance(b, Multiples) for c in b.charts]
+    assert [m.name for m in charts[0].marks] == ["Base", "G1", "G10"]
+    assert sum(isinstance(b, Gallery) for b in blocks) >= 6
+    everything = next(b for b in blocks if isinstance(b, Table) and b.name.endswith("sound-all"))
+    assert len(everything.rows) >= 24
+    page = render(Page("t", "s", [], sections))
+    assert "ΔGR" in page
+    assert "nan" not in page
+
+
+def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:
+    table = next(
+        b for s in sections for b in s.blocks if isinstance(b, Table) and b.name == "noc-drawn"
+    )
+    units = [column.unit for column in table.columns[1:]]
+    assert units == ["published", "sound"] * 6
+    assert len(table.rows) == 2
+
+
+def test_no_masks_no_pictures_but_all_numbers(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=2, keep_masks=False, rounds=2)
+    run_plan(plan, tmp_path / "run", workers=0)
+    made = Rclicks().sections(Run.open(tmp_path / "run"))
+    assert any("Masks were not kept" in str(b) for s in made for b in s.blocks)
+
+
+def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
+    plan = replace(_with(PLAN, draws=1), subjects=PLAN.subjects[:1], limit=2, rounds=2)
+    run_plan(plan, tmp_path / "run", workers=0)
+    run = Run.open(tmp_path / "run")
+    assert all(not f.parts for f in findings(run))
+    made = Rclicks().sections(run)
+    assert any("cannot be told apart" in str(b) for s in made for b in s.blocks)
+
+
+def test_settings_are_checked() -> None:
+    for options, words in (
+        ({"drows": 2}, "did you mean 'draws'"),
+        ({"draws": 0}, "from 1 up"),
+        ({"samples": "many"}, "from 2 up"),
+        ({"absent": "guess"}, "refuse or skip"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            Settings.of(options)
+    with pytest.raises(BadInput, match="may only choose their map"):
+        Rclicks().plan(_users("random-click"))
+    filled = Rclicks().plan(_users("clicking-group?map=distance"))
+    assert len(filled.users) == 21
+    assert all(u.options["map"] == "distance" for u in filled.users[1:])
+    assert Rclicks().plan(filled) == filled
+
+
+def _users(text: str) -> Plan:
+    return replace(PLAN, users=(Spec.parse(text),))
+
+
+DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
+    "row 1: there is not one column 'device'": lambda rows: [
+        rows[0].replace("device", "devise"),
+        *rows[1:],
+    ],
+    "row 3: picture 'elsewhere' is not in the data set 'drawn'": lambda rows: [
+        *rows[:2],
+        rows[2].replace(",000,", ",elsewhere,", 1),
+        *rows[3:],
+    ],
+    "row 2: 'NaN' is not a whole number": lambda rows: [
+        rows[0],
+        ",".join([*rows[1].split(",")[:-4], "NaN", "1", "2", "3"]),
+        *rows[2:],
+    ],
+    "holds no first click on the data set 'drawn'": lambda rows: [
+        rows[0],
+        *(row.replace("drawn,", "GrabCut,", 1) for row in rows[1:]),
+    ],
+}
+
+
+@pytest.mark.parametrize("sentence", DAMAGE)
+def test_a_wrong_clicks_file_is_one_sentence_and_nothing_is_written(
+    sentence: str, clicks: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join(DAMAGE[sentence](clicks.read_text().splitlines())) + "\n")
+    with pytest.raises(BadInput) as caught:
+        run_plan(_with(PLAN, clicks=str(path)), tmp_path / "run", workers=0)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_refuses_a_wrong_clicks_file(clicks: Path, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_text(clicks.read_text().replace("device", "devise", 1))
+    command = "import segmeter.cli; segmeter.cli.main()"
+    words = ["run", "rclicks", "-m", "disc", "-d", "drawn", "--clicks", path, "-o", tmp_path / "r"]
+    done = subprocess.run(
+        [sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "row 1: there is not one column 'device'" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "r").exists()
