@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.measures.boundaries import BoundaryCounts
-from segmeter.measures.objects_and_parts import harmonic
+from segmeter.measures.objects_and_parts import harmonic, harmonics
 
 __all__ = ["Curve", "MeanScores", "Point", "PooledCounts", "Rule", "Sweep", "summarize"]
 
@@ -67,7 +67,7 @@ class Curve:
 
     @property
     def f(self) -> Real:
-        return _f(self.precision, self.recall)
+        return harmonics(self.precision, self.recall)
 
     @property
     def sound_ap(self) -> float:
@@ -175,7 +175,7 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
         hint = suggestion(rule, get_args(Rule))
         raise BadInput(f"no rule '{rule}';{hint} there are {', '.join(get_args(Rule))}")
     precision, recall = sweep.of_set(rule)
-    chosen = np.argmax(_f(*sweep.of_pictures(rule)), axis=1)
+    chosen = np.argmax(harmonics(*sweep.of_pictures(rule)), axis=1)
     return Curve(
         rule,
         sweep.thresholds,
@@ -213,11 +213,6 @@ def _rates(
     return precision, recall
 
 
-def _f(precision: Real, recall: Real) -> Real:
-    total = precision + recall
-    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-
-
 def _best(thresholds: Real, precision: Real, recall: Real, between: bool) -> Point:
     """The first place with the largest F, among thresholds or also between neighbours."""
     columns = [np.asarray(values, dtype=np.float64) for values in (thresholds, precision, recall)]
@@ -225,7 +220,7 @@ def _best(thresholds: Real, precision: Real, recall: Real, between: bool) -> Poi
         columns = [
             np.append(v[0], (v[:-1] * (1 - _STEPS) + v[1:] * _STEPS).T.ravel()) for v in columns
         ]
-    best = int(np.argmax(_f(columns[1], columns[2])))
+    best = int(np.argmax(harmonics(columns[1], columns[2])))
     return Point(*(float(values[best]) for values in columns))
 
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
+from segmeter.measures.objects_and_parts import harmonics
 from segmeter.measures.tables import Real
 
 __all__ = [
@@ -253,9 +254,7 @@ def _set_values(parts: Sequence[Real], averaged: bool = False) -> Real:
     means = parts if averaged else [part.mean(axis=0, keepdims=True) for part in parts]
     if len(means) == 1:
         return means[0]
-    precision, recall = means
-    total = precision + recall
-    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
+    return harmonics(*means)
 
 
 def _decide(good: Real, bad: Real, reading: Reading) -> Real:

@@ -31,6 +31,7 @@ __all__ = [
     "RegionClass",
     "count_objects_and_parts",
     "harmonic",
+    "harmonics",
     "region_classes",
 ]
 
@@ -113,6 +114,12 @@ def harmonic(precision: float, recall: float) -> float:
     """F of precision and recall; 0 when both are 0 or one is undefined."""
     total = precision + recall
     return 2 * precision * recall / total if total > 0 else 0.0
+
+
+def harmonics(precision: Real, recall: Real) -> Real:
+    """F of many precisions and recalls at once."""
+    total = precision + recall
+    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
 
 
 def count_objects_and_parts(comparison: Comparison, reading: FopReading = "published") -> OpCounts:

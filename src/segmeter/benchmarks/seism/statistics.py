@@ -21,6 +21,7 @@ from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
+from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats, Resampling
 
@@ -67,23 +68,18 @@ class Group:
 SetValue = Callable[[Columns], Floats]
 
 
-def _f(precision: Floats, recall: Floats) -> Floats:
-    total = precision + recall
-    return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
-
-
 def _ratio(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def _set_fb(means: Columns) -> Floats:
     precision = _ratio(means["matched_guess"], means["guess_pixels"])
-    return _f(precision, _ratio(means["matched_truth"], means["truth_pixels"]))
+    return harmonics(precision, _ratio(means["matched_truth"], means["truth_pixels"]))
 
 
 _VALUES: dict[str, SetValue] = {
     "fb": _set_fb,
-    "fop": lambda means: _f(means["pop"], means["rop"]),
+    "fop": lambda means: harmonics(means["pop"], means["rop"]),
     "covering": lambda means: _ratio(means["covered"], means["coverable"]),
     "pri": lambda means: means["pri"],
     "voi": lambda means: -means["voi"],
