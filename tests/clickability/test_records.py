@@ -239,3 +239,17 @@ def test_a_lifelike_file_reads_back_and_clicks_lie_on_what_is_wrong(tmp_path: Pa
     again = tmp_path / "again.csv"
     write_lifelike(again, [Thing("GrabCut", "a", mask), Thing("TETRIS", "b", mask, "7")])
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_lifelike_later_rounds_come_with_their_previous_masks(tmp_path: Path) -> None:
+    mask = Mask.box((60, 80), (10, 20), (50, 60))
+    path = tmp_path / "clicks.csv"
+    write_lifelike(path, [Thing("GrabCut", "a", mask)], per_target=10, masks=tmp_path)
+    clicks = read_clicks(path)
+    for key, places in clicks.groups():
+        if key.kind == "first":
+            continue
+        shown = previous_mask(tmp_path, key) > 0.5
+        wrong = mask.dense() & ~shown if key.kind == "fn" else shown & ~mask.dense()
+        y, x = clicks.points[places].T
+        assert wrong[y, x].mean() > 0.5

@@ -2,7 +2,7 @@
 
 For trying out everything that reads clicks, at full size, without the real file. Clicks of
 the first round come from the prior on the object; clicks of later rounds from the prior on
-what a moved copy of the object misses or spills.
+what a moved copy of the object misses or spills; the copy is the previous mask.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.prior import prior
 from segmeter.clickability.records import COLUMNS
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 
-__all__ = ["Thing", "lifelike_rows", "write_lifelike"]
+__all__ = ["Round", "Thing", "rounds_of", "write_lifelike"]
 
+Kind = Literal["first", "fn", "fp"]
 _MODELS = ("ritm", "sam", "simple", "mivos")
 
 
@@ -36,54 +39,90 @@ class Thing:
 
 
 def write_lifelike(
-    path: Path, things: Iterable[Thing], seed: int = 0, per_target: int = 48, later: bool = True
+    path: Path,
+    things: Iterable[Thing],
+    seed: int = 0,
+    per_target: int = 48,
+    later: bool = True,
+    masks: Path | None = None,
 ) -> int:
-    """Write a clicks file and return its number of rows."""
+    """Write a clicks file and return its number of rows.
+
+    `masks` is a folder for the previous masks of later rounds, `<full_stem>.png`. The file is
+    written whole or not at all.
+    """
     count = 0
-    with path.open("w", newline="", encoding="utf-8") as file:
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         for thing in things:
-            for row in lifelike_rows(thing, seed, per_target, later):
-                writer.writerow([row[name] for name in COLUMNS])
-                count += 1
+            for round in rounds_of(thing, seed, later):
+                rows = list(_rows(thing, round, seed, per_target))
+                writer.writerows([row[name] for name in COLUMNS] for row in rows)
+                count += len(rows)
+                if masks is not None and rows and round.previous is not None:
+                    _write_mask(masks / f"{round.full_stem}.png", round.previous)
+    part.replace(path)
     return count
 
 
-def lifelike_rows(
-    thing: Thing, seed: int, per_target: int, later: bool = True
-) -> Iterator[Mapping[str, object]]:
-    """The rows of one object: its first round, and one missed and one spilled part."""
-    rng = generator(seed, "lifelike", thing.dataset, thing.image, thing.object)
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What people were asked to click on: the object, or what a mask misses or spills."""
+
+    kind: Kind
+    model: str
+    full_stem: str
+    part: Mask
+    previous: Mask | None = None
+
+
+def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
+    """An object's first round, and with `later` one missed and one spilled part."""
+    rng = generator(seed, "lifelike rounds", thing.dataset, thing.image, thing.object)
     stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
-    rounds = [("first", "", stem, thing.mask)]
+    rounds = [Round("first", "", stem, thing.mask)]
     if later:
         moved = _moved(thing.mask, rng)
-        for kind, part in (("fn", thing.mask.without(moved)), ("fp", moved.without(thing.mask))):
+        sides: tuple[tuple[Kind, Mask], ...] = (
+            ("fn", thing.mask.without(moved)),
+            ("fp", moved.without(thing.mask)),
+        )
+        for kind, part in sides:
             model = _MODELS[int(rng.integers(len(_MODELS)))]
-            rounds.append((kind, model, f"{stem}_{model}_{kind}", part))
+            rounds.append(Round(kind, model, f"{stem}_{model}_{kind}", part, moved))
+    return [round for round in rounds if round.part]
+
+
+def _rows(thing: Thing, round: Round, seed: int, per_target: int) -> Iterator[Mapping[str, object]]:
+    rng = generator(seed, "lifelike clicks", thing.dataset, round.full_stem)
     height, width = thing.mask.shape
-    for kind, model, full, part in rounds:
-        if not part:
-            continue
-        for y, x in _draws(part, per_target, rng):
-            yield {
-                "dataset": thing.dataset,
-                "image_stem": thing.image,
-                "object_stem": thing.object,
-                "model_type": model,
-                "click_type": kind,
-                "full_stem": full,
-                "device": "pc" if rng.random() < 0.5 else "mobile",
-                "x": x,
-                "y": y,
-                "w": width,
-                "h": height,
-            }
+    for y, x in _draws(round, per_target, rng):
+        yield {
+            "dataset": thing.dataset,
+            "image_stem": thing.image,
+            "object_stem": thing.object,
+            "model_type": round.model,
+            "click_type": round.kind,
+            "full_stem": round.full_stem,
+            "device": "pc" if rng.random() < 0.5 else "mobile",
+            "x": x,
+            "y": y,
+            "w": width,
+            "h": height,
+        }
 
 
-def _draws(part: Mask, count: int, rng: np.random.Generator) -> list[list[int]]:
-    map = prior(part)
+def _write_mask(path: Path, mask: Mask) -> None:
+    import cv2
+
+    if not cv2.imwrite(str(path), mask.dense().astype(np.uint8) * 255):
+        raise BadInput(f"the mask '{path}' could not be written")
+
+
+def _draws(round: Round, count: int, rng: np.random.Generator) -> list[list[int]]:
+    map = prior(round.part, round="first" if round.kind == "first" else "later")
     sums = np.cumsum(map.weights.ravel(), dtype=np.float64)
     places = np.searchsorted(sums, rng.random(count) * sums[-1], side="right")
     y, x = np.unravel_index(np.minimum(places, sums.size - 1), map.weights.shape)

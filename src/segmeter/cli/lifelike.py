@@ -1,0 +1,71 @@
+"""`segmeter lifelike`: a file of clicks like the published one, drawn from the click model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter.cli._options import Data, dataset_spec, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from segmeter.clickability.lifelike import Thing
+    from segmeter.core.scenes import Dataset
+
+__all__ = ["lifelike"]
+
+
+@app.command()
+def lifelike(
+    dataset: Annotated[
+        list[str], typer.Option("--dataset", "-d", help="Data set by name, or a folder.")
+    ],
+    to: Annotated[Path, typer.Option("--to", help="The file to write, such as clicks.csv.")],
+    data: Data = None,
+    people: Annotated[int, typer.Option("--people", min=1, help="Clicks an object.")] = 48,
+    first_only: Annotated[
+        bool, typer.Option("--first-only", help="Leave out later rounds.")
+    ] = False,
+    masks: Annotated[
+        Path | None, typer.Option("--masks", help="Folder for later rounds' previous masks.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
+) -> int:
+    """Write clicks that people might have made, to try out what reads real ones.
+
+    Example: `segmeter lifelike --dataset mini --to clicks.csv`
+    """
+    from segmeter.clickability.lifelike import write_lifelike
+    from segmeter.core import catalogue
+
+    if not to.parent.is_dir():
+        raise BadInput(f"--to: there is no folder '{to.parent}'")
+    if masks is not None:
+        masks.mkdir(parents=True, exist_ok=True)
+    made = [
+        catalogue.datasets.make(dataset_spec(name), **roots(data, None).options())
+        for name in dataset
+    ]
+    things = (thing for one in made for thing in _things(one, limit))
+    count = write_lifelike(to, things, seed, people, not first_only, masks)
+    typer.echo(f"{count} clicks: {to}")
+    return Exit.DONE
+
+
+def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
+    """The objects of a data set, under the names that the published file gives them."""
+    from segmeter.clickability.lifelike import Thing
+    from segmeter.users.replay import NAMES
+
+    name = dataset.card.name
+    for scene in map(dataset.load, dataset.scenes()[:limit]):
+        several = len(scene.targets) > 1
+        for target in scene.targets:
+            yield Thing(NAMES.get(name, name), scene.id, target.mask, target.id if several else "")
