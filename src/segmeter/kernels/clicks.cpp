@@ -103,6 +103,17 @@ double transport(Costs costs) {
     std::vector<Index> from_sink(static_cast<size_t>(n)), from_source(static_cast<size_t>(m));
     std::vector<char> done_source(static_cast<size_t>(n)), done_sink(static_cast<size_t>(m));
     const double far = std::numeric_limits<double>::infinity();
+    // Potentials that make the cheapest ways free: most paths then end at their first step.
+    for (Index j = 0; j < m; ++j) {
+        double least = far;
+        for (Index i = 0; i < n; ++i) least = std::min(least, cost[i * m + j]);
+        of_sink[j] = least;
+    }
+    for (Index i = 0; i < n; ++i) {
+        double least = far;
+        for (Index j = 0; j < m; ++j) least = std::min(least, cost[i * m + j] - of_sink[j]);
+        of_source[i] = least;
+    }
     for (Index start = 0; start < n; ++start) {
         while (supply[start] > 0) {
             std::fill(near_source.begin(), near_source.end(), far);
@@ -115,10 +126,11 @@ double transport(Costs costs) {
             double reach = 0;
             while (end < 0) {
                 done_source[source] = 1;
+                const double base = reach - of_source[source];
+                const double *row = cost + source * m;
                 for (Index j = 0; j < m; ++j) {
-                    if (done_sink[j]) continue;
-                    const double way = reach + cost[source * m + j] - of_source[source] - of_sink[j];
-                    if (way < near_sink[j]) { near_sink[j] = way; from_source[j] = source; }
+                    const double way = base + row[j] - of_sink[j];
+                    if (!done_sink[j] && way < near_sink[j]) { near_sink[j] = way; from_source[j] = source; }
                 }
                 // Settle nodes in order of distance until the next source, or a sink in want.
                 while (true) {
