@@ -193,6 +193,22 @@ def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
     assert "fop" not in rows[0]
 
 
+def test_a_folder_of_edge_maps_is_thinned_to_crests_and_swept(tmp_path: Path) -> None:
+    truth = np.array([[1] * 20 + [2] * 20] * 30, dtype=np.int32)
+    scene = Scene("drawn", "7", np.zeros((30, 40, 3), np.uint8), (), partitions=lambda: [truth])
+    broad = 200 - 40 * np.abs(np.arange(40) - 19)
+    cv2.imwrite(str(tmp_path / "7.png"), np.tile(broad.clip(0), (30, 1)).astype(np.uint8))
+    kept = rows_of(ResultsFolder(tmp_path, kind="edges"), scene)
+    as_is = rows_of(ResultsFolder(tmp_path, kind="edges", suppressed=True), scene)
+    assert len(kept) == len(as_is) == 99
+    assert kept[50]["pb"] == 1
+    assert kept[50]["rb"] == 22 / 30  # towards the rim the crest fades
+    assert kept[0]["guess_pixels"] <= 30 <= as_is[0]["truth_pixels"]
+    assert kept[77]["guess_pixels"] > kept[78]["guess_pixels"] == 0  # 200 of 255 is 0.784
+    with pytest.raises(BadInput, match="regions or edges"):
+        ResultsFolder(tmp_path, kind="lines")  # type: ignore[arg-type]
+
+
 def test_partners_are_a_permutation_without_fixed_points() -> None:
     published = partners(["100007", "268048", "226022", "100039", "388067"])
     assert published["100007"] == "268048"

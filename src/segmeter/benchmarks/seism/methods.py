@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -14,6 +15,7 @@ from segmeter.core.scenes import Scene
 __all__ = ["PEOPLE", "People", "ResultsFolder"]
 
 PEOPLE = "people"
+Kind = Literal["regions", "edges"]
 
 
 @catalogue.methods.add(PEOPLE, summary="each annotator against the others; what methods aim at")
@@ -43,10 +45,19 @@ class ResultsFolder:
     A file is a label map, a list of them (`segs`) or a contour map (`ucm2`); see
     `segmeter.datasets.labelmaps`. Settings are taken in the order of their names, numbers
     by value.
+
+    Parameters
+    ----------
+    kind
+        `regions`, or `edges` where files are edge maps: grey pictures, or tables of numbers.
+    suppressed
+        Edge maps are thin already; otherwise only the crests of broad edges are kept.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, kind: Kind = "regions", suppressed: bool = False) -> None:
+        self.path, self.kind, self.suppressed = Path(path), kind, suppressed
+        if kind not in get_args(Kind):
+            raise BadInput(f"results are of kind {' or '.join(get_args(Kind))}, not '{kind}'")
         if not self.path.is_dir():
             raise NotFound(f"no folder '{self.path}' to take results from")
         if not self._files:
@@ -68,16 +79,24 @@ class ResultsFolder:
         return next(iter(self.sweep(scene).values()))
 
     def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
-        from segmeter.datasets.labelmaps import read_results
-
         settings = self._files.get(scene.id)
         if settings is None:
             raise NotFound(f"'{self.path}' holds no result for {scene.name}")
         found: dict[str, Segmentation] = {}
         for setting, file in settings.items():
-            for part, result in read_results(file).items():
+            for part, result in self._read(file).items():
                 found[" ".join(filter(None, (setting, part)))] = result
         return found
+
+    def _read(self, file: Path) -> Mapping[str, Segmentation]:
+        from segmeter.datasets.edge_files import read_edge_map
+        from segmeter.datasets.labelmaps import read_results
+        from segmeter.measures.suppression import suppress
+
+        if self.kind == "regions":
+            return read_results(file)
+        edges = read_edge_map(file)
+        return {"": Segmentation(edges=edges if self.suppressed else suppress(edges))}
 
     @cached_property
     def _files(self) -> dict[str, dict[str, Path]]:

@@ -121,7 +121,7 @@ def _levels(
     elif result.labels is not None:
         yield _level(name, _number(name), result.labels, truths, threads)
     elif result.edges is not None:
-        found = sweep_edge_map(truths.outlines, result.edges, threads=threads)
+        found = sweep_edge_map(truths.outlines, result.edges, rule="seism", threads=threads)
         for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
             yield Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
     else:
