@@ -1,0 +1,33 @@
+"""Commands as a person types them, in this very process: quicker than a new one each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from segmeter.cli.app import run_app
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Typed:
+    """Type a command: its exit code, what it printed, what it complained of."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
+    monkeypatch.delenv("SEGMETER_DATA", raising=False)
+
+    def type_it(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["segmeter", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            run_app()
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return type_it

@@ -1,0 +1,311 @@
+"""Bad input from the command line: one clear sentence, the rest goes on, the exit code tells.
+
+Exit 1: done, but some scenes failed, each named. Exit 2: refused, nothing written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from segmeter.store import Run
+
+Typed = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
+Done = subprocess.CompletedProcess[str]
+SEGMETER = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
+
+
+def segmeter(*words: object, before: tuple[str, ...] = ()) -> Done:
+    """Type a command; it never answers with a trace."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("SEGMETER_WEIGHTS", "SEGMETER_DATA")}
+    done = subprocess.run(
+        [*before, *SEGMETER, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**kept, "OMP_NUM_THREADS": "1", "COLUMNS": "80"},
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def refused(typed: Typed, tmp_path: Path) -> Refused:
+    """Run the click benchmark on drawn scenes; the sentence it is refused with."""
+
+    def run(*words: object) -> str:
+        out = tmp_path / "run"
+        code, said, complaint = typed("run", "noc", *words, "-d", "drawn", "-o", out)
+        assert (code, said) == (2, ""), complaint
+        assert not out.exists()
+        (line,) = complaint.strip().splitlines()
+        return line.removeprefix("segmeter: ")
+
+    return run
+
+
+def png_that_claims(width: int, height: int) -> bytes:
+    """A picture of a few bytes that would unfold into gigabytes."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(bytes(1000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two good pictures among bad ones, each bad in its own way."""
+    folder = tmp_path_factory.mktemp("data") / "mine"
+    (folder / "images").mkdir(parents=True)
+    (folder / "masks").mkdir()
+    draws = np.random.default_rng(1)
+    picture = draws.integers(0, 99, (40, 60, 3), dtype=np.uint8)
+    mask = np.zeros((40, 60), np.uint8)
+    mask[10:30, 15:45] = 255
+    picture[10:30, 15:45] += 120
+    names = ("a-good", "another-good", "bomb", "corrupt", "cut-short", "damaged-mask", "empty",
+             "lonely", "small-mask")  # fmt: skip
+    for name in names:
+        cv2.imwrite(str(folder / "images" / f"{name}.png"), picture)
+        cv2.imwrite(str(folder / "masks" / f"{name}.png"), mask)
+    whole = (folder / "images" / "cut-short.png").read_bytes()
+    (folder / "images" / "bomb.png").write_bytes(png_that_claims(60_000, 60_000))
+    (folder / "images" / "corrupt.png").write_bytes(b"this is no picture")
+    (folder / "images" / "cut-short.png").write_bytes(whole[: len(whole) // 2])
+    (folder / "masks" / "damaged-mask.png").write_bytes(whole[:40])
+    (folder / "masks" / "lonely.png").unlink()
+    cv2.imwrite(str(folder / "masks" / "empty.png"), 0 * mask)
+    cv2.imwrite(str(folder / "masks" / "small-mask.png"), mask[:20])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_on_trouble(troubled: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return segmeter("run", "noc", "-m", "oracle", "-d", troubled, "--rounds", 2, "-o", out), out
+
+
+SENTENCES = {
+    "bomb": "claims 60000 x 60000 pixels, more than",
+    "corrupt": "is not a whole picture",
+    "cut-short": "is not a whole picture",
+    "damaged-mask": "is not a whole picture",
+    "empty": "is empty; mend its mask or leave it out",
+    "small-mask": "picture is 60 x 40 but its mask is 60 x 20",
+}
+
+
+def test_each_bad_picture_is_named_in_a_sentence_of_its_own(
+    run_on_trouble: tuple[Done, Path],
+) -> None:
+    done, _ = run_on_trouble
+    said = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
+    assert len(said) == len(SENTENCES)
+    for scene, words in SENTENCES.items():
+        (line,) = [line for line in said if f"/{scene}: " in line]
+        assert words in line
+
+
+def test_a_picture_without_a_mask_is_said_to_be_left_out(
+    run_on_trouble: tuple[Done, Path],
+) -> None:
+    said = run_on_trouble[0].stderr.splitlines()[0]
+    assert "1 pictures have no mask and are left out" in said or "1 picture has no mask" in said
+    assert "'lonely'" in said
+
+
+def test_the_rest_goes_on_and_the_exit_code_tells(run_on_trouble: tuple[Done, Path]) -> None:
+    done, out = run_on_trouble
+    assert done.returncode == 1
+    assert f"{len(SENTENCES)} scenes failed" in done.stdout
+    run = Run.open(out)
+    played = run.sql("select distinct scene from rows order by scene").to_pylist()
+    assert [row["scene"] for row in played] == ["a-good", "another-good"]
+    assert {row["scene"] for row in run.sql("from errors").to_pylist()} == set(SENTENCES)
+
+
+def test_the_report_names_what_is_missing(run_on_trouble: tuple[Done, Path]) -> None:
+    out = run_on_trouble[1]
+    assert segmeter("report", out).returncode == 0
+    page = (out / "report.html").read_text()
+    for scene in SENTENCES:
+        assert scene in page
+
+
+def test_data_that_was_mended_is_another_plan(typed: Typed, troubled: Path, tmp_path: Path) -> None:
+    """Rows of old and new data must not be mixed in one run."""
+    data, out = tmp_path / "mine", tmp_path / "run"
+    shutil.copytree(troubled, data)
+    command = ("run", "noc", "-m", "oracle", "-d", data, "--rounds", 1, "--workers", 0, "-o", out)
+    assert typed(*command)[0] == 1
+    shutil.copy(data / "masks" / "a-good.png", data / "masks" / "empty.png")
+    code, _, complaint = typed(*command)
+    assert code == 2
+    assert "holds another plan (different fingerprints)" in complaint
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["-m", "sam2-hiera-tiyn"], "did you mean 'sam2-hiera-tiny'?"),
+        (["-m", "sam2-hiera-tiny"], "'segmeter fetch sam2-hiera-tiny' gets them"),
+        (["-m", "disc?radios=3"], "has no option 'radios'; did you mean 'radius'?"),
+        (["-m", "nowhere.py:Mine"], "no file 'nowhere.py'"),
+        (["-m", "disc", "-u", "center-click"], "did you mean 'centre-click'?"),
+        (["-m", "disc", "--measure", "fb"], "does not compare two masks"),
+        (["-m", "disc", "--weights", "nowhere"], "there is no folder 'nowhere'"),
+    ],
+)
+def test_what_does_not_exist_is_refused_before_anything_is_written(
+    words: list[str], sentence: str, refused: Refused
+) -> None:
+    assert sentence in refused(*words)
+
+
+@pytest.mark.parametrize("source", ["def broken(:\n", "import no_such_module\n", "1 / 0\n"])
+def test_a_file_of_ones_own_that_cannot_be_run_is_named(
+    source: str, refused: Refused, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    assert "mine.py' cannot be run: " in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
+
+
+def test_a_class_that_is_no_model_is_named(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
+    assert "it has no 'look(scene)'" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
+
+
+def weights_folder(path: Path, name: str) -> Path:
+    (path / name).mkdir(parents=True)
+    return path / name
+
+
+def test_weights_of_another_architecture_are_refused(refused: Refused, tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    own = weights_folder(tmp_path / "weights", "sam2-hiera-tiny")
+    save_file({"some.tensor": np.zeros(3, np.float32)}, own / "model.safetensors")
+    (own / "config.json").write_text(json.dumps({"model_type": "resnet"}))
+    said = refused("-m", "sam2-hiera-tiny", "--weights", tmp_path / "weights")
+    assert "holds weights of another architecture: a 'resnet', not a 'sam2'" in said
+
+
+def test_tensors_of_another_architecture_are_named_and_the_other_model_is_played(
+    typed: Typed, tmp_path: Path
+) -> None:
+    """Seen only when the network is filled: an error row, and the rest goes on."""
+    from safetensors.numpy import save_file
+
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    own = weights_folder(tmp_path / "weights", "mobile-sam")
+    save_file({"some.tensor": np.zeros(3, np.float32)}, own / "model.safetensors")
+    out = tmp_path / "run"
+    words = ("-m", "mobile-sam", "-m", "disc", "--weights", tmp_path / "weights", "-d", "drawn")
+    rest = ("--limit", 1, "--rounds", 1, "--workers", 0, "-o", out)
+    code, _, complaint = typed("run", "noc", *words, *rest)
+    assert code == 1
+    assert "are of another architecture: they" in complaint
+    assert Run.open(out).sql("select distinct model from rows").to_pylist() == [{"model": "disc"}]
+
+
+class Evil:
+    """What an attacker puts into a checkpoint: a call that runs when it is unpickled."""
+
+    def __init__(self, trap: Path) -> None:
+        self.trap = trap
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return (Path.touch, (self.trap,))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("mobile-sam", "is not opened: it holds more than tensors"),
+        ("ritm-h18s", "it is opened, and weights have no need for that"),
+    ],
+)
+def test_an_unsafe_pickle_is_not_opened(
+    name: str, sentence: str, typed: Typed, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'models'")
+    trap, out = tmp_path / "sprung", tmp_path / "run"
+    own = weights_folder(tmp_path / "weights", name)
+    torch.save({"state_dict": Evil(trap)}, own / "model.pth")
+    words = ("-m", name, "-m", "disc", "--weights", tmp_path / "weights", "-d", "drawn")
+    rest = ("--limit", 1, "--rounds", 1, "--workers", 0, "-o", out)
+    code, _, complaint = typed("run", "noc", *words, *rest)
+    assert code == 1
+    assert sentence in complaint
+    assert not trap.exists()
+    # The trap is a real one.
+    pickle.loads(pickle.dumps(Evil(trap)))
+    assert trap.exists()
+
+
+def test_a_folder_of_another_plan_is_refused_and_left_alone(typed: Typed, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--workers", 0, "-o", out)
+    assert typed(*command, "--rounds", 1)[0] == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    code, _, complaint = typed(*command, "--rounds", 2)
+    assert code == 2
+    assert "holds another plan (different rounds); choose another --out" in complaint
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert typed(*command, "--rounds", 1)[0] == 0
+
+
+def test_a_folder_that_is_no_run_is_left_alone(typed: Typed, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "thesis.tex").write_text("years of work")
+    code, _, complaint = typed("run", "noc", "-m", "disc", "-d", "drawn", "-o", own)
+    assert code == 2
+    assert "exists and is not a run; choose another --out" in complaint
+    assert [path.name for path in own.iterdir()] == ["thesis.tex"]
+
+
+def test_an_output_folder_that_cannot_be_made_is_named(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "run"
+    code, _, complaint = typed("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "-o", out)
+    assert code == 2
+    assert f"'{out}' cannot be used: Not a directory" in complaint
+
+
+def small_disk(folder: Path, kilobytes: int) -> tuple[str, ...]:
+    """Words that start a command with a small disk mounted at a folder, for it alone."""
+    folder.mkdir()
+    script = f'mount -t tmpfs -o size={kilobytes}k tmpfs "{folder}" && exec "$@"'
+    words = ("unshare", "-rm", "sh", "-c", script, "sh")
+    if shutil.which("unshare") is None or subprocess.run([*words, "true"], check=False).returncode:
+        pytest.skip("no small disk: a file system cannot be mounted here")
+    return words
+
+
+def test_a_full_disk_stops_the_run_in_a_sentence(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    words = small_disk(disk, 64)
+    command = ("run", "noc", "-m", "disc", "-d", "drawn", "--workers", 0, "-o", disk / "run")
+    done = segmeter(*command, before=words)
+    assert done.returncode == 2, done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert "is full; free some space and give the same command again" in line
