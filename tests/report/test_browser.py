@@ -137,6 +137,28 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(tab: Any) -> None:
     assert small == 0
 
 
+def test_a_phone_shows_the_rows_of_a_small_table_as_cards(tab: Any) -> None:
+    tab.resize(390, 844, mobile=True)
+    display = "getComputedStyle(document.querySelector('#table-specimen {}')).display"
+    assert tab.run(display.format("thead")) == "none"
+    assert tab.run(display.format("td")) == "grid"
+    heads = tab.run("""[...document.querySelectorAll('#table-specimen tr:first-child td')]
+        .map(cell => getComputedStyle(cell, '::before').content)""")
+    assert heads == ['"seconds, s"', '"share, %"', '"count"']
+    wide = tab.run("""document.querySelector('#table-specimen table').scrollWidth""")
+    assert wide <= 390
+    tab.emulate(media="print")
+    assert tab.run(display.format("td")) == "table-cell"
+
+
+def test_paper_holds_every_table(tab: Any) -> None:
+    tab.resize(718, 1000)  # A4 less the margins that browsers leave
+    tab.emulate(media="print")
+    over = tab.run("""[...document.querySelectorAll('table')]
+        .filter(t => t.getBoundingClientRect().right > innerWidth).length""")
+    assert over == 0
+
+
 def test_text_is_readable_in_the_light_and_in_the_dark(tab: Any) -> None:
     for scheme in ("light", "dark"):
         tab.emulate(scheme=scheme)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Axis, Chart, Column, Line, Picture, Table, Value
+from segmeter.core.sections import Axis, Chart, Column, Label, Line, Picture, Table, Value
 from segmeter.report.charts import chart_svg
 from segmeter.report.marks import Palette
 from segmeter.report.outlines import outline_path
@@ -126,3 +126,22 @@ def test_numbers_are_written_as_people_write_them(
     value: float, digits: int | None, said: str
 ) -> None:
     assert amount(value, digits) == said
+
+
+def test_rows_named_as_curves_are_keyed_in_their_style() -> None:
+    palette = Palette()
+    for name in "ab":
+        assert palette[name] is palette.known(name)
+    columns = [Column("model"), Column("seconds", digits=1, plot=True)]
+    table = Table("t", columns, [[Label("b", reading="sound"), Value(2.0, 1.0, 3.0)], ["c", 1.0]])
+    keyed, plain = table_view(table, palette).rows
+    assert palette["b"].colour in str(keyed[0].key)
+    assert palette["b"].colour in str(keyed[1].strip)
+    assert keyed[1].key is plain[0].key is None
+    assert "ink" in str(plain[1].strip)
+
+
+@pytest.mark.parametrize("values", [[0.0, 2e-313], [1e300, 1e300], [-0.0, 0.0], [5.0]])
+def test_a_scale_of_equal_values_still_has_room(values: list[float]) -> None:
+    scale = fitted(Axis("x"), values, 0.0, 100.0)
+    assert all(0 <= scale(v) <= 100 for v in values)

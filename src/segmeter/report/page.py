@@ -37,7 +37,7 @@ from segmeter.report.wording import marked, paragraphs, quiet_limits, reading_no
 
 __all__ = ["Page", "render"]
 
-_WIDE, _NARROW, _SMALL = 760, 380, 520
+_WIDE, _NARROW, _SMALL = (760, 400), (380, 290), (520, 320)
 _MIME = {"csv": "text/csv", "md": "text/markdown", "tex": "application/x-tex"}
 _FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
@@ -101,44 +101,18 @@ class _Drawing:
             case Note():
                 return {"kind": "note", "role": block.role, "text": paragraphs(block.text)}
             case Table():
-                self._note_readings(block)
-                return {
-                    "kind": "table",
-                    "table": table_view(block, self.palette),
-                    "downloads": _links(block),
-                    "caption": marked(block.caption),
-                    "note": marked(block.note),
-                }
+                return self._table(block)
             case Chart():
-                return {
-                    "kind": "chart",
-                    "title": block.title,
-                    "caption": marked(block.caption),
-                    "wide": chart_svg(block, self.palette, _WIDE, 400),
-                    "narrow": chart_svg(block, self.palette, _NARROW, 300),
-                }
-            case Multiples():
-                return {
-                    "kind": "multiples",
-                    "caption": marked(block.caption),
-                    "charts": [
-                        {
-                            "title": c.title,
-                            "caption": marked(c.caption),
-                            "wide": chart_svg(c, self.palette, _SMALL, 320),
-                            "narrow": chart_svg(c, self.palette, _NARROW, 280),
-                        }
-                        for c in block.charts
-                    ],
-                }
+                wide, narrow = (self._chart(block, w, h) for w, h in (_WIDE, _NARROW))
+                return _plot(block, wide, narrow)
             case Bars():
-                return {
-                    "kind": "chart",
-                    "title": block.title,
-                    "caption": marked(block.caption),
-                    "wide": bars_svg(block, _WIDE),
-                    "narrow": bars_svg(block, _NARROW),
-                }
+                return _plot(block, bars_svg(block, _WIDE[0]), bars_svg(block, _NARROW[0]))
+            case Multiples():
+                charts = [
+                    _plot(c, self._chart(c, *_SMALL), self._chart(c, *_NARROW))
+                    for c in block.charts
+                ]
+                return {"kind": "multiples", "caption": marked(block.caption), "charts": charts}
             case Gallery():
                 return {
                     "kind": "gallery",
@@ -155,6 +129,19 @@ class _Drawing:
             case Replay():
                 return self._block([block])
 
+    def _table(self, table: Table) -> dict[str, Any]:
+        self._note_readings(table)
+        return {
+            "kind": "table",
+            "table": table_view(table, self.palette),
+            "downloads": _links(table),
+            "caption": marked(table.caption),
+            "note": marked(table.note),
+        }
+
+    def _chart(self, chart: Chart, width: int, height: int) -> Markup:
+        return chart_svg(chart, self.palette, width, height)
+
     def _note_readings(self, table: Table) -> None:
         cells = [cell for row in table.rows for cell in row]
         self.readings |= {cell.reading for cell in cells if isinstance(cell, Label)}
@@ -166,6 +153,18 @@ class _Drawing:
             name, k = f"{stem}-{k}", k + 1
         self._ids.add(name)
         return name
+
+
+def _plot(block: Chart | Bars, wide: Markup, narrow: Markup) -> dict[str, Any]:
+    """A figure in two widths: the style sheet shows the one that fits."""
+    caption = marked(block.caption)
+    return {
+        "kind": "chart",
+        "title": block.title,
+        "caption": caption,
+        "wide": wide,
+        "narrow": narrow,
+    }
 
 
 def _curve_names(sections: Sequence[Section]) -> Iterator[str]:

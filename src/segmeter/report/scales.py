@@ -47,8 +47,10 @@ def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted
         high = max(high, low * 1.001)
         ticks = axis.ticks or _decades(low, high)
         return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))
-    if high - low <= _FLAT * max(1.0, abs(low), abs(high)):
-        low, high = low - 0.5, high + 0.5
+    size = max(1.0, abs(low), abs(high))
+    if high - low <= _FLAT * size:
+        room = max(0.5, size / 1000)
+        low, high = low - room, high + room
     ticks = tuple(axis.ticks) if axis.ticks is not None else round_ticks(low, high, wanted)
     step = ticks[1] - ticks[0] if len(ticks) > 1 else high - low
     if axis.low is None:
