@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from segmeter.core.errors import BadInput, NotFound
 __all__ = ["read_npy"]
 
 # What NumPy raises for headers that are damaged, or made to do harm.
-_DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, OverflowError,
-            MemoryError, RecursionError)  # fmt: skip
+_DAMAGED = (ValueError, OSError, EOFError, SyntaxError, TypeError, KeyError, IndexError,
+            OverflowError, MemoryError, RecursionError, TokenError)  # fmt: skip
 
 
 def read_npy(path: Path, most: int) -> npt.NDArray[Any]:
