@@ -24,7 +24,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Multiples, Points, Table
+from segmeter.core.sections import Line, Multiples, Points, Table
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.engine import run_plan
 from segmeter.measures.hierarchies import partition_at
@@ -108,8 +108,8 @@ def test_the_report_draws_both_curves_with_people_on_them(run: Run) -> None:
     charts = [c for b in found[0].blocks if isinstance(b, Multiples) for c in b.charts]
     assert len(charts) == 2
     for chart in charts:
-        names = [mark.name for mark in chart.marks]
-        assert sum(name.startswith("F=") for name in names) == 9
+        guides = [m.name for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
+        assert guides == [f"0.{tenth}" for tenth in range(1, 10)]
         (people,) = [m for m in chart.marks if isinstance(m, Points) and m.name == "people"]
         assert 0 < people.y[0] <= 1
     assert [d.measure for d in differences(run)] == ["fb", "fop"]

@@ -83,7 +83,7 @@ def precision_recall_chart(
         Axis("recall", 0, 1, ticks),
         Axis("precision", 0, 1, ticks),
         marks,
-        caption=f"Grey lines have equal F; dots are ODS. [ODS OIS AP]: {'; '.join(legend)}.",
+        caption=f"Grey: equal F, 0.1 to 0.9. Dots: ODS. [ODS OIS AP] {'; '.join(legend)}.",
     )
 
 
@@ -222,5 +222,6 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
 
 
 def _iso_line(f: float) -> Line:
-    recall = np.append(np.arange(f / (2 - f), 1, 0.01), 1.0)
-    return Line(f"F={f:.1f}", recall, f * recall / (2 * recall - f), role="guide")
+    """All places with one F, named at the upper rim, where no curve has its name."""
+    recall = np.append(np.arange(f / (2 - f), 1, 0.01), 1.0)[::-1]
+    return Line(f"{f:.1f}", recall, f * recall / (2 * recall - f), role="guide")
