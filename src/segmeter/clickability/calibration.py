@@ -87,6 +87,8 @@ class Fit:
 
 def read_tables(path: Path) -> list[Seen]:
     """One data set's `*_per_image.csv`: the uniform and distance rows of every key."""
+    if not path.is_file():
+        raise NotFound(f"no table '{path}'")
     columns = ("full_stem", "model_name", "click_type", "l1", "nss", "pde")
     found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
     with path.open(newline="", encoding="utf-8") as file:

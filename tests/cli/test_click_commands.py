@@ -1,0 +1,122 @@
+"""Training, similarity and calibration from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from segmeter.clickability.lifelike import Thing, write_lifelike
+from segmeter.core import catalogue
+
+Done = subprocess.CompletedProcess[str]
+
+
+def segmeter(*arguments: object) -> Done:
+    return subprocess.run(
+        [sys.executable, "-m", "segmeter", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+    )
+
+
+def _sentence(done: Done) -> str:
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.strip()
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lifelike first-round clicks on the built-in pictures."""
+    path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
+    data = catalogue.datasets.make("mini")
+    things = [
+        Thing("mini", name, target.mask, target.id)
+        for name in data.scenes()
+        for target in data.load(name).targets
+    ]
+    write_lifelike(path, things, per_target=40, later=False)
+    return path
+
+
+def test_a_network_is_trained_reported_on_and_found_again(clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    names = list(catalogue.datasets.make("mini").scenes())
+    (tmp_path / "report.txt").write_text("\n".join(names[:2]))
+    command = (
+        "train", "clickability", "--clicks", clicks, "-d", "mini", "--size", "tiny",
+        "--frame", 64, "--epochs", 1, "--report", tmp_path / "report.txt", "-o", tmp_path / "net",
+    )  # fmt: skip
+    done = segmeter(*command)
+    assert done.returncode == 0, done.stderr
+    assert "epoch 1" in done.stderr
+    assert {line.split()[0] for line in done.stdout.splitlines()[:4]} == {
+        "uniform",
+        "depth",
+        "prior",
+        "network",
+    }
+    weights = tmp_path / "net" / "clickability.safetensors"
+    before = weights.read_bytes()
+    again = segmeter(*command)
+    assert again.returncode == 0, again.stderr
+    assert weights.read_bytes() == before
+    assert "other settings" in _sentence(segmeter(*command, "--seed", 5))
+
+
+def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    start = ("train", "clickability", "--clicks", clicks, "-o", tmp_path / "net", "-d")
+    assert "nothing of the data sets" in _sentence(segmeter(*start, "drawn", "--size", "tiny"))
+    assert "did you mean 'published'" in _sentence(segmeter(*start, "mini", "--recipe", "publishd"))
+    assert "no checkpoint" in _sentence(
+        segmeter(*start, "mini", "--size", "tiny", "--backbone", tmp_path / "none.pth")
+    )
+
+
+def test_devices_of_one_law_are_alike_unless_columns_stand_for_rows(clicks: Path) -> None:
+    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {(r["reading"], r["score"]): r for r in json.loads(done.stdout)}
+    assert abs(rows["sound", "energy"]["value"]) < 0.02
+    assert rows["sound", "ks"]["value"] > 0.8
+    assert rows["published", "wd"]["value"] > 3 * rows["sound", "wd"]["value"]
+    assert rows["sound", "wd"]["low"] <= rows["sound", "wd"]["value"] <= rows["sound", "wd"]["high"]
+
+
+def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -> None:
+    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "halves")
+    assert done.returncode == 0, done.stderr
+    assert "energy" in done.stdout
+    previews = tmp_path / "previews.csv"
+    with clicks.open(newline="") as file, previews.open("w", newline="") as made:
+        reader = csv.DictReader(file)
+        writer = csv.DictWriter(made, reader.fieldnames or [])
+        writer.writeheader()
+        for number, row in enumerate(reader):
+            mode = ("Text_Description", "Object_CutOut")[number % 2]
+            moved = {"x": int(row["w"]) - 1} if number % 4 == 1 else {}
+            writer.writerow({**row, "dataset": mode, **moved})
+    done = segmeter(
+        "similarity", "--clicks", previews, "-d", "mini", "--compare", "modes", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    found = {(r["what"], r["reading"], r["score"]): r["value"] for r in json.loads(done.stdout)}
+    halves = "Text_Description (halves)"
+    assert found["Object_CutOut", "sound", "energy"] > 0.1 > found[halves, "sound", "energy"]
+    assert found["Object_CutOut", "sound", "ks"] < found[halves, "sound", "ks"]
+    sentence = _sentence(segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "x"))
+    assert "devices, modes or halves" in sentence
+
+
+def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
+    assert "--data" in _sentence(segmeter("calibrate", "--tables", tmp_path))
+    missing = _sentence(segmeter("calibrate", "--tables", tmp_path, "--data", tmp_path))
+    assert "GrabCut_per_image.csv" in missing
