@@ -14,6 +14,7 @@ import pytest
 from scipy.io import savemat
 
 from segmeter.core.masks import Mask
+from segmeter.measures.boundaries import boundary_counts
 from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.models.quadtree import quadtree_levels
@@ -69,7 +70,11 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
     wanted = scores(maps[1:], maps[0])
     for name in IDS:
         assert found[name] == pytest.approx(wanted[name], abs=1e-12), name
-    assert {"fb", "pb", "rb", "fb-contour"} <= set(found)
+    counts = boundary_counts(maps[1:], maps[0])
+    assert [found[key] for key in ("fb", "cntR", "sumR", "cntP", "sumP")] == [
+        counts.f, counts.matched_truth, counts.truth, counts.matched_guess, counts.guess,
+    ]  # fmt: skip
+    assert {"pb", "rb", "fb-contour", "cntP-contour"} <= set(found)
     table = segmeter("measure", *paths, "--no-boundaries").stdout
     assert "against 2 ground truths" in table
     assert max(map(len, table.splitlines())) <= 80

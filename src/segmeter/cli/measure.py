@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["measure"]
 
 _KINDS = ("partition", "object", "proposals")
+_COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
 
 
 @app.command()
@@ -141,13 +142,22 @@ def _values(
     truths: list[npt.NDArray[Any]], guess: npt.NDArray[Any], boundaries: bool
 ) -> dict[str, float]:
     from segmeter.measures.boundaries import boundary_counts
+    from segmeter.measures.outlines import Grid
     from segmeter.measures.partitions import scores
 
     values = scores(truths, guess)
-    if boundaries:
-        pixel = boundary_counts(truths, guess)
-        values |= {"fb": pixel.f, "pb": pixel.precision, "rb": pixel.recall}
-        values["fb-contour"] = boundary_counts(truths, guess, "contour").f
+    grids: dict[str, Grid] = {"": "pixel", "-contour": "contour"} if boundaries else {}
+    for end, grid in grids.items():
+        counts = boundary_counts(truths, guess, grid)
+        values |= {
+            f"fb{end}": counts.f,
+            f"pb{end}": counts.precision,
+            f"rb{end}": counts.recall,
+            f"cntR{end}": counts.matched_truth,
+            f"sumR{end}": counts.truth,
+            f"cntP{end}": counts.matched_guess,
+            f"sumP{end}": counts.guess,
+        }
     return values
 
 
@@ -160,6 +170,8 @@ def _print(values: dict[str, float], title: str) -> None:
     cards = {entry.name: entry for entry in catalogue.measures}
     table = Table("measure", "value", "better", "what it says", title=title, box=None)
     for name, value in values.items():
+        if name.startswith(_COUNTS):
+            continue  # for programs: the table has the shares
         card = cards[name].make() if name in cards else None
         text = card.summary if card is not None else _PARTS.get(name, "")
         shown = f"{value:.4f}" if math.isfinite(value) else "undefined"
@@ -177,4 +189,6 @@ _PARTS = {
     "rop_paper": "its recall",
     "pb": "precision of boundary pixels",
     "rb": "recall of boundary pixels",
+    "pb-contour": "precision on the contour grid",
+    "rb-contour": "recall on the contour grid",
 }
