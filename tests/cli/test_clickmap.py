@@ -1,0 +1,139 @@
+"""The command `clickmap`: files, numbers, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.tetris.clickmap import click_map
+from segmeter.benchmarks.tetris.heat import enlarged, heat_picture
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask
+from segmeter.core.prompts import Click
+from segmeter.measures.objects import iou
+from segmeter.report.clickmaps import map_page
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = "from segmeter.cli.app import run_app; run_app()"
+    return subprocess.run(
+        [sys.executable, "-c", program, "clickmap", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    out = tmp_path_factory.mktemp("maps") / "disc"
+    done = command(
+        "-m", "disc", "-d", "drawn", "--stride", "6", "--boxes", "--out", str(out), "--json"
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return out, json.loads(done.stdout)
+
+
+def test_every_file_is_there_and_agrees(made: tuple[Path, dict[str, object]]) -> None:
+    out, facts = made
+    assert json.loads((out / "clickmap.json").read_text()) == facts
+    with np.load(out / "clickmap.npz") as held:
+        values = held["iou"]
+        assert np.nanmin(values) == pytest.approx(facts["worst"], abs=1e-6)
+        assert np.nanmean(values) == pytest.approx(facts["mean"], abs=1e-6)
+        assert int(np.isfinite(values).sum()) == facts["clicks"]
+        assert held["stride"] == 6
+    picture = cv2.imread(str(out / "clickmap.png"))
+    assert picture is not None
+    assert picture.shape[2] == 3
+    page = (out / "clickmap.html").read_text()
+    assert "http" not in page.replace("http-equiv", "")
+    assert "%DATA%" not in page
+
+
+def test_the_worst_box_is_no_better_and_the_best_no_worse_than_the_tight_one(
+    made: tuple[Path, dict[str, object]],
+) -> None:
+    out, facts = made
+    boxes = facts["boxes"]
+    assert isinstance(boxes, dict)
+    assert boxes["min"] <= boxes["base"] <= boxes["max"]
+    assert boxes["d"] > 0
+    with np.load(out / "boxshifts.npz") as held:
+        middle = held["iou"].shape[0] // 2
+        assert held["iou"][middle, middle] == pytest.approx(boxes["base"], abs=1e-6)
+
+
+def test_every_valid_click_is_what_the_model_answers_there() -> None:
+    data = catalogue.datasets.make("drawn")
+    scene = data.load(data.scenes()[0])
+    target = scene.targets[0]
+    view = catalogue.models.make("disc").look(scene)
+    found = click_map(view, target, 7)
+    for row, column in np.argwhere(np.isfinite(found.iou))[::5]:
+        point = (found.low[0] + 7 * int(row), found.low[1] + 7 * int(column))
+        assert target.mask[point]
+        mask = view.answer([Ask((Click(point),))])[0].mask()
+        assert found.iou[row, column] == iou(target.mask, mask, target.ignore)
+    facts = found.statistics(0.2)
+    values = found.iou[np.isfinite(found.iou)]
+    assert facts.bad_share == pytest.approx((values < 0.2).mean())
+    assert facts.worst == values.min()
+    point, value = found.extreme()
+    assert value == facts.worst
+    assert target.mask[point]
+
+
+def test_a_centre_click_that_is_bad_itself_lies_at_no_distance() -> None:
+    data = catalogue.datasets.make("drawn")
+    scene = data.load(data.scenes()[0])
+    view = catalogue.models.make("disc").look(scene)
+    found = click_map(view, scene.targets[0], 9)
+    assert found.statistics(1.01).nearest_bad_px == 0.0
+    assert np.isnan(found.statistics(0.0).nearest_bad_px)
+
+
+def test_a_map_fills_its_squares_and_nothing_else() -> None:
+    values = np.array([[0.1, 0.2], [0.3, np.nan]])
+    whole = enlarged(values, (1, 2), 4, (10, 12))
+    assert whole[1, 2] == 0.1
+    assert whole[2, 3] == 0.1
+    assert whole[5, 2] == 0.3
+    assert np.isnan(whole[9, 11])
+    pixels = np.full((10, 12, 3), 200, np.uint8)
+    heat = heat_picture(pixels, values, (1, 2), 4, Mask.box((10, 12), (0, 0), (6, 6)))
+    assert (heat[9, 11] == heat[9, 11, 0]).all()  # grey beside the map
+    assert not (heat[1, 2] == heat[1, 2, 0]).all()
+
+
+def test_names_in_a_page_are_escaped() -> None:
+    page = map_page(
+        "<script>alert(1)</script>", b"\x89PNG", (4, 4), {"IoU": np.zeros((1, 1))}, (0, 0), 1,
+        (0, 0), [("<b>", "&")],
+    )  # fmt: skip
+    assert "<script>alert(1)" not in page
+    assert "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-d", "drawn", "--scene", "nowhere"], "no scene 'nowhere'"),
+        (["-d", "drawn", "--target", "nobody"], "no object 'nobody'"),
+        (["-d", "drawn", "--stride", "0"], "stride"),
+    ],
+)
+def test_what_is_not_there_is_said_and_nothing_written(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    done = command("-m", "disc", *arguments, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,119 @@
+"""Thousands of lone clicks on one embedding: the same masks as one by one, and their scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from segmeter.benchmarks.tetris._device_judge import DeviceJudge, erode  # noqa: E402
+from segmeter.benchmarks.tetris._lone_scores import lone_scores  # noqa: E402
+from segmeter.core import catalogue  # noqa: E402
+from segmeter.core.masks import Mask  # noqa: E402
+from segmeter.core.models import Ask, render  # noqa: E402
+from segmeter.core.prompts import Click  # noqa: E402
+from segmeter.core.scenes import Target  # noqa: E402
+from segmeter.measures.bands import band_reach, boundary_iou  # noqa: E402
+from segmeter.measures.objects import iou  # noqa: E402
+from segmeter.models._frames import Padded, Squeezed  # noqa: E402
+from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
+from segmeter.models._sam_view import Policy, SamView  # noqa: E402
+
+SHAPE = (96, 128)
+POINTS = np.array([[3, 5], [40, 60], [90, 127], [11, 100], [95, 0]])
+
+
+@dataclass
+class Parts:
+    """What a view needs of a network."""
+
+    prompts: PromptEncoder
+    decoder: MaskDecoder
+    device: torch.device
+    second: bool
+
+
+def view(second: bool, masks: str = "published") -> SamView:
+    """A small random SAM or SAM 2 after its look."""
+    torch.set_num_threads(1)
+    torch.manual_seed(3)
+    parts = Parts(
+        PromptEncoder(128, 8), MaskDecoder(fine=second).eval(), torch.device("cpu"), second
+    )
+    with torch.no_grad():
+        for weight in parts.decoder.parameters():
+            weight.mul_(1.5)
+    fine = (torch.randn(1, 64, 4, 64), torch.randn(1, 64, 16, 32)) if second else None
+    frame = Squeezed(SHAPE, 128) if second else Padded(SHAPE, 128)
+    return SamView(parts, frame, Embedding(torch.randn(1, 64, 256), fine), Policy(masks))
+
+
+def target() -> Target:
+    truth = np.zeros(SHAPE, bool)
+    truth[20:80, 30:100] = True
+    return Target("a", Mask.of(truth), Mask.box(SHAPE, (70, 20), (90, 60)))
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("masks", ["published", "sound"])
+def test_shared_projections_give_the_masks_of_single_asks(second: bool, masks: str) -> None:
+    looked = view(second, masks)
+    lone = looked.lone_clicks()
+    with torch.no_grad():
+        together = lone.logits(lone.tokens(torch.from_numpy(POINTS).float()))
+    for logits, (y, x) in zip(together, POINTS.tolist(), strict=True):
+        answer = looked.answer([Ask((Click((y, x)),))])[0]
+        torch.testing.assert_close(logits, answer.logits[answer.shown], atol=2e-4, rtol=2e-4)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_scores_are_those_of_the_measures(second: bool) -> None:
+    looked, thing = view(second), target()
+    scores = lone_scores(looked, POINTS, thing)
+    asks = [Ask((Click((y, x)),)) for y, x in POINTS.tolist()]
+    for row, mask in zip(scores, render(looked, looked.answer(asks)), strict=True):
+        assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=1e-3)
+        assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=1e-3)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
+    looked, thing = view(second), target()
+    logits = torch.randn(6, 32, 32)
+    logits[0] = -1
+    logits[1] = 1
+    reach = band_reach(SHAPE)
+    judged = DeviceJudge(looked.frame, thing, 32, logits, reach)(logits)
+    for row, mask in zip(judged.tolist(), looked.masks_of(logits), strict=True):
+        assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=2e-3)
+        assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)
+
+
+def test_erosion_on_the_device_is_erosion_by_a_square() -> None:
+    import cv2
+
+    bits = np.random.default_rng(0).random((40, 50)) < 0.9
+    for reach in (1, 2, 3, 5):
+        own = erode(torch.from_numpy(bits)[None], reach)[0].numpy()
+        square = np.ones((2 * reach + 1,) * 2, np.uint8)
+        padded = np.pad(bits.astype(np.uint8), reach)
+        plain = cv2.erode(padded, square)[reach:-reach, reach:-reach].astype(bool)
+        assert (own == plain).all()
+
+
+def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:
+    """What `lone_scores` states for all but one click in a hundred, on a few of a photograph."""
+    model = catalogue.models.make("mobile-sam", weights=real_weights, device="cpu")
+    data = catalogue.datasets.make("grabcut", data=real_data)
+    scene = data.load(data.scenes()[0])
+    thing = scene.targets[0]
+    rows, columns = np.nonzero(thing.mask.dense())
+    points = np.stack([rows, columns], axis=1)[:: len(rows) // 5]
+    looked = model.look(scene)
+    exact = lone_scores(looked, points, thing, boundary=False)
+    rough = lone_scores(looked, points, thing, boundary=False, half=True)
+    assert np.abs(rough - exact)[:, 0].max() <= 6e-4
+    assert (rough != exact).any()
