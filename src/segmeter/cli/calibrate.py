@@ -28,6 +28,7 @@ _SETS = (
     ("COCO", "coco-mval", "COCO_MVal"),
 )
 _KEPT = "mistakes.json.gz"
+_BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
 
 
 @app.command()
@@ -42,20 +43,28 @@ def calibrate(
         int, typer.Option("--scenes", help="Pictures a data set on which models make mistakes.")
     ] = 16,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for tables, figures and prior.json.")
+        Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")
     ] = Path("calibration"),
     prior: Annotated[
-        Path | None, typer.Option("--prior", help="Also write the fitted numbers to this file.")
+        Path | None, typer.Option("--prior", help="Write the numbers here, not to the folder.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Put the tables between this page's marks.")
+    ] = None,
+    kept: Annotated[
+        Path | None, typer.Option("--kept", help="File that keeps the models' mistakes.")
     ] = None,
 ) -> int:
     """Fit the click prior, hold out each data set in turn, and write tables and figures.
 
     With `--model` (and its weights) later rounds are fitted too, on mistakes of these models,
-    which take turns on the pictures; mistakes are kept in the folder and not made again.
+    which take turns on the pictures; mistakes are kept and not made again.
 
     Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
     from segmeter.clickability.calibration import fit, read_cases, read_tables
+    from segmeter.clickability.figures import draw_held_out, draw_later
+    from segmeter.clickability.heldout import markdown, prior_json
 
     place = roots(data, weights)
     if place.data is None:
@@ -66,12 +75,18 @@ def calibrate(
     masks = {name: _masks(place.data, dataset, kept) for name, dataset, kept in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name, _, _ in _SETS}
     out.mkdir(parents=True, exist_ok=True)
-    mistakes = _mistakes(place.data, weights, model or [], scenes, out / _KEPT)
+    mistakes = _mistakes(place.data, weights, model or [], scenes, kept or out / _KEPT)
     whole = fit([case for cases in sets.values() for case in cases])
     _say(f"fitted on {whole.targets} targets")
     held = _held(sets, whole)
     later = _later(seen, masks, mistakes, whole) if mistakes else None
-    _write(out, prior, held, whole, later)
+    text = markdown(held, whole, later)
+    (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
+    _put(text, page or out / "calibration.md")
+    draw_held_out(held, out)
+    if later is not None:
+        draw_later(later, out)
+    typer.echo(f"{text}\nfigures lie in {out}")
     return Exit.DONE
 
 
@@ -138,22 +153,16 @@ def _later(
     return fit_later(keys, mistakes, whole.numbers)
 
 
-def _write(
-    out: Path, prior: Path | None, held: list[HeldOut], whole: Fit, later: LaterFit | None
-) -> None:
-    from segmeter.clickability.figures import draw_held_out, draw_later
-    from segmeter.clickability.heldout import markdown, prior_json
-
-    text = markdown(held, whole, later)
-    (out / "calibration.md").write_text(text, encoding="utf-8")
-    for path in (out / "prior.json", prior):
-        if path is not None:
-            path.write_text(prior_json(held, whole, later), encoding="utf-8")
-    draw_held_out(held, out)
-    if later is not None:
-        draw_later(later, out)
-    typer.echo(text)
-    typer.echo(f"tables, figures and numbers lie in {out}")
+def _put(text: str, path: Path) -> None:
+    """Write a new page, or replace what stands between the marks of an old one."""
+    if not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    before, mark, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not mark or not end:
+        raise BadInput(f"'{path}' has no marks {_BEGIN} and {_END} to put the tables between")
+    path.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{after}", encoding="utf-8")
 
 
 def _say(words: str) -> None:

@@ -29,7 +29,7 @@ __all__ = ["Lesson", "Lessons", "framed", "lessons_of", "split"]
 
 Floats = npt.NDArray[np.float32]
 Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
-# Framed lessons kept in memory, 2.4 MB each at the full frame.
+# Framed lessons kept in memory by all workers together, 2.4 MB each at the full frame.
 _MOST_KEPT = 512
 
 
@@ -93,12 +93,18 @@ class Lessons:
     """Lessons as arrays for the network, framed once and varied anew at every look."""
 
     def __init__(
-        self, lessons: Sequence[Lesson], reading: Reading, frame: int = FRAME, seed: int = 0
+        self,
+        lessons: Sequence[Lesson],
+        reading: Reading,
+        frame: int = FRAME,
+        seed: int = 0,
+        workers: int = 0,
     ) -> None:
         self._lessons = lessons
         self._reading: Reading = reading
         self._frame = frame
         self._seed = seed
+        self._most_kept = _MOST_KEPT // max(1, workers)
         self._kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = {}
 
     def __len__(self) -> int:
@@ -120,7 +126,7 @@ class Lessons:
         if known is None:
             box, planes = framed(self._lessons[index], self._reading, self._frame)
             known = box, planes.astype(np.float16)
-            if len(self._kept) < _MOST_KEPT:
+            if len(self._kept) < self._most_kept:
                 self._kept[index] = known
         return known
 

@@ -91,8 +91,9 @@ def train(
     identity = _identity(learn, choose, course)
     state = _begin(course)
     _resume(state, out, identity)
-    lessons = Lessons(learn, course.recipe.name, course.frame, course.seed)
-    judged = Lessons(choose, course.recipe.name, course.frame)
+    reading = course.recipe.name
+    lessons = Lessons(learn, reading, course.frame, course.seed, course.workers)
+    judged = Lessons(choose, reading, course.frame)
     an_epoch = math.ceil(len(learn) / course.recipe.batch)
     steps = course.recipe.epochs * an_epoch
     try:
