@@ -93,22 +93,31 @@ def _previous(height: int, width: int) -> Array:
     return np.where(inner, ((7 * r + 13 * c) % 17) / 16, 0)
 
 
-def test_logits_and_maps_agree_with_the_original(network: Clickability, reference: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "seed", "height", "width"), [("a", 300, 416, 416), ("b", 301, 128, 160)]
+)
+def test_logits_and_maps_agree_with_the_original(
+    network: Clickability, reference: Path, name: str, seed: int, height: int, width: int
+) -> None:
     expected = np.load(reference / "net_outputs.npz")
-    height, width = 128, 160
-    picture = _image(301, height, width).astype(np.float32) / np.float32(255)
+    picture = _image(seed, height, width).astype(np.float32) / np.float32(255)
     mean, deviation = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
     pixels = torch.from_numpy(((picture - mean) / deviation).transpose(2, 0, 1)[None].copy())
     target = _target(height, width)
-    maps = np.stack([target, target * (_previous(height, width) > 0.3)]).astype(np.float32)
+    planes = np.stack([target, target * (_previous(height, width) > 0.3)]).astype(np.float32)
+    maps = torch.from_numpy(planes[None])
     with torch.inference_mode():
-        logits = network.logits(pixels, torch.from_numpy(maps[None]))
+        logits, made = network.logits(pixels, maps), network(pixels, maps)
     found = logits.numpy().ravel()
-    assert np.abs(found - expected["b__conv_seg"][: found.size]).max() < 1e-4
+    assert np.abs(found - expected[f"{name}__conv_seg"][: found.size]).max() < 1e-4
+    step = json.loads((reference / "net_meta.json").read_text())["net"][name]
+    every = made.numpy().ravel()[:: step["outputs"]["instances"]["step"]]
+    assert np.abs(every - expected[f"{name}__instances"][: every.size]).max() < 1e-4
 
 
 @pytest.mark.parametrize(
-    ("name", "seed", "height", "width"), [("small", 11, 200, 300), ("tall", 13, 500, 150)]
+    ("name", "seed", "height", "width"),
+    [("small", 11, 200, 300), ("big", 12, 480, 640), ("tall", 13, 500, 150)],
 )
 def test_the_wrapper_agrees_with_the_original(
     network: Clickability, reference: Path, name: str, seed: int, height: int, width: int
@@ -196,3 +205,39 @@ def test_real_saliency_prefers_the_object_to_its_surroundings(
 
 def test_the_crop_grows_by_a_fifth_and_stops_at_the_border() -> None:
     assert crop_box(Mask.box((100, 100), (40, 0), (60, 50))) == ((36, 0), (64, 60))
+
+
+def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
+    mask = Mask.box((60, 90), (20, 30), (40, 60))
+    scene = Scene("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
+    seen: list[Array] = []
+
+    def redness(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        seen.append(picture)
+        return np.asarray(picture[..., 0] / np.float32(255), dtype=np.float32)
+
+    low, high = crop_box(mask)
+    crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
+    maps = [
+        SaliencySource(redness, cut_out=cut).map(scene, scene.targets[0], mask, True, "published")
+        for cut in (True, False)
+    ]
+    inside = mask.crop(low, high)
+    assert np.array_equal(seen[0][inside], crop[inside])
+    assert (seen[0][~inside] == 128).all()
+    assert np.array_equal(seen[1], crop)
+    assert np.array_equal(maps[0].dense(), maps[1].dense())
+    assert maps[0].dense().sum() == pytest.approx(1, abs=1e-5)
+    blind = SaliencySource(lambda picture: np.zeros(picture.shape[:2], dtype=np.float32))
+    flat = blind.map(scene, scene.targets[0], mask, True, "sound").dense()
+    assert np.unique(flat[mask.dense()]).size == 1
+
+
+def test_saliency_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    with pytest.raises(NotFound, match="no saliency weights"):
+        SaliencySource(tmp_path / "none")
+    save_file({"other": torch.zeros(2)}, tmp_path / "other.safetensors")
+    with pytest.raises(BadWeights, match="not U2-Net-P"):
+        SaliencySource(tmp_path / "other.safetensors")
