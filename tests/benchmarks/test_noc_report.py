@@ -122,7 +122,9 @@ def test_groups_line_up_targets_and_times(run: Run) -> None:
 def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
-    assert answer.sentence.startswith("**oracle** costs least: a person needs 2.5 s")
+    assert answer.sentence.startswith(
+        "**oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s"
+    )
     longer, more = answer.detail.split(". Counted")
     assert "**noisy**, takes" in longer
     assert "longer an object, and that is **established**" in longer
@@ -142,6 +144,16 @@ def test_one_photograph_establishes_nothing(tmp_path: Path) -> None:
     found = differences(Run.open(tmp_path / "run"))
     assert found
     assert not any(d.established for d in found)
+
+
+def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> None:
+    run_plan(replace(PLAN, users=(Spec("box"),), limit=3), tmp_path / "run", workers=0)
+    made = list(Noc().sections(Run.open(tmp_path / "run")))
+    (answer,) = blocks(made, Answer)
+    assert isinstance(answer, Answer)
+    assert "prompts" in answer.sentence
+    assert "clicks" not in answer.sentence + answer.detail
+    assert "3 photographs are too few to establish any difference" in answer.detail
 
 
 def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:

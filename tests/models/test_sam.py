@@ -164,7 +164,7 @@ def test_words_are_refused_in_a_sentence() -> None:
         look(second=True).answer([Ask((Words("cup"),))])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.booleans())
 def test_asks_of_any_length_come_back_in_their_order(lengths: list[int], second: bool) -> None:
     view = look(second)

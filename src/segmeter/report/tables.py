@@ -97,7 +97,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         if style:
             views[0] = replace(views[0], key=style.key())
         rows.append(views)
-    dense = sum(look.column.digits is not None for look in looks) > 6
+    dense = sum(any(view.interval for view in views) for views in zip(*rows, strict=True)) > 5
     return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
 
 

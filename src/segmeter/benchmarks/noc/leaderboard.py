@@ -17,6 +17,7 @@ from segmeter.stats.rankings import first_shares
 __all__ = ["HARDEST", "Contest", "answer", "comparison_table", "leaderboard", "uneven"]
 
 HARDEST = "the-hardest-objects"  # the section's anchor
+_TIED = "\N{NO-BREAK SPACE}"  # between a number and its unit
 _NAMES = {
     "seconds-to-90": "seconds to 90 %",
     "noc@90": "clicks to 90 %",
@@ -47,6 +48,11 @@ class Contest:
     def reading(self) -> str:
         return self.groups[0].key[3]
 
+    @property
+    def prompts(self) -> str:
+        """What the person gives: clicks, or prompts where some are of another kind."""
+        return "clicks" if all(group.only_clicks for group in self.groups) else "prompts"
+
     def value(self, model: str, measure: str) -> Value:
         row = self.rows.get((model, measure))
         return Value(None) if row is None else Value(row.value, row.low, row.high)
@@ -71,8 +77,8 @@ def answer(contest: Contest, many: bool) -> Answer:
     verb = "costs least" if len(contest.models) > 1 else "is measured alone"
     opening = f"{where}**{best}** {verb}: a person needs"
     sentence = (
-        f"{opening} {_told(seconds, 1, 's')} and {_told(clicks, 2, 'clicks')} "
-        f"to bring an object to 90 % IoU{_never(contest, best)}."
+        f"{opening} {_told(seconds, 1, 's')} and {_told(clicks, 2, contest.prompts)} "
+        f"to bring an object to 90{_TIED}% IoU{_never(contest, best)}."
     )
     return Answer(sentence, _runner_up(contest))
 
@@ -82,7 +88,7 @@ def leaderboard(contest: Contest, name: str) -> Table:
     columns = [
         Column("model"),
         Column("time to 90 % IoU", "seconds an object", 1, better="lower", plot=True),
-        Column("clicks to 90 %", "NoC@90", 2, better="lower"),
+        Column(f"{contest.prompts} to 90 %", "NoC@90", 2, better="lower"),
         Column(
             "never reach it", f"of {len(contest.groups[0].iou.keys)} objects", 0, better="lower"
         ),
@@ -176,9 +182,10 @@ def uneven(contest: Contest) -> Note | None:
 def _told(value: Value, digits: int, unit: str) -> str:
     if value.value is None or value.low is None or value.high is None:
         return f"– {unit}"
+    told = f"{value.value:.{digits}f}{_TIED}{unit}"
     if np.isnan(value.low):
-        return f"{value.value:.{digits}f} {unit}"
-    return f"{value.value:.{digits}f} {unit} ({value.low:.{digits}f}–{value.high:.{digits}f})"
+        return told
+    return f"{told} ({value.low:.{digits}f}–{value.high:.{digits}f})"
 
 
 def _never(contest: Contest, model: str) -> str:
@@ -196,25 +203,22 @@ def _runner_up(contest: Contest) -> str:
     seconds, clicks = (contest.behind(other, best, m) for m in ("seconds-to-90", "noc@90"))
     told = []
     if seconds is not None:
-        told.append(
-            f"The next, **{other}**, takes {seconds.value:.1f} s longer an object, "
-            f"{_sure(contest, seconds, 1)}."
-        )
+        gap = f"{seconds.value:.1f}{_TIED}s longer an object"
+        told.append(f"The next, **{other}**, takes {gap}, {_sure(seconds, 1)}.")
     if clicks is not None and clicks.value != 0:
         many = "more" if clicks.value > 0 else "fewer"
-        told.append(
-            f"Counted in clicks alone it needs {abs(clicks.value):.2f} {many}, "
-            f"{_sure(contest, clicks, 2)}."
-        )
+        gap = f"{abs(clicks.value):.2f} {many}"
+        told.append(f"Counted in {contest.prompts} alone it needs {gap}, {_sure(clicks, 2)}.")
+    if any(d is not None and not d.established for d in (seconds, clicks)):
+        told.append(_doubt(contest))
     return " ".join(told)
 
 
-def _sure(contest: Contest, d: Difference, digits: int) -> str:
-    """An interval and a verdict on a difference, in words."""
-    limits = f"95 % interval {_signed(d.low, digits)} to {_signed(d.high, digits)}"
-    if d.established:
-        return f"and that is **established** ({limits})"
-    return f"but that is **not established** ({limits}): {_doubt(contest)}"
+def _sure(d: Difference, digits: int) -> str:
+    """A verdict on a difference with its interval, in words."""
+    limits = f"(95{_TIED}% interval {_signed(d.low, digits)} to {_signed(d.high, digits)})"
+    verdict = "and that is **established**" if d.established else "but that is **not established**"
+    return f"{verdict} {limits}"
 
 
 def _doubt(contest: Contest) -> str:
@@ -222,8 +226,9 @@ def _doubt(contest: Contest) -> str:
     scenes = len(set(contest.groups[0].iou.clusters))
     pairs = len(contest.models) * (len(contest.models) - 1) / 2
     if pairs * 2.0 ** (1 - scenes) >= 0.05:
-        return f"{scenes} photographs are too few to establish any"
-    return "with other photographs the order could turn"
+        few = "One photograph is" if scenes == 1 else f"{scenes} photographs are"
+        return f"{few} too few to establish any difference."
+    return "What is not established could turn with other photographs."
 
 
 def _signed(value: float, digits: int) -> str:

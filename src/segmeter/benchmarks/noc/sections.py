@@ -79,9 +79,13 @@ def _contests(found: Sequence[Group], reading: str, cost: CostModel) -> list[Con
 
 
 def _which_costs_least(contests: Sequence[Contest]) -> Section:
-    blocks: list[Block | None] = [answer(c, len(contests) > 1) for c in contests]
+    blocks: list[Block | None] = []
     for contest in contests:
-        blocks += [leaderboard(contest, f"leaderboard-{_stem(contest)}"), uneven(contest)]
+        blocks += [
+            answer(contest, len(contests) > 1),
+            leaderboard(contest, f"leaderboard-{_stem(contest)}"),
+            uneven(contest),
+        ]
     return Section("Which model costs least", blocks=[b for b in blocks if b is not None])
 
 

@@ -53,7 +53,7 @@ class Group:
     `iou` and `boundary` (where it was measured) hold the curves, `(targets, rounds)`;
     `spent` are seconds by the end of each round under the cost model and `spoken` its price
     of each round's prompt (zero where nothing was said); `look` (each target's share),
-    `answer` and `user` are measured seconds.
+    `answer` and `user` are measured seconds; `only_clicks` tells that no other prompt was given.
     """
 
     iou: Curves
@@ -63,6 +63,7 @@ class Group:
     answer: Floats
     user: Floats
     spoken: Floats
+    only_clicks: bool = True
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -93,6 +94,7 @@ def groups(run: Results, cost: CostModel) -> list[Group]:
                 answer,
                 user,
                 spoken,
+                all(kind in ("click", "") for row in kinds for kind in row),
             )
         )
     return made
