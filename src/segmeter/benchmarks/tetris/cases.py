@@ -29,7 +29,7 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
     pictures = []
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
     middle = "centre" if prompt == "click" else "tight"
-    for key, group in _order(members)[:_SHOWN]:
+    for key, group in _widest(members, _SHOWN):
         rows = _rows(run, group, key)
         worst = rows["min"][0]
         try:
@@ -58,27 +58,19 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
     return Gallery(
         pictures,
         f"Dashed: the truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
-        "object is shown with the model on which it is most fragile.",
+        "model with the objects on which it is most fragile.",
     )
 
 
 def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
-    """Maps of the first click, the widest range first."""
-    spans = [
-        (float(np.nan_to_num(group.singles["all-max"] - group.singles["all-min"])[i]), group, key)
-        for group in members
-        if "all-min" in group.singles
-        for i, key in enumerate(group.keys)
-        if not np.isnan(group.singles["all-min"][i])
-    ]
-    spans.sort(key=lambda item: (-item[0], item[2], item[1].model))
+    """Maps of the first click, each model's most varied first."""
+    each = max(1, _MAPS // len(members))
     pictures = []
-    for _, group, key in spans[:_MAPS]:
+    for row, key, group in [m for g in members for m in _varied_maps(run, g)[:each]]:
         try:
             scene, target = _place(run, group, key)
         except SegmeterError:
             return []  # the gallery above says why pictures cannot be shown
-        (row,) = _query(run, group, key, "\"user\" = 'worst-of-all'", "map, iou, y, x")
         values, low, stride = map_of(row["map"])
         pixels = heat_picture(scene.pixels, values, low, stride, target.mask)
         known = values[~np.isnan(values)]
@@ -101,10 +93,25 @@ def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     ]
 
 
+def _varied_maps(run: Results, group: Group) -> list[tuple[dict[str, Any], Key, Group]]:
+    """A model's maps by how much IoU varies over the object."""
+    if "all-min" not in group.singles:
+        return []
+    model, dataset = (text.replace("'", "''") for text in (group.model, group.dataset))
+    table = run.sql(f"""
+        select scene, target, map, y, x from rows where model = '{model}'
+        and dataset = '{dataset}' and "user" = 'worst-of-all' order by scene, target
+    """)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    spread = [float(np.nanstd(map_of(row["map"])[0])) for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -spread[i])
+    return [(rows[i], (rows[i]["scene"], rows[i]["target"]), group) for i in order]
+
+
 def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     pictures = []
-    for key, group in _order(members)[:_MAPS]:
+    for key, group in _widest(members, _MAPS):
         (row,) = _query(run, group, key, "\"user\" = 'tight-box'", "shifts, round")
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
@@ -152,21 +159,20 @@ def _replayed(members: Sequence[Group]) -> list[tuple[Key, Group, str]]:
     place = re.sub(r"\W+", "-", members[0].dataset)
     chosen: list[tuple[Key, Group, str]] = []
     for group in members:
-        for key, owner in _order([group])[:_REPLAYED]:
+        for key, owner in _widest([group], _REPLAYED):
             name = re.sub(r"\W+", "-", owner.model)
             chosen.append((key, owner, f"fragile-{place}-{name}-{len(chosen)}"))
     return chosen
 
 
-def _order(members: Sequence[Group]) -> list[tuple[Key, Group]]:
-    """Objects by their widest D over the models, each with that model."""
-    widest: dict[Key, tuple[float, Group]] = {}
+def _widest(members: Sequence[Group], total: int) -> list[tuple[Key, Group]]:
+    """Each model's objects of widest D, as many of each as fit."""
+    found = []
     for group in members:
-        for key, d in zip(group.keys, group.each("iou-d"), strict=True):
-            if key not in widest or d > widest[key][0]:
-                widest[key] = (float(d), group)
-    ordered = sorted(widest, key=lambda key: (-widest[key][0], key))
-    return [(key, widest[key][1]) for key in ordered]
+        spans = dict(zip(group.keys, group.each("iou-d"), strict=True))
+        order = sorted(spans, key=lambda key: (-spans[key], key))
+        found += [(key, group) for key in order[: max(1, total // len(members))]]
+    return found
 
 
 def _place(run: Results, group: Group, key: Key) -> tuple[Scene, Target]:
@@ -221,4 +227,4 @@ def _prompt(row: dict[str, Any]) -> Any:
 
 def _title(key: Key) -> str:
     scene, target = key
-    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
+    return scene if target in ("", scene, "0", "1", "object") else f"{scene}, {target}"

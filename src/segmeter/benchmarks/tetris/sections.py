@@ -36,6 +36,9 @@ from segmeter.stats.intervals import Resampling
 
 __all__ = ["sections"]
 
+_MOST_STEPS = 50
+"""Whoever tries more clicks than this in a round searches."""
+
 _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 
@@ -62,9 +65,12 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
         members = summary.of(lead, dataset)
         if members:
             blocks.append(_answer(run, summary, members))
+        if len({group.keys for group in members}) > 1:
+            blocks.append(_uneven(dataset, members))
+    blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
     compared = [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
-    table = difference_table(compared)
+    table = difference_table(summary, compared)
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "
@@ -77,17 +83,48 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
 def _answer(run: Results, summary: Summary, members: Sequence[Group]) -> Answer:
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     said = []
-    for group in (order[0], order[-1]):
+    for group in order:
         d = summary.value(group, "iou-d")
         limits = "" if d.low is None or np.isnan(d.low) else f" [{d.low:.1f}, {d.high:.1f}]"
-        said.append(f"**{group.model}** {d.value:.1f}{limits}")
-    where = f"On {order[0].dataset}, "
-    points = f"points of IoU over {order[0].role('base').shape[1]} clicks"
-    if len(order) == 1:
-        sentence = f"{where}worst and best clicks lie {said[0]} {points} apart."
-    else:
-        sentence = f"{where}the click matters least for {said[0]} and most for {said[1]} {points}."
-    return Answer(sentence, _order_kept(run, members))
+        said.append(f"{d.value:.1f}{limits}")
+    least, most = order[0].model, order[-1].model
+    sentence = (
+        f"On {order[0].dataset}, the worst and the best {order[0].role('base').shape[1]} clicks "
+        f"lie {said[0]} points of IoU apart for **{least}**"
+    )
+    if len(order) > 1:
+        sentence += f", the least, and {said[-1]} for **{most}**, the most"
+    return Answer(f"{sentence}.", _order_kept(run, members))
+
+
+def _unequal(run: Results, summary: Summary) -> list[Block]:
+    """A warning where some models were attacked by gradient and others by search."""
+    table = run.sql("""
+        select model, max(len(string_split(trials, '],['))) as tries
+        from rows where reading = 'sound' and trials is not null group by model
+    """)
+    found = {row["model"]: row["tries"] for row in table.to_pylist()}
+    searched = [m for m in summary.models if found.get(m, 0) > _MOST_STEPS]
+    if not searched or len(searched) == len(found):
+        return []
+    return [
+        Note(
+            f"{', '.join(searched)} has no gradient to follow and was attacked by search, which "
+            "finds worse clicks than a gradient does (see the first click below). Its D is not "
+            "comparable with that of the other models; `--user worst-click-search --user "
+            "best-click-search` attacks all of them by search.",
+            "warning",
+        )
+    ]
+
+
+def _uneven(dataset: str, members: Sequence[Group]) -> Note:
+    counts = ", ".join(f"{group.model} {len(group.keys)}" for group in members)
+    return Note(
+        f"On {dataset} the models were not scored on the same objects ({counts}): their means "
+        "are not comparable, their paired differences are.",
+        "warning",
+    )
 
 
 def _order_kept(run: Results, members: Sequence[Group]) -> str:
