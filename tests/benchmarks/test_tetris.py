@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -398,3 +400,20 @@ def test_clicks_of_the_attack_are_fair(run: Run) -> None:
         click = from_json(row["prompt"])
         assert isinstance(click, Click)
         assert target.mask[tuple(int(c) for c in click.point)]
+
+
+def test_a_run_needs_no_database(tmp_path: Path) -> None:
+    """Where duckdb is missing the rows are written all the same, and that is said."""
+    program = (
+        "import sys; sys.modules['duckdb'] = None; from segmeter.cli.app import run_app; run_app()"
+    )
+    out = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", "tetris", "-m", "noisy", "-d", "drawn", "--limit",
+         "1", "--rounds", "1", "--option", "exhaustive=0", "--workers", "0", "--out", str(out)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "summaries need duckdb" in done.stderr
+    assert list((out / "parts").glob("*.parquet"))
+    assert not (out / "errors").exists()

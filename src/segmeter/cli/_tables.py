@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from segmeter.core.benchmarks import SummaryRow
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 
@@ -43,6 +44,9 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
         rows = run.summary()
     except BadInput:
         rows = []  # every job failed: there is nothing to summarise
+    except NotFound as error:
+        print(error, file=sys.stderr)  # the run itself is done
+        rows = []
     if as_json:
         print(summary_json(rows))
         return

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Curves, SummaryRow
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.scenes import Dataset, Scene
@@ -68,8 +68,13 @@ class Run:
 
     def sql(self, query: str) -> pa.Table:
         """Run a query over the views `rows` and `errors`."""
-        import duckdb
-
+        try:
+            import duckdb
+        except ModuleNotFoundError as error:
+            raise NotFound(
+                "summaries need duckdb, which is not installed here; the rows are kept, take the "
+                "run folder to a machine that has it"
+            ) from error
         if self._connection is None:
             self._connection = self._views()
         try:
