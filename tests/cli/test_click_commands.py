@@ -113,10 +113,25 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
     assert found["Object_CutOut", "sound", "energy"] > 0.1 > found[halves, "sound", "energy"]
     assert found["Object_CutOut", "sound", "ks"] < found[halves, "sound", "ks"]
     sentence = _sentence(segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "x"))
-    assert "devices, modes or halves" in sentence
+    assert "devices, modes, halves or maps" in sentence
 
 
 def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
     assert "--data" in _sentence(segmeter("calibrate", "--tables", tmp_path))
     missing = _sentence(segmeter("calibrate", "--tables", tmp_path, "--data", tmp_path))
     assert "GrabCut_per_image.csv" in missing
+
+
+def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
+    done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps", "--json")
+    assert done.returncode == 0, done.stderr
+    found = {(r["what"], r["reading"], r["score"]): r["value"] for r in json.loads(done.stdout)}
+    for reading in ("published", "sound"):
+        for score in ("nss", "pde", "ks"):  # the clicks were drawn from the prior
+            values = [found[name, reading, score] for name in ("uniform", "distance", "prior")]
+            assert values == sorted(values), (reading, score)
+    assert found["uniform", "sound", "pde"] > 0.9 > 0.1 > found["uniform", "published", "pde"]
+    assert abs(found["prior", "sound", "energy"]) < 0.01 < found["uniform", "sound", "energy"]
+    wrong = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
+                     "--map", "network")  # fmt: skip
+    assert "needs weights" in _sentence(wrong)

@@ -16,12 +16,15 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.records import Key
+    from segmeter.clickability.records import Clicks, Key
     from segmeter.clickability.similarity import Row
+    from segmeter.core.models import Reading
     from segmeter.core.scenes import Dataset
     from segmeter.measures.clicks import Sides
 
 __all__ = ["similarity"]
+
+_MAPS = ("uniform", "distance", "prior")
 
 
 @app.command()
@@ -31,36 +34,69 @@ def similarity(
         list[str], typer.Option("--dataset", "-d", help="Data set of the pictures, or a folder.")
     ],
     compare: Annotated[
-        str, typer.Option("--compare", help="devices, modes, or halves (people and people).")
+        str, typer.Option("--compare", help="devices, modes, halves (people and people), or maps.")
     ] = "devices",
+    map: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="Click map to judge; a network's weights as name=FILE."),
+    ] = None,
+    previous: Annotated[
+        Path | None, typer.Option("--previous", help="Folder of masks shown in later rounds.")
+    ] = None,
     data: Data = None,
     reading: ReadingChoice = "both",
     as_json: AsJson = False,
 ) -> int:
-    """Compare clicks with clicks: desks and telephones, display modes, people and people.
+    """Compare clicks with clicks (devices, display modes, people and people) or with maps.
 
     Example: `segmeter similarity --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """
-    from segmeter.clickability import similarity as rules
     from segmeter.clickability.records import read_clicks
 
-    if compare not in ("devices", "modes", "halves"):
-        raise BadInput(f"--compare is devices, modes or halves, not '{compare}'")
-    place = roots(data, None).data
-    sides = _Sides(clicked_datasets(dataset, place), modes=compare == "modes")
+    if compare not in ("devices", "modes", "halves", "maps"):
+        raise BadInput(f"--compare is devices, modes, halves or maps, not '{compare}'")
+    datasets = clicked_datasets(dataset, roots(data, None).data)
     file = read_clicks(clicks)
-    found: list[tuple[str, Row]] = []
-    for each in readings(reading):
-        if compare == "halves":
-            found += [("sound", row) for row in rules.ceilings(file, sides)] if not found else []
-            continue
-        rule = rules.devices if compare == "devices" else rules.display_modes
-        found += [(each, row) for row in rule(file, sides, each)]
+    if compare == "maps":
+        found = _maps(file, datasets, previous, map or list(_MAPS), readings(reading))
+    else:
+        found = _samples(file, datasets, compare, readings(reading))
     if as_json:
         print(json.dumps([{"reading": each, **asdict(row)} for each, row in found], indent=1))
     else:
         _print(found)
     return Exit.DONE
+
+
+def _samples(
+    file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[Reading, ...]
+) -> list[tuple[str, Row]]:
+    from segmeter.clickability import similarity as rules
+
+    sides = _Sides(datasets, modes=compare == "modes")
+    if compare == "halves":
+        return [("sound", row) for row in rules.ceilings(file, sides)]
+    rule = rules.devices if compare == "devices" else rules.display_modes
+    return [(each, row) for each in chosen for row in rule(file, sides, each)]
+
+
+def _maps(
+    file: Clicks,
+    datasets: dict[str, Dataset],
+    previous: Path | None,
+    names: list[str],
+    chosen: tuple[Reading, ...],
+) -> list[tuple[str, Row]]:
+    from segmeter.clickability.lessons import lessons_of
+    from segmeter.clickability.mapscores import map_scores
+    from segmeter.clickability.sources import source
+
+    sources = {}
+    for text in names:
+        name, _, weights = text.partition("=")
+        sources[name] = source(name, Path(weights) if weights else None).inner
+    lessons = lessons_of(file, datasets, previous)
+    return [(each, row) for each in chosen for row in map_scores(lessons, sources, each)]
 
 
 class _Sides:

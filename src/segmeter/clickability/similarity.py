@@ -6,9 +6,10 @@ one picture belong together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from segmeter.core.seeds import generator
 from segmeter.measures.clicks import Sides
 from segmeter.measures.samples import SampleScores, ceiling, compare_devices, compare_samples
 
-__all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes"]
+__all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes", "summarised"]
 
 # The published comparison takes keys with at least so many clicks of each device.
 ENOUGH = 10
@@ -102,13 +103,18 @@ def _halves(
 
 
 def _rows(found: Mapping[str, list[tuple[str, SampleScores]]]) -> list[Row]:
+    return summarised(found, ("pl1", "ks", "wd", "energy"))
+
+
+def summarised(found: Mapping[str, Sequence[tuple[str, Any]]], names: Sequence[str]) -> list[Row]:
+    """Means over keys of the named scores; each key comes with its picture."""
     rows = []
     for what, each in found.items():
-        names = [name for name, _ in each]
-        for score in ("pl1", "ks", "wd", "energy"):
+        pictures = [picture for picture, _ in each]
+        for score in names:
             values = [getattr(scores, score) for _, scores in each]
             if None not in values:
-                low, high = _interval(names, values, what)
+                low, high = _interval(pictures, values, what)
                 rows.append(Row(what, score, float(np.mean(values)), low, high, len(values)))
     return rows
 
