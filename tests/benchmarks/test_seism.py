@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
 import pytest
 
 from segmeter.benchmarks.seism import Seism
-from segmeter.benchmarks.seism.discrimination import densities_of, meta_rows, sweep_method
+from segmeter.benchmarks.seism.discrimination import (
+    MethodSweeps,
+    Training,
+    densities_of,
+    meta_rows,
+    sweep_method,
+)
 from segmeter.benchmarks.seism.figures import draw_densities
 from segmeter.benchmarks.seism.meta_sections import meta_sections
 from segmeter.benchmarks.seism.methods import ResultsFolder
@@ -304,3 +311,23 @@ def test_methods_and_baselines_fill_the_table(real_data: Path) -> None:
     assert columns == [["measure", "SIHD", "SABD", "SISD", "Global"]] * 2
     (charts,) = [b.charts for b in spread.blocks if isinstance(b, Multiples)]
     assert len(charts) == len(measures)
+
+
+def test_sound_settings_are_those_of_the_training_set() -> None:
+    """At setting 0 the method beats the quadtree, at 1 it does not; training says 1."""
+
+    def sweeps(values: list[list[float]]) -> MethodSweeps:
+        table = {"ssc": np.array(values)}
+        return MethodSweeps(("a", "b"), table, {"ssc": np.zeros((2, len(values[0])))})
+
+    method, baseline = sweeps([[0.9, 0.1], [0.9, 0.1]]), sweeps([[0.5], [0.5]])
+    training = Training([sweeps([[0.1, 0.9], [0.1, 0.9]])], [baseline])
+    readings: list[Literal["published", "sound"]] = ["published", "sound"]
+    rows = meta_rows(None, [method], [baseline], ["ssc"], readings, training)
+    assert [row.sabd.value for row in rows if row.sabd] == [1, 0]
+    assert [row.sisd.value for row in rows if row.sisd] == [1, 1]
+    without = meta_rows(None, [method], [baseline], ["ssc"], ["sound"])
+    assert without[0].sabd is not None
+    assert without[0].sabd.value == 1
+    with pytest.raises(BadInput, match="2 settings on the test and 1 on the training"):
+        meta_rows(None, [method], [], ["ssc"], ["sound"], Training([baseline], []))

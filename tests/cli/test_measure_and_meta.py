@@ -146,7 +146,8 @@ def test_a_label_map_of_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
     assert (tmp_path / "huge.npy").stat().st_size > 2 << 30
     np.save(tmp_path / "good.npy", np.zeros((2, 3), int))
     said = sentence(segmeter("measure", tmp_path / "huge.npy", tmp_path / "good.npy"))
-    assert "2147488281 pixels; at most 268435456 are read" in said
+    assert "2147488281" in said
+    assert "at most 268435456 are read" in said
 
 
 def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
@@ -267,5 +268,7 @@ def test_an_empty_folder_of_results_is_refused_before_anything_is_written(
         "run", "seism", "--method", tmp_path / "mine", "--dataset", "bsds500", "--data", real_data,
         "--out", tmp_path / "run",
     )  # fmt: skip
-    assert "holds no results" in sentence(done)
+    assert done.returncode == 2
+    # What the data set lacks may be said before.
+    assert "holds no results" in done.stderr.strip().splitlines()[-1]
     assert not (tmp_path / "run").exists()

@@ -39,6 +39,10 @@ def meta(
     baseline: Annotated[
         list[str] | None, typer.Option("--baseline", help="What a segmenter should beat.")
     ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option("--train", help="Where sound settings are chosen: bsds500?split=train."),
+    ] = None,
     data: Data = None,
     reading: ReadingChoice = "both",
     limit: Annotated[
@@ -59,25 +63,25 @@ def meta(
 
     Example: `segmeter meta --measure fop --measure ssc --dataset bsds500`
     """
-    from segmeter.benchmarks.seism.discrimination import densities_of, meta_rows
+    from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
     from segmeter.benchmarks.seism.figures import draw_densities
     from segmeter.benchmarks.seism.pairs import human_pairs
-    from segmeter.core import catalogue
 
     places, chosen = roots(data, None), _measures(measure)
-    given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
-    if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
-        raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
-    check_figure(figure)
-    if report is not None and (report.suffix != ".html" or not report.parent.is_dir()):
-        raise BadInput(f"--report '{report}' must be a .html file in a folder that is there")
+    given = _annotated(dataset, places)
+    _check_files(figure, report)
     pairs = human_pairs(given, chosen, limit, workers)
-    swept = [_sweep(name, given, chosen, limit, workers, places) for name in method or []]
-    bases = [
-        _sweep(name, given, chosen, limit, workers, places)
-        for name in (baseline or ["quadtree?turned=true"] if method else [])
-    ]
-    rows = meta_rows(pairs, swept, bases, chosen, readings(reading))
+    bases = baseline or ["quadtree?turned=true"] if method else []
+
+    def swept(names: list[str], where: Any) -> list[MethodSweeps]:
+        return [_sweep(name, where, chosen, limit, workers, places) for name in names]
+
+    training = None
+    if train is not None:
+        other = _annotated(train, places)
+        training = Training(swept(method or [], other), swept(bases, other))
+    methods, baselines = swept(method or [], given), swept(bases, given)
+    rows = meta_rows(pairs, methods, baselines, chosen, readings(reading), training)
     write_figure(draw_densities, densities_of(pairs), figure)
     if report is not None:
         _write_report(report, dataset, rows, pairs)
@@ -86,6 +90,23 @@ def meta(
     else:
         _print(rows, len(set(pairs.pictures)))
     return Exit.DONE
+
+
+def _annotated(dataset: str, places: Roots) -> Any:
+    """A data set with people's partitions."""
+    from segmeter.core import catalogue
+
+    given = catalogue.datasets.make(dataset_spec(dataset), **places.options())
+    if not hasattr(given, "partitions") or not hasattr(given, "annotated"):
+        raise BadInput(f"'{dataset}' has no partitions drawn by people; take bsds500")
+    return given
+
+
+def _check_files(figure: Path | None, report: Path | None) -> None:
+    """Refuse files that cannot be written before any work is done."""
+    check_figure(figure)
+    if report is not None and (report.suffix != ".html" or not report.parent.is_dir()):
+        raise BadInput(f"--report '{report}' must be a .html file in a folder that is there")
 
 
 def _measures(asked: list[str] | None) -> list[str]:

@@ -13,7 +13,8 @@ Readings. `published` computes what the authors' scripts compute: SIHD = 1 - (e1
 that chance is 0; SABD and SISD count ties as right, with every method at the setting that
 is best on the very pictures that are judged. `sound` gives SIHD as balanced accuracy
 1 - (e1 + e2) / 2, so that chance is 0.5 in all three, counts ties half, and takes each
-picture at a setting chosen on others. Both keep the decisions by picture, for intervals.
+picture at a setting chosen on others: on a training set where one is given, else on all other
+pictures. Both keep the decisions by picture, for intervals.
 
     Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal
     techniques. IEEE TPAMI 38(7), 2016.
@@ -169,14 +170,17 @@ def against_baselines(
     baselines: Sequence[Sweep],
     reading: Reading = "published",
     settings: Sequence[int | Places] | None = None,
+    baseline_settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
     """SABD: each method at its setting against the best baseline on each picture.
 
-    `settings` has one a method, chosen on other data; by default `published` takes the best
-    on these pictures, `sound` for each picture the best on the others.
+    `settings` has one a method, chosen on other data, and so for baselines; by default
+    `published` takes the best on these pictures, `sound` for each the best on the others.
     """
-    good = [m.at(s) for m, s in zip(methods, settings or _chosen(methods, reading), strict=True)]
-    bad = [b.at(s) for b, s in zip(baselines, _chosen(baselines, reading), strict=True)]
+    places = settings or _chosen(methods, reading)
+    base_places = baseline_settings or _chosen(baselines, reading)
+    good = [m.at(s) for m, s in zip(methods, places, strict=True)]
+    bad = [b.at(s) for b, s in zip(baselines, base_places, strict=True)]
     return Discrimination(_decide(np.array(good), np.maximum.reduce(bad).clip(min=0), reading))
 
 

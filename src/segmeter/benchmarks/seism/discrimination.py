@@ -34,7 +34,15 @@ from segmeter.measures.meta import (
 from segmeter.measures.partitions import scores_of
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["MetaRow", "MethodSweeps", "densities_of", "known_measures", "meta_rows", "sweep_method"]
+__all__ = [
+    "MetaRow",
+    "MethodSweeps",
+    "Training",
+    "densities_of",
+    "known_measures",
+    "meta_rows",
+    "sweep_method",
+]
 
 _PRECISION_RECALL = {"fop": ("pop", "rop"), "fr": ("pr", "rr"), "fb": ("pb", "rb")}
 _DISTANCES = ("voi",)
@@ -81,21 +89,35 @@ class MethodSweeps:
         return Sweep(sign * table[measure], *parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """The same methods and baselines on other pictures, where the sound settings are chosen."""
+
+    methods: Sequence[MethodSweeps]
+    baselines: Sequence[MethodSweeps]
+
+
 def meta_rows(
     pairs: PairScores | None,
     methods: Sequence[MethodSweeps],
     baselines: Sequence[MethodSweeps],
     measures: Sequence[str],
     readings: Sequence[Reading],
+    training: Training | None = None,
 ) -> list[MetaRow]:
-    """The table: SIHD from people, SABD and SISD from methods and baselines."""
+    """The table: SIHD from people, SABD and SISD from methods and baselines.
+
+    The sound reading takes settings from `training`, or for each picture from all others.
+    """
+    if training is not None:
+        _check_settings([*methods, *baselines], [*training.methods, *training.baselines])
     return [
         MetaRow(
             measure,
             reading,
             _sihd(pairs, measure, reading) if pairs is not None else None,
-            _sabd(methods, baselines, measure, reading),
-            _sisd(methods, measure, reading),
+            _sabd(methods, baselines, measure, reading, training),
+            _sisd(methods, measure, reading, training),
         )
         for measure in measures
         for reading in readings
@@ -185,19 +207,48 @@ def _sabd(
     baselines: Sequence[MethodSweeps],
     measure: str,
     reading: Reading,
+    training: Training | None,
 ) -> Interval | None:
     if not methods or not baselines or measure not in methods[0].own:
         return None
-    sweeps = [m.sweep(measure) for m in methods], [b.sweep(measure) for b in baselines]
-    return _interval(against_baselines(*sweeps, reading), methods[0].pictures)
+    found = against_baselines(
+        [m.sweep(measure) for m in methods],
+        [b.sweep(measure) for b in baselines],
+        reading,
+        _trained(training.methods if training else None, measure, reading),
+        _trained(training.baselines if training else None, measure, reading),
+    )
+    return _interval(found, methods[0].pictures)
 
 
-def _sisd(methods: Sequence[MethodSweeps], measure: str, reading: Reading) -> Interval | None:
+def _sisd(
+    methods: Sequence[MethodSweeps], measure: str, reading: Reading, training: Training | None
+) -> Interval | None:
     if not methods or measure not in methods[0].own:
         return None
     own = [m.sweep(measure) for m in methods]
     away = [m.sweep(measure, swapped=True) for m in methods]
-    return _interval(against_swapped(own, away, reading), methods[0].pictures)
+    settings = _trained(training.methods if training else None, measure, reading)
+    return _interval(against_swapped(own, away, reading, settings), methods[0].pictures)
+
+
+def _trained(
+    sweeps: Sequence[MethodSweeps] | None, measure: str, reading: Reading
+) -> list[int] | None:
+    """Each method's best setting on the training pictures; the published reading has none."""
+    if sweeps is None or reading == "published":
+        return None
+    return [sweep.sweep(measure).best_setting() for sweep in sweeps]
+
+
+def _check_settings(here: Sequence[MethodSweeps], there: Sequence[MethodSweeps]) -> None:
+    """Settings are taken over by their place, so both sets must have the same."""
+    for mine, theirs in zip(here, there, strict=True):
+        counts = [next(iter(sweep.own.values())).shape[1] for sweep in (mine, theirs)]
+        if counts[0] != counts[1]:
+            raise BadInput(
+                f"a method has {counts[0]} settings on the test and {counts[1]} on the training set"
+            )
 
 
 def _interval(found: Discrimination, pictures: Sequence[Any]) -> Interval:
