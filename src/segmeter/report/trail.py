@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from segmeter.core.benchmarks import Results
@@ -82,7 +83,7 @@ def _plan_table(run: Results) -> Table:
         **{key: str(value) for key, value in plan.options.items()},
     }
     rows = [[key, value] for key, value in facts.items() if value]
-    return Table("plan", [Column("setting"), Column("value")], rows)
+    return Table("plan", [Column("setting"), Column("value")], rows, "What was asked for")
 
 
 def _subject_table(run: Results) -> Table:
@@ -91,7 +92,8 @@ def _subject_table(run: Results) -> Table:
     names = list(dict.fromkeys(key for trail in trails.values() for key in trail))
     own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in trails.values())]
     rows = [[name, *(trail.get(n, "") for n in own)] for name, trail in trails.items()]
-    return Table("subjects", [Column(run.plan.kind), *(Column(n) for n in own)], rows)
+    columns = [Column(run.plan.kind), *(Column(n) for n in own)]
+    return Table("subjects", columns, rows, "Who was measured")
 
 
 def _data_table(run: Results) -> Table:
@@ -109,16 +111,22 @@ def _data_table(run: Results) -> Table:
         Column("targets", digits=0),
         Column("fingerprint"),
     ]
-    return Table("data", columns, rows)
+    return Table("data", columns, rows, "On what")
 
 
 def _command_table(run: Results) -> Table:
     rows = [
-        [entry.get("at", ""), entry.get("command", ""), _machine(entry), _versions(entry)]
+        [entry.get("at", ""), _typed(entry.get("command", "")), _machine(entry), _versions(entry)]
         for entry in run.provenance.get("commands", [])
     ]
     columns = [Column("when"), Column("command"), Column("machine"), Column("libraries")]
-    return Table("commands", columns, rows)
+    return Table("commands", columns, rows, "By which commands, where")
+
+
+def _typed(command: str) -> str:
+    """A command as it was typed: the program by its name, not by where it is installed."""
+    program, _, words = command.partition(" ")
+    return f"{PurePath(program).name} {words}".strip()
 
 
 def _machine(entry: Mapping[str, Any]) -> str:
