@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from segmeter.benchmarks.noc import Noc
@@ -210,6 +211,25 @@ def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path)
     assert "I would rather not" in str(table.rows[0][2])
     warned = [n.text for n in blocks(list(Noc().sections(run)), Note) if isinstance(n, Note)]
     assert any("not scored on the same objects" in text for text in warned)
+
+
+def test_scenes_that_nobody_has_begun_are_named_too(tmp_path: Path) -> None:
+    run_plan(replace(PLAN, rounds=1), tmp_path / "run", workers=0)
+    parts = sorted((tmp_path / "run" / "parts").glob("*.parquet"))
+    run = Run.open(tmp_path / "run")
+    gone = run.sql("select distinct scene from rows order by scene limit 1").to_pylist()[0]["scene"]
+    for part in parts:
+        if pq.read_table(part, columns=["scene"]).column("scene")[0].as_py() == gone:
+            part.unlink()
+    section = missing(Run.open(tmp_path / "run"))
+    note, table = section.blocks
+    assert isinstance(note, Note)
+    assert isinstance(table, Table)
+    assert note.text.startswith("2 results are missing")
+    assert [(row[0], row[1]) for row in table.rows] == [
+        ("noisy", f"drawn: {gone}"),
+        ("oracle", f"drawn: {gone}"),
+    ]
 
 
 def test_without_its_pictures_a_run_still_reports(

@@ -98,6 +98,10 @@ class Results(Protocol):
         """A scene of the run, to show; NotFound where the data is not at hand."""
         ...
 
+    def scenes(self, dataset: str) -> list[str]:
+        """All scenes the plan asks for; NotFound where the data is not at hand."""
+        ...
+
 
 @runtime_checkable
 class Benchmark(Protocol):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Column, Note, Section, Table
 
 __all__ = ["missing", "trail"]
 
+_FEW = 6
 _LIBRARIES = (
     "segmeter",
     "python",
@@ -27,19 +29,25 @@ def missing(run: Results) -> Section:
     """Every result that should be there and is not, by name."""
     failed = run.sql("select model, dataset, scene, error from errors order by all").to_pylist()
     rows = [[r["model"], f"{r['dataset']}/{r['scene']}", r["error"]] for r in failed]
-    rows += _not_run(run, {(r["model"], r["dataset"], r["scene"]) for r in failed})
+    lacking = _not_run(run, {(r["model"], r["dataset"], r["scene"]) for r in failed})
+    rows += [
+        [model, f"{dataset}: {_named(scenes)}", "not run yet; the same command goes on"]
+        for (model, dataset), scenes in lacking.items()
+    ]
     if not rows:
         subjects = "model" if run.plan.kind == "model" else "method"
         return Section(
-            "What is missing",
-            f"Nothing: every scene that was begun gave a result for every {subjects}.",
+            "What is missing", f"Nothing: every scene gave a result for every {subjects}."
         )
+    count = len(failed) + sum(map(len, lacking.values()))
+    results = (
+        "1 result is missing and counts" if count == 1 else f"{count} results are missing and count"
+    )
     columns = [Column("model"), Column("scene"), Column("why")]
-    scenes = "1 scene has" if len(rows) == 1 else f"{len(rows)} scenes have"
     return Section(
         "What is missing",
         blocks=[
-            Note(f"{scenes} no result and count in no number on this page.", "warning"),
+            Note(f"{results} in no number on this page.", "warning"),
             Table("missing", columns, rows),
         ],
     )
@@ -55,17 +63,29 @@ def trail(run: Results) -> Section:
     return Section("The trail", text, blocks, folded=True)
 
 
-def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> list[list[str]]:
-    """Scenes that some other subject has and this one has not."""
+def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
+    """Scenes without rows or error, by subject and data set."""
     known = run.sql("select distinct model, dataset, scene from rows order by all").to_pylist()
-    done = {(r["model"], r["dataset"], r["scene"]) for r in known}
-    scenes = sorted({(d, s) for _, d, s in done | failed})
-    return [
-        [str(spec), f"{dataset}/{scene}", "not run yet; the same command goes on"]
-        for spec in run.plan.subjects
-        for dataset, scene in scenes
-        if (str(spec), dataset, scene) not in done | failed
-    ]
+    done = failed | {(r["model"], r["dataset"], r["scene"]) for r in known}
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for dataset in map(str, run.plan.datasets):
+        begun = {scene for _, name, scene in done if name == dataset}
+        try:
+            scenes = run.scenes(dataset)
+        except SegmeterError:  # without the data, what others have is what can be known
+            scenes = sorted(begun)
+        for subject in map(str, run.plan.subjects):
+            left = [s for s in scenes if (subject, dataset, s) not in done]
+            if left:
+                lacking[subject, dataset] = left
+    return lacking
+
+
+def _named(scenes: Sequence[str]) -> str:
+    """A few names, and how many more."""
+    if len(scenes) <= _FEW:
+        return ", ".join(scenes)
+    return f"{', '.join(scenes[:_FEW])} and {len(scenes) - _FEW} more"
 
 
 def _plan_table(run: Results) -> Table:

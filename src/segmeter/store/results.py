@@ -99,9 +99,16 @@ class Run:
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""
-        if dataset not in self._datasets:
-            self._datasets[dataset] = catalogue.datasets.make(dataset, **self.roots.options())
-        return self._datasets[dataset].load(scene)
+        return self._dataset(dataset).load(scene)
+
+    def scenes(self, dataset: str) -> list[str]:
+        """All scenes the plan asks for; NotFound where the data is not at hand."""
+        return list(self._dataset(dataset).scenes()[: self.plan.limit])
+
+    def _dataset(self, name: str) -> Dataset:
+        if name not in self._datasets:
+            self._datasets[name] = catalogue.datasets.make(name, **self.roots.options())
+        return self._datasets[name]
 
     def _views(self) -> duckdb.DuckDBPyConnection:
         import duckdb
