@@ -21,10 +21,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from segmeter.clickability.judging import SCORES, network_maps, rivals, scores_of
 from segmeter.clickability.lessons import lessons_of
-from segmeter.clickability.network import load
+from segmeter.clickability.maps import ClickMap
+from segmeter.clickability.mapscores import SCORES, scores_by_key
+from segmeter.clickability.network import NetworkSource
 from segmeter.clickability.records import COLUMNS, read_clicks, read_split
+from segmeter.clickability.sources import source
 from segmeter.core import catalogue
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
@@ -35,9 +37,19 @@ REPORTED = 0.25
 SMALLEST, LARGEST = 0.01, 0.6
 MOST_OBJECTS = 5
 NAME = "pictures"
+ROWS = 20
 
 
-def law(picture: np.ndarray, target: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+class Law:
+    """The law as a source of click maps."""
+
+    name = "the law itself"
+
+    def map(self, scene: Scene, target, mistake, first: bool, reading: str) -> ClickMap:
+        return ClickMap.of(law(scene.pixels, target.mask.dense()))
+
+
+def law(picture: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Chance of a click at each pixel: depth, height on the object, strength of colour."""
     inside = target.astype(np.uint8)
     depth = cv2.distanceTransform(np.pad(inside, 1), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
@@ -122,7 +134,7 @@ def clicks_on(name: str, picture: np.ndarray, labels: np.ndarray):
     present = [int(n) for n in np.unique(labels) if n]
     for label in present:
         target = labels == label
-        chances = law(picture, target, target).ravel().astype(np.float64)
+        chances = law(picture, target).ravel().astype(np.float64)
         rng = generator("known law", name, label)
         places = rng.choice(chances.size, CLICKS, p=chances / chances.sum())
         object = str(label) if len(present) > 1 else ""
@@ -142,24 +154,25 @@ def judge(out: Path, weights: Path) -> None:
         for lesson in lessons_of(read_clicks(out / "clicks.csv"), {NAME: pictures})
         if lesson.picture.partition("/")[2] in reported
     ]
-    makers = {**rivals(), "network": network_maps(load(weights)), "the law itself": law}
-    found = scores_of(lessons, makers)
+    sources = [source(name).inner for name in ("uniform", "distance", "prior")]
+    sources += [NetworkSource(weights), Law()]
+    found = {each.name: scores_by_key(lessons, each, rows=ROWS) for each in sources}
     print(f"{len(lessons)} objects on {len(reported)} held-out pictures\n")
     print(f"| map | {' | '.join(SCORES)} |\n|{'---|' * (len(SCORES) + 1)}")
     for name, rows in found.items():
-        cells = [f"{np.mean([r[s] for r in rows]):.3f}" for s in SCORES]
+        cells = [f"{np.mean([getattr(r, s) for _, r in rows]):.3f}" for s in SCORES]
         print(f"| {name} | {' | '.join(cells)} |")
     print()
-    for rival in ("uniform", "depth", "prior"):
-        ahead = [paired(found["network"], found[rival], lessons, s) for s in ("nss", "pde", "ks")]
+    for rival in ("uniform", "distance", "prior"):
+        ahead = [paired(found["network"], found[rival], score) for score in ("nss", "pde", "ks")]
         print(f"network over {rival}: " + ", ".join(ahead))
 
 
-def paired(ours: list, theirs: list, lessons: list, score: str) -> str:
+def paired(ours: list, theirs: list, score: str) -> str:
     """Mean difference with a 95 % interval from 2000 draws of pictures."""
     gaps: dict[str, list[float]] = {}
-    for lesson, a, b in zip(lessons, ours, theirs, strict=True):
-        gaps.setdefault(lesson.picture, []).append(a[score] - b[score])
+    for (picture, a), (_, b) in zip(ours, theirs, strict=True):
+        gaps.setdefault(picture, []).append(getattr(a, score) - getattr(b, score))
     sums = np.array([[sum(g), len(g)] for g in gaps.values()])
     rng = generator("bootstrap", score)
     drawn = sums[rng.integers(len(sums), size=(2000, len(sums)))].sum(axis=1)

@@ -15,12 +15,13 @@ torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
 from segmeter.clickability.backbones import load_backbone  # noqa: E402
-from segmeter.clickability.judging import judge, network_maps, rivals  # noqa: E402
 from segmeter.clickability.lessons import Lesson, Lessons, framed, lessons_of, split  # noqa: E402
 from segmeter.clickability.letterbox import Letterbox  # noqa: E402
-from segmeter.clickability.network import load  # noqa: E402
+from segmeter.clickability.mapscores import scores_by_key  # noqa: E402
+from segmeter.clickability.network import NetworkSource, load  # noqa: E402
 from segmeter.clickability.recipes import RECIPES, recipe  # noqa: E402
 from segmeter.clickability.records import Clicks, Key  # noqa: E402
+from segmeter.clickability.sources import source  # noqa: E402
 from segmeter.clickability.training import (  # noqa: E402
     Course,
     Step,
@@ -136,9 +137,12 @@ def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:
     lessons = [_lesson(i) for i in range(40)]
     longer = replace(QUICK, epochs=10, batch=8, rate=0.01)
     path = train(lessons[:32], lessons[32:34], _course(recipe=longer), tmp_path)
-    found = judge(lessons[34:], {**rivals(), "network": network_maps(load(path))}, rows=4)
-    for name in ("uniform", "depth", "prior"):
-        assert found["network"]["pde"] > found[name]["pde"]
+    maps = [source(name).inner for name in ("uniform", "distance", "prior")]
+    *rivals, ours = (
+        np.mean([scores.pde for _, scores in scores_by_key(lessons[34:], each, rows=2)])
+        for each in (*maps, NetworkSource(path))
+    )
+    assert ours > max(rivals)
 
 
 def test_the_losses_are_those_of_the_definitions() -> None:

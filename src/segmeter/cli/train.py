@@ -86,7 +86,7 @@ def clickability(
     typer.echo(f"{len(learning)} lessons to learn from, {len(choosing)} to choose by", err=True)
     path = train(learning, choosing, course, out, _teller())
     if report is not None:
-        _report(path, _only(lessons, report), device)
+        _report(path, _only(lessons, report))
     typer.echo(f"the network lies at {path}")
     return Exit.DONE
 
@@ -132,15 +132,16 @@ def _only(lessons: list[Lesson], names: Path) -> list[Lesson]:
     return kept
 
 
-def _report(path: Path, lessons: list[Lesson], device: str) -> None:
-    """Scores on the pictures that the network saw nothing of."""
-    from segmeter.clickability.judging import judge, network_maps, rivals
-    from segmeter.clickability.network import load
+def _report(path: Path, lessons: list[Lesson]) -> None:
+    """Scores on the pictures that the network saw nothing of, beside maps without training."""
+    from segmeter.clickability.mapscores import map_scores
+    from segmeter.clickability.network import NetworkSource
+    from segmeter.clickability.sources import source
 
-    rows = judge(lessons, {**rivals(), "network": network_maps(load(path).to(device))})
-    for name, row in rows.items():
-        values = "  ".join(f"{k} {v:.3f}" for k, v in row.items())
-        typer.echo(f"{name:<10} {values}")
+    sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
+    for row in map_scores(lessons, {**sources, "network": NetworkSource(path)}, rows=20):
+        interval = f"({row.low:.3f} to {row.high:.3f})"
+        typer.echo(f"{row.what:<10} {row.score:<7} {row.value:7.3f}  {interval}")
 
 
 def _teller() -> Callable[[Step], None]:

@@ -20,9 +20,9 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.measures.clickmaps import ROWS, MapScores, compare
 
-__all__ = ["map_scores"]
+__all__ = ["SCORES", "map_scores", "scores_by_key"]
 
-_SCORES = ("pl1", "ks", "wd", "nss", "pde", "energy")
+SCORES = ("nss", "pde", "ks", "pl1", "wd", "energy")
 _SEED = 42
 
 
@@ -33,15 +33,27 @@ def map_scores(
     rows: int = ROWS,
 ) -> list[Row]:
     """Mean scores of each map over all keys, with intervals by picture."""
-    found: dict[str, list[tuple[str, MapScores]]] = {name: [] for name in sources}
-    for name, source in sources.items():
-        legacy = np.random.RandomState(_SEED)
-        for lesson in lessons:
-            rng = legacy if reading == "published" else generator("maps", lesson.name)
-            scores = _scores(lesson, source, reading, rng, rows)
-            if scores is not None:
-                found[name].append((lesson.picture, scores))
-    return summarised({name: each for name, each in found.items() if each}, _SCORES)
+    found = {
+        name: scores_by_key(lessons, source, reading, rows) for name, source in sources.items()
+    }
+    return summarised({name: each for name, each in found.items() if each}, SCORES)
+
+
+def scores_by_key(
+    lessons: Sequence[Lesson], source: ClickSource, reading: Reading = "sound", rows: int = ROWS
+) -> list[tuple[str, MapScores]]:
+    """A map's scores on every key, each with its picture.
+
+    Keys are left out where nothing was wrong, or where a single click has no spread.
+    """
+    legacy = np.random.RandomState(_SEED)
+    found = []
+    for lesson in lessons:
+        rng = legacy if reading == "published" else generator("judge", lesson.name)
+        scores = _scores(lesson, source, reading, rng, rows)
+        if scores is not None:
+            found.append((lesson.picture, scores))
+    return found
 
 
 def _scores(
@@ -51,7 +63,6 @@ def _scores(
     rng: np.random.Generator | np.random.RandomState,
     rows: int,
 ) -> MapScores | None:
-    """One key; None where nothing was wrong, or a single click has no spread."""
     picture, object, wrong = lesson.show()
     mistake = Mask.of(wrong > 0.5)
     clicks = lesson.clicks((picture.shape[0], picture.shape[1]))
