@@ -51,6 +51,16 @@ def view(second: bool, masks: str = "published") -> SamView:
     return SamView(parts, frame, Embedding(torch.randn(1, 64, 256), fine), Policy(masks))
 
 
+def in_doubles(looked: SamView) -> SamView:
+    """The same view in double precision, for finite differences."""
+    looked.network.prompts.double()
+    looked.network.decoder.double()
+    fine = looked.embedding.fine
+    doubled = None if fine is None else (fine[0].double(), fine[1].double())
+    image = Embedding(looked.embedding.cells.double(), doubled)
+    return SamView(looked.network, looked.frame, image, looked.policy)
+
+
 def target() -> Target:
     truth = np.zeros(SHAPE, bool)
     truth[20:80, 30:100] = True
@@ -117,3 +127,35 @@ def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights,
     rough = lone_scores(looked, points, thing, boundary=False, half=True)
     assert np.abs(rough - exact)[:, 0].max() <= 6e-4
     assert (rough != exact).any()
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_soft_session_starts_at_the_answer_and_has_the_slope_of_finite_differences(
+    second: bool,
+) -> None:
+    looked = in_doubles(view(second))
+    first = looked.answer([Ask((Click((40, 60)),))])[0]
+    asks = [
+        Ask((Click((40, 60)),)),
+        Ask((Click((40, 60)), Click((20, 30), positive=False)), first.memory),
+    ]
+    soft = looked.soften(asks)
+    points = soft.start().requires_grad_(True)
+    assert soft.to_picture(points) == [pytest.approx((40, 60)), pytest.approx((20, 30))]
+    for logits, answer in zip(soft.logits(points), looked.answer(asks), strict=True):
+        rows, columns = logits.shape
+        shown = answer.logits[answer.shown][:rows, :columns]
+        torch.testing.assert_close(logits, shown, atol=1e-4, rtol=1e-4)
+    assert soft.masks(soft.logits(points)) == render(looked, looked.answer(asks))
+
+    def total(p):
+        return torch.stack([logits.double().mean() for logits in soft.logits(p)])
+
+    (slope,) = torch.autograd.grad(total(points).sum(), points)
+    for i in range(2):
+        for axis in range(2):
+            step = torch.zeros_like(points)
+            step[i, axis] = 0.05
+            with torch.no_grad():
+                change = (total(points + step) - total(points - step))[i] / 0.1
+            assert float(slope[i, axis]) == pytest.approx(float(change), rel=0.05, abs=1e-4)
