@@ -8,7 +8,10 @@ WORKERS ?= 2
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
-PERF := $(filter-out perf/published.py,$(wildcard perf/*.py))
+
+# Those that need minutes at most; what needs weights says so and ends where there are none.
+# The other scripts in perf/ take hours, a GPU or a run to look at: each says how to call it.
+PERF := import_time clicks boundaries partitions similarity groups records coco_index answers session
 
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
@@ -40,7 +43,7 @@ docs: $(VENV)/.develop
 	@echo "documentation in site/index.html"
 
 perf: $(VENV)/.develop
-	@for script in $(PERF); do echo "== $$script"; $(ONE_THREAD) $(BIN)/python $$script || exit 1; done
+	@for name in $(PERF); do echo "== perf/$$name.py"; $(ONE_THREAD) $(BIN)/python perf/$$name.py || exit 1; done
 
 published: $(VENV)/.develop
 	@$(BIN)/python perf/published.py

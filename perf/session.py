@@ -1,6 +1,6 @@
 """A whole click session: the published loop against ours, in one run.
 
-    python perf/session.py --data DATA --weights WEIGHTS [--objects 10] [--threads 8]
+    python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 8]
 
 The published loop encodes the picture anew at every click, clicks and scores on the whole
 picture, and plays users one after the other. Ours looks once and plays them together. Both
@@ -10,6 +10,7 @@ use the same network, device and precision; decoding the picture is counted for 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -17,11 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import published_way
 from segmeter.benchmarks.sessions import play_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
 from segmeter.core.models import Ask, Model, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
@@ -76,15 +79,20 @@ def seconds_an_object(play: Callable[[Scene], object], dataset: Dataset, objects
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--weights", type=Path, required=True)
+    shared = Path(os.environ.get("SEGMETER_SHARED", "../shared"))
+    parser.add_argument("--data", type=Path, default=shared / "data")
+    parser.add_argument("--weights", type=Path, default=shared / "weights")
     parser.add_argument("--model", default="sam2-hiera-tiny")
     parser.add_argument("--dataset", default="davis")
-    parser.add_argument("--objects", type=int, default=10)
+    parser.add_argument("--objects", type=int, default=10 if torch.cuda.is_available() else 1)
     parser.add_argument("--threads", type=int, default=8)
     chosen = parser.parse_args()
-    model = catalogue.models.make(chosen.model, weights=chosen.weights)
-    dataset = catalogue.datasets.make(chosen.dataset, data=chosen.data)
+    try:
+        model = catalogue.models.make(chosen.model, weights=chosen.weights)
+        dataset = catalogue.datasets.make(chosen.dataset, data=chosen.data)
+    except NotFound as missing:
+        print(f"skipped: {missing}")
+        return
     plan = replace(PLAN, threads=chosen.threads)
     set_threads(chosen.threads)
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
