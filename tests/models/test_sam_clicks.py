@@ -146,7 +146,8 @@ def test_a_soft_session_starts_at_the_answer_and_has_the_slope_of_finite_differe
         rows, columns = logits.shape
         shown = answer.logits[answer.shown][:rows, :columns]
         torch.testing.assert_close(logits, shown, atol=1e-4, rtol=1e-4)
-    assert soft.masks(soft.logits(points)) == render(looked, looked.answer(asks))
+    masks = zip(soft.masks(soft.logits(points)), render(looked, looked.answer(asks)), strict=True)
+    assert all(iou(mask, shown) > 0.99 for mask, shown in masks)
 
     def total(p):
         return torch.stack([logits.double().mean() for logits in soft.logits(p)])

@@ -63,7 +63,10 @@ class SoftPoints:
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
         rows, columns = self._answered
         pad = (0, self._low - columns, 0, self._low - rows)
-        return self._view.masks_of([F.pad(one.detach(), pad, value=-1.0) for one in logits])
+        # Only the first cell beyond the picture has a say; its neighbour stands in for it.
+        return self._view.masks_of(
+            [F.pad(one.detach()[None], pad, mode="replicate")[0] for one in logits]
+        )
 
     def into_answer(self, index: int, mask: Mask) -> Tensor:
         bits = torch.from_numpy(mask.dense()).to(self._view.network.device)
