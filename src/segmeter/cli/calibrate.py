@@ -41,7 +41,7 @@ def calibrate(
     model: Models = None,
     scenes: Annotated[
         int, typer.Option("--scenes", help="Pictures a data set on which models make mistakes.")
-    ] = 16,
+    ] = 24,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")
     ] = Path("calibration"),
@@ -57,8 +57,8 @@ def calibrate(
 ) -> int:
     """Fit the click prior, hold out each data set in turn, and write tables and figures.
 
-    With `--model` (and its weights) later rounds are fitted too, on mistakes of these models,
-    which take turns on the pictures; mistakes are kept and not made again.
+    With `--model` (and its weights) later rounds are fitted too, on mistakes of these models;
+    mistakes are kept and not made again.
 
     Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
@@ -110,16 +110,16 @@ def _mistakes(
 
     if kept.is_file():
         return read_stand_ins(kept)
-    networks = [(name, catalogue.models.make(name, weights=weights)) for name in models]
     found = []
-    for _, dataset, _ in _SETS if networks else ():
-        pictures = catalogue.datasets.make(dataset, data=data)
-        names = pictures.scenes()
-        for i, scene in enumerate(names[:: max(1, len(names) // scenes)][:scenes]):
-            name, network = networks[i % len(networks)]
-            rng = generator("stand-ins", name, dataset, scene)
-            found += stand_ins_of(network, pictures.load(scene), rng)
-        _say(f"{dataset}: {len(found)} mistakes so far")
+    for name in models:
+        network = catalogue.models.make(name, weights=weights)
+        for _, dataset, _ in _SETS:
+            pictures = catalogue.datasets.make(dataset, data=data)
+            names = pictures.scenes()
+            for each in names[:: max(1, len(names) // scenes)][:scenes]:
+                scene = pictures.load(each)
+                found += stand_ins_of(network, scene, generator("stand-ins", name, scene.name))
+            _say(f"{name} on {dataset}: {len(found)} mistakes so far")
     if found:
         write_stand_ins(kept, found)
     return found

@@ -48,7 +48,7 @@ class StandIn:
 
 
 def stand_ins_of(
-    model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 6
+    model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 12
 ) -> list[StandIn]:
     """Mistakes that a model leaves after one likely click, as the study chose its own."""
     view = model.look(scene)
