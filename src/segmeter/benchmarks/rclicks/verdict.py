@@ -31,18 +31,22 @@ def verdicts(found: Sequence[Findings]) -> list[Answer]:
 
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
     model, dataset, _ = f.key
-    if min(p_clicks, p_quality) >= _ESTABLISHED:
-        verdict = "it has not been shown to matter where people click"
-    elif p_clicks < _ESTABLISHED:
-        verdict = "it matters where people click"
-    else:
-        verdict = (
-            "it matters where people click for the quality on the way, but not, as far as "
-            "this shows, for the clicks needed"
+    clicks, quality = f.seen("dgr-noc-ratio"), f.seen("dgr-auc-all")
+    opening = f"With **{model}** on {dataset} it"
+    if p_clicks < _ESTABLISHED:
+        return (
+            f"{opening} matters where people click: the least likely tenth of clicks costs "
+            f"{_percent(clicks)} clicks against the most likely tenth."
+        )
+    if p_quality < _ESTABLISHED:
+        return (
+            f"{opening} matters where people click for the quality on the way, mean IoU of the "
+            f"least likely tenth being {_points(quality)} off that of the most likely, but not, "
+            "as far as this shows, for the clicks needed."
         )
     return (
-        f"With **{model}** on {dataset} {verdict}: the least likely tenth of clicks costs "
-        f"{_percent(f.seen('dgr-noc-ratio'))} clicks against the most likely tenth."
+        f"{opening} has not been shown to matter where people click: the least likely tenth of "
+        f"clicks costs {_percent(clicks)} clicks against the most likely tenth."
     )
 
 
@@ -50,8 +54,9 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     base, sample, more = (f.seen(n) for n in ("base-noc", "sample-noc", "dsb-noc-ratio"))
     robot, area = f.by_name["dsb-noc-ratio"], f.seen("dgr-auc-all")
     told = [
-        f"p {_p(p_clicks)} for that difference, and p {_p(p_quality)} for the {_points(area)} "
-        "by which mean IoU over the rounds differs, both corrected for the number of questions.",
+        f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
+        f"p {_p(p_clicks)}; mean IoU over the rounds {_points(area)}, p {_p(p_quality)}; both "
+        "corrected for the number of questions.",
         f"To 90 % IoU the robot that clicks centres needs {base.value:.2f} clicks, people "
         f"{sample.value:.2f}: {_percent(more)}, p {_p(robot.null.p if robot.null else 1)}.",
     ]
