@@ -39,7 +39,7 @@ check: $(VENV)/.develop
 	@$(BIN)/mypy
 
 docs: $(VENV)/.develop
-	@$(BIN)/mkdocs build --strict --quiet --site-dir site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 	@echo "documentation in site/index.html"
 
 perf: $(VENV)/.develop

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 
+from segmeter.cli.app import commands
 from segmeter.core import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,12 +95,48 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_commands_that_are_shown_exist() -> None:
     """A `segmeter WORD` in a shell block is a command there is."""
-    known = {path.stem for path in (ROOT / "src" / "segmeter" / "cli").glob("[a-z]*.py")} - {"app"}
+    known = {name.split()[0] for name, _ in leaves(typer.main.get_command(commands()))}
     for page in PAGES:
         for line, language, text in blocks(page):
             if language == "sh":
                 words = re.findall(r"^(?:\$ )?segmeter ([a-z]\S*)", text, re.MULTILINE)
                 assert set(words) <= known, f"{name_of(page)}:{line}"
+
+
+def test_the_page_of_commands_has_each_with_the_example_of_its_help() -> None:
+    page = (DOCS / "commands.md").read_text()
+    for name, command in leaves(typer.main.get_command(commands())):
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert section, f"docs/commands.md has no section '## {name}'"
+        assert f"<!-- options of {name} -->" in section
+        shown = re.findall(r"`(segmeter [^`]+)`", command.help.partition("Example")[2])
+        assert shown, f"the help of '{name}' has no example"
+        for example in shown:
+            assert " ".join(example.split()) in section, f"{name}: {example}"
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, by the words that one types."""
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from leaves(inner, (*path, name))
+
+
+def test_the_site_builds_without_a_warning_and_with_every_page(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in DOCS.rglob("*.md"):
+        assert (tmp_path / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
+    options = (tmp_path / "commands.html").read_text()
+    assert "--reading" in options
+    assert "options of" not in options
 
 
 def test_names_that_are_shown_are_in_the_catalogue() -> None:
