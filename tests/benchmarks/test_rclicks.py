@@ -361,7 +361,16 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
         assert "matter" in answer.sentence
         assert "luck of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
-    for start in ("table-4", "noc-", "nof-", "auc-", "first-clicks-", "components", "correlations"):
+    for start in (
+        "table-4",
+        "noc-",
+        "nof-",
+        "auc-",
+        "first-clicks-",
+        "components",
+        "correlations",
+        "hard-",
+    ):
         assert any(name.startswith(start) for name in names), start
     charts = [c for b in blocks if isinstance(b, Multiples) for c in b.charts]
     assert [m.name for m in charts[0].marks] == ["Base", "G1", "G10"]
@@ -380,6 +389,22 @@ def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:
     units = [column.unit for column in table.columns[1:]]
     assert units == ["published", "sound"] * 6
     assert len(table.rows) == 2
+
+
+def test_hard_objects_come_first(run: Run, sections: list[Section]) -> None:
+    """By deviation over mean of people's IoU, both averaged over the models first."""
+    table = next(
+        b for s in sections for b in s.blocks if isinstance(b, Table) and b.name == "hard-objects"
+    )
+    expected = run.sql("""
+        with targets as (
+            select scene, target, avg(iou) as mean, stddev_samp(iou) as spread from rows
+            where "user" like 'replay-%' and reading = 'sound' group by model, scene, target)
+        select avg(spread) / (avg(mean) + 1e-9) as noise from targets
+        group by scene, target order by noise desc
+    """).to_pylist()
+    shown = [float(str(row[2])) for row in table.rows]
+    assert shown == pytest.approx([row["noise"] for row in expected][: len(shown)])
 
 
 def test_no_masks_no_pictures_but_all_numbers(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from segmeter.benchmarks.rclicks.tables import (
     components_table,
     null_table,
     paper_tables,
+    ranking_table,
     short_table,
 )
 from segmeter.benchmarks.rclicks.verdict import verdicts
@@ -31,7 +32,7 @@ def sections(run: Results) -> list[Section]:
         Section("The paper's tables, both readings", _READINGS, paper_tables(found)),
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
-        Section("The hardest objects for a first click", _HARD, hard_targets(run, lead)),
+        _hard(run, lead),
         Section("Which numbers say the same", "", [correlations(lead)], folded=True),
         Section(
             "Every statistic and its null", "", [null_table(f, True) for f in found], folded=True
@@ -82,6 +83,12 @@ def _spread(lead: Sequence[Findings]) -> Section:
     if chart is not None:
         blocks.append(chart)
     return Section("How much people differ", "", blocks)
+
+
+def _hard(run: Results, lead: Sequence[Findings]) -> Section:
+    ranking = ranking_table(lead)
+    blocks = hard_targets(run, lead) if ranking is None else [ranking, *hard_targets(run, lead)]
+    return Section("The hardest objects for a first click", _HARD, blocks)
 
 
 def _maps_text(run: Results) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from segmeter.benchmarks.rclicks.figures import hardness
 from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval, Resampling
 
-__all__ = ["components_table", "null_table", "paper_tables", "short_table"]
+__all__ = ["components_table", "null_table", "paper_tables", "ranking_table", "short_table"]
 
 Got = Callable[[Findings], Interval | None]
 
@@ -248,3 +249,54 @@ def components_table(found: Sequence[Findings]) -> Table | None:
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
         "less than luck alone would make them.",
     )
+
+
+_RANKED = 20
+
+
+def ranking_table(found: Sequence[Findings]) -> Table | None:
+    """The objects whose first click is noisiest, with each model's noise against signal."""
+    ranked = [
+        (s / (m + 1e-9), dataset, key, m, s)
+        for dataset, targets in hardness(found).items()
+        for key, (m, s) in targets.items()
+    ]
+    if not ranked:
+        return None
+    ranked.sort(key=lambda row: (-row[0], row[1], row[2]))
+    models = list(dict.fromkeys(f.trial.model for f in found))
+    noise = {(f.trial.model, f.trial.dataset): _noise_of(f) for f in found}
+    rows: list[list[Cell]] = [
+        [
+            scene if target in ("", scene, "0", "1") else f"{scene}, {target}",
+            dataset,
+            ratio,
+            mean,
+            spread,
+            *(noise.get((model, dataset), {}).get((scene, target)) for model in models),
+        ]
+        for ratio, dataset, (scene, target), mean, spread in ranked[:_RANKED]
+    ]
+    columns = [
+        Column("object"),
+        Column("data"),
+        Column("NSR@1", "%, all models", 1, percent=True),
+        Column("mean IoU", "%", 1, percent=True),
+        Column("std", "%", 1, percent=True),
+        *(Column(model, "NSR@1, %", 1, percent=True, shade=True) for model in models),
+    ]
+    return Table(
+        "hard-objects",
+        columns,
+        rows,
+        "Objects by noise against signal of the first click",
+        f"The {len(rows)} noisiest of {len(ranked)}; mean and spread are averaged over the models "
+        "before they are divided.",
+    )
+
+
+def _noise_of(f: Findings) -> dict[tuple[str, str], float]:
+    clicks = f.first.get("people") or f.first.get("samples")
+    if clicks is None:
+        return {}
+    return dict(zip(clicks.scores, map(float, clicks.noise()), strict=True))
