@@ -70,3 +70,33 @@ def test_doctor_names_broken_weights(typed: Typed, tmp_path: Path) -> None:
     found = next(model for model in facts["models"] if model["name"] == "mobile-sam")
     assert found["state"] == "broken"
     assert "damaged" in found["note"]
+
+
+def test_list_tells_all_about_one_thing(typed: Typed) -> None:
+    card = json.loads(typed("list", "datasets", "mini", "--json")[1])
+    assert card["targets"] == 34
+    assert "Apache-2.0" in card["licence"]
+    assert card["citation"]
+    card = json.loads(typed("list", "models", "grabcut", "--json")[1])
+    assert "click" in card["abilities"]
+    assert card["options"]["side"] == {"default": 320}
+    card = json.loads(typed("list", "measures", "iou", "--json")[1])
+    assert (card["both_empty"], card["one_empty"], card["better"]) == (1.0, 0.0, "higher")
+
+
+def test_list_says_what_is_not_here_and_what_is_required(typed: Typed) -> None:
+    code, out, _ = typed("list", "datasets", "grabcut")
+    assert code == 0
+    assert "--data" in out
+    assert "path (required), kind, ignore" in typed("list", "datasets", "folder")[1]
+    code, _, err = typed("list", "models", "mobil-sam")
+    assert code == 2
+    assert "did you mean 'mobile-sam'?" in err
+
+
+@pytest.mark.parametrize("kind", ["models", "methods", "datasets", "users", "measures"])
+def test_every_name_has_a_card_to_show(typed: Typed, kind: str) -> None:
+    for entry in json.loads(typed("list", kind, "--json")[1])[kind]:
+        code, out, _ = typed("list", kind, entry["name"])
+        assert code == 0
+        assert entry["name"] in out

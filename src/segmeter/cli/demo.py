@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from segmeter.cli._options import Weights, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import NotFound
+
+if TYPE_CHECKING:
+    from segmeter.core.plans import Plan
 
 __all__ = ["demo"]
 
@@ -19,7 +23,9 @@ _CLASSICAL = ("grabcut", "random-walker")
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder.")] = Path("runs/demo"),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
+    ] = None,
     weights: Weights = None,
 ) -> int:
     """Play the click benchmark on built-in pictures and write its report.
@@ -39,11 +45,23 @@ def demo(
     names, why = _models(place)
     typer.echo(f"playing {names[0]} and {names[1]} on the built-in pictures: {why}")
     plan = Plan("noc", tuple(Spec(name) for name in names), (Spec("mini"),))
-    tally = run_plan(plan, out, roots=roots(None, place), progress=Bar())
-    print_summary(out, tally, as_json=False)
-    (page,) = write_report(out)
+    folder = out or _folder_for(plan)
+    tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar())
+    print_summary(folder, tally, as_json=False)
+    (page,) = write_report(folder)
     typer.echo(f"the report lies at {page.resolve()}")
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+
+
+def _folder_for(plan: Plan) -> Path:
+    """`runs/demo`, or the next that holds the same demo or nothing: weights may have come since."""
+    from segmeter.store import RunFolder
+
+    for number in itertools.count(1):
+        path = Path("runs") / ("demo" if number == 1 else f"demo-{number}")
+        if not (path / "plan.json").is_file() or RunFolder(path).plan.subjects == plan.subjects:
+            break
+    return path
 
 
 def _models(weights: Path | None) -> tuple[list[str], str]:

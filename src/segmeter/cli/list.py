@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from segmeter.cli._options import AsJson
+from segmeter.cli._cards import facts_of
+from segmeter.cli._options import AsJson, Data, Weights, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Shelf
@@ -33,24 +34,60 @@ def list_names(
         str | None,
         typer.Argument(help="models, methods, datasets, users, measures or benchmarks."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One of them: its options, licence, citation.")
+    ] = None,
+    data: Data = None,
+    weights: Weights = None,
     as_json: AsJson = False,
 ) -> int:
     """List models, methods, data sets, users, measures and benchmarks.
 
-    Example: `segmeter list models`
+    Examples: `segmeter list models`, `segmeter list datasets mini`
     """
     if kind is not None and kind not in _SHELVES:
         hint = suggestion(kind, _SHELVES)
         raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(_SHELVES)}")
+    if kind is not None and name is not None:
+        _tell(facts_of(_SHELVES[kind], name, roots(data, weights)), as_json)
+        return Exit.DONE
     chosen = [kind] if kind else list(_SHELVES)
     if as_json:
         names = {k: [{"name": e.name, "summary": e.summary} for e in _SHELVES[k]] for k in chosen}
         print(json.dumps(names, indent=1))
         return Exit.DONE
     console = Console()
-    for name in chosen:
-        table = Table(title=name, title_justify="left", show_header=False, box=None, pad_edge=False)
-        for entry in _SHELVES[name]:
+    for title in chosen:
+        table = Table(
+            title=title, title_justify="left", show_header=False, box=None, pad_edge=False
+        )
+        for entry in _SHELVES[title]:
             table.add_row(entry.name, entry.summary)
         console.print(table, "")
     return Exit.DONE
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    """One thing's facts, a line each."""
+    if as_json:
+        print(json.dumps(facts, indent=1, default=str))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for key, value in facts.items():
+        table.add_row(key.replace("_", " "), _words(value))
+    Console().print(table)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(_option(name, option) for name, option in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return " to ".join(map(str, value)) if len(value) == 2 else ", ".join(map(str, value))
+    return str(value)
+
+
+def _option(name: str, option: dict[str, Any]) -> str:
+    """`name=default`, or the name alone where the default is to leave it out."""
+    if "default" not in option:
+        return f"{name} (required)"
+    return name if option["default"] is None else f"{name}={option['default']}"

@@ -1,0 +1,53 @@
+"""Cards: what a person should know of one model, data set, user or measure."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import asdict
+from typing import Any
+
+from segmeter.core.catalogue import Entry, Shelf, required
+from segmeter.core.errors import SegmeterError
+from segmeter.core.measures import Measure
+from segmeter.core.plans import Roots
+
+__all__ = ["facts_of"]
+
+
+def facts_of(shelf: Shelf[Any], name: str, places: Roots) -> dict[str, Any]:
+    """Name, summary, options, and whatever its card says; what is not here says why.
+
+    An option without a default has to be given; a thing that needs one is not made.
+    """
+    entry = shelf.entry(name)
+    facts: dict[str, Any] = {"name": name, "summary": entry.summary, "options": _options(entry)}
+    if set(required(entry)) - places.options().keys():
+        return facts
+    try:
+        thing = shelf.make(name, **places.options())
+    except SegmeterError as error:
+        return facts | {"not here": str(error)}
+    return facts | {key: value for key, value in _card(thing).items() if key not in facts}
+
+
+def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {} if p.default is p.empty else {"default": p.default}
+        for name, p in inspect.signature(entry.make).parameters.items()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and name != "name"
+    }
+
+
+def _card(thing: Any) -> dict[str, Any]:
+    """The filled fields of a card; a measure is its own."""
+    if isinstance(thing, Measure):
+        names = ("range", "better", "both_empty", "one_empty", "cite")
+        fields = {name: getattr(thing, name) for name in names}
+    else:
+        card = getattr(thing, "card", None)
+        fields = {} if card is None else asdict(card)
+    return {key: _plain(value) for key, value in fields.items() if value not in ("", None)}
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset | set) else value
