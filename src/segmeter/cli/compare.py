@@ -51,24 +51,31 @@ def compare(
 
 
 def _print(found: Sequence[Difference]) -> None:
-    """One line a difference, the established ones first."""
+    """One table a data set, user and reading, the established differences first."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
-    for title, settled in (("Established", True), ("Not established", False)):
-        table = Table(title=title, title_justify="left")
-        for name in ("measure", "data", "reading", "difference", "95 % interval", "p (Holm)"):
-            table.add_column(name, justify="left" if name in ("measure", "data") else "right")
-        for d in found:
-            if d.established is settled:
-                table.add_row(
-                    f"{d.measure}: {d.first} - {d.second}",
-                    d.dataset,
-                    d.reading,
-                    f"{d.value:+.3f}",
-                    f"{d.low:+.3f} to {d.high:+.3f}",
-                    f"{d.p_holm:.3f}",
-                )
-        if table.row_count:
-            console.print(table)
+    for place in dict.fromkeys((d.dataset, d.user, d.reading) for d in found):
+        here = [d for d in found if (d.dataset, d.user, d.reading) == place]
+        title = ", ".join(filter(None, (*place[:2], f"reading {place[2]}")))
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("measure", "first\nless second"):
+            table.add_column(name, no_wrap=True)
+        for name in ("difference\n95 % interval", "p\n(Holm)"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("verdict", no_wrap=True)
+        for d in sorted(here, key=lambda d: not d.established):
+            table.add_row(*_row(d))
+        console.print(table)
+
+
+def _row(d: Difference) -> tuple[str, ...]:
+    return (
+        d.measure,
+        f"{d.first}\n{d.second}",
+        f"{d.value:+.2f}\n{d.low:+.2f} to {d.high:+.2f}",
+        f"{d.p_holm:.3f}",
+        "established" if d.established else "not\nestablished",
+    )
