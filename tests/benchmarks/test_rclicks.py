@@ -479,6 +479,16 @@ def test_a_wrong_clicks_file_is_one_sentence_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_clicks_on_absent_pictures_can_be_left_out(clicks: Path, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_text(clicks.read_text() + "drawn,elsewhere,,,first,elsewhere,pc,1,1,9,9\n")
+    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=1, rounds=1)
+    with pytest.raises(BadInput, match="absent=skip"):
+        run_plan(_with(plan, clicks=str(path)), tmp_path / "run", workers=0)
+    tally = run_plan(_with(plan, clicks=str(path), absent="skip"), tmp_path / "run", workers=0)
+    assert tally.done == 1
+
+
 def test_the_command_refuses_a_wrong_clicks_file(clicks: Path, tmp_path: Path) -> None:
     path = tmp_path / "clicks.csv"
     path.write_text(clicks.read_text().replace("device", "devise", 1))

@@ -18,7 +18,15 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 
-__all__ = ["COLUMNS", "Clicks", "Key", "previous_mask", "read_clicks", "read_split"]
+__all__ = [
+    "COLUMNS",
+    "Clicks",
+    "Key",
+    "UnknownPicture",
+    "previous_mask",
+    "read_clicks",
+    "read_split",
+]
 
 COLUMNS = (
     "dataset",
@@ -46,6 +54,10 @@ _LARGEST_SIDE = 100_000
 _MARGIN = 0.05
 
 Ints = npt.NDArray[np.int64]
+
+
+class UnknownPicture(BadInput):
+    """A click on a picture that the data set does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +266,7 @@ def _keys(
                 "more things to click on, than a clicks file can have"
             )
         if not _known(key[0], key[2], pictures):
-            raise BadInput(
+            raise UnknownPicture(
                 f"{path.name}, row {before + int(first[i]) + 2}: picture '{key[2][:60]}' is not "
                 f"in the data set '{key[0][:60]}'"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -197,9 +197,3 @@ def _compared(first: Trial, second: Trial, measure: str) -> Difference:
 def _sampled(trial: Trial, measure: str) -> Floats:
     players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
     return players
-
-
-def shown_first(found: Sequence[Findings]) -> list[Findings]:
-    """Sound findings where there are any, else what there is."""
-    sound = [f for f in found if f.trial.reading == "sound"]
-    return sound or list(found)

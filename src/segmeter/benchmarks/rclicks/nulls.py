@@ -25,7 +25,8 @@ from segmeter.stats.intervals import Floats, Interval, Resampling
 
 __all__ = ["Null", "excess_of", "nulls"]
 
-RELABELLINGS = 2000
+_MOST, _FEWEST = 2000, 500  # relabellings; many targets need fewer for the same precision
+_ENOUGH = 500_000  # relabelled targets in all
 _MOST_NUMBERS = 4_000_000  # 32 MB at a time
 
 
@@ -48,10 +49,14 @@ def nulls(
     statistics: Sequence[Statistic],
     players: Floats,
     *,
-    relabellings: int = RELABELLINGS,
+    relabellings: int | None = None,
     seed: object = 0,
 ) -> dict[str, Null]:
-    """The null of each statistic of one measure, from a table `(targets, players)`."""
+    """The null of each statistic of one measure, from a table `(targets, players)`.
+
+    By default 2000 relabellings, of very many targets fewer, but never below 500.
+    """
+    many = relabellings or min(_MOST, max(_FEWEST, _ENOUGH // len(players)))
     found: dict[str, Null] = {}
     for who in ("groups", "base", "draws"):
         asked = [s for s in statistics if s.relabelled == who]
@@ -59,11 +64,11 @@ def nulls(
             continue
         values: dict[str, list[Floats]] = {s.name: [] for s in asked}
         terms = {s.name: np.zeros(len(players)) for s in asked if s.kind in ("mean", "sum")}
-        for relabelled in _relabelled(players, who, relabellings, seed):
+        for relabelled in _relabelled(players, who, many, seed):
             for s in asked:
                 values[s.name].append(value_of(s, relabelled))
                 if s.name in terms:
-                    terms[s.name] += terms_of(s, relabelled).sum(axis=0) / relabellings
+                    terms[s.name] += terms_of(s, relabelled).sum(axis=0) / many
         for s in asked:
             seen = float(value_of(s, players))
             found[s.name] = _null(np.concatenate(values[s.name]), seen, terms.get(s.name))

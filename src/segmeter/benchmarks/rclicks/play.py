@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from segmeter.benchmarks.sessions import judge_by, rows_of
-from segmeter.clickability.records import read_clicks
+from segmeter.clickability.records import UnknownPicture, read_clicks
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput
@@ -82,7 +82,10 @@ def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str)
     Rows of data sets that are not played are checked too, but for their pictures.
     """
     known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
-    clicks = read_clicks(path, known if absent == "refuse" else None)
+    try:
+        clicks = read_clicks(path, known if absent == "refuse" else None)
+    except UnknownPicture as error:
+        raise BadInput(f"{error}; '--option absent=skip' leaves such clicks out") from None
     told = {key.dataset for key in clicks.keys if key.kind == "first"}
     for name in known:
         if name not in told:

@@ -63,7 +63,7 @@ def _worth(lead: Sequence[Findings]) -> Section:
     text = (
         "A number is worth what it exceeds the same number for nothing by. For nothing: the "
         "players of an object change places at random (groups among themselves; the centre "
-        "click with all of them), and the statistic is computed again, 2000 times. Means of "
+        "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
         "ratios are above zero even then, because a small count below the line weighs more "
         "than a large one."
     )
