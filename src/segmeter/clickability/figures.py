@@ -34,7 +34,11 @@ def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
 def draw_later(later: LaterFit, folder: Path) -> Path:
     """Quantiles of three statistics in later rounds, seen and foretold."""
     figure = _figure(9.0, 3.0)
-    names = {"gain": "PDE x area", "pl1": "PL1, object sides", "inside": "share of clicks inside"}
+    names = {
+        "gain": "PDE x area",
+        "nearer": "PL1 ratio, depth : uniform",
+        "inside": "share of clicks inside",
+    }
     levels = np.linspace(0.01, 0.99, 99)
     for axes, (name, words) in zip(figure.subplots(1, 3), names.items(), strict=True):
         axes.plot(levels, np.quantile(later.seen[name], levels), color=_BLUE, label="seen")

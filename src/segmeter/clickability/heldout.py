@@ -42,6 +42,12 @@ STATISTICS = {
     "pl1_depth": "PL1 to clicks by depth (not used in the fit)",
 }
 
+_LATER = {
+    "gain": STATISTICS["pde"],
+    "nearer": "PL1 to clicks by depth over PL1 to uniform clicks",
+    "inside": "share of clicks on the mistake",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
@@ -184,7 +190,7 @@ def _later(later: LaterFit) -> str:
         "| statistic | mean seen | mean foretold | gap of quantiles, in deviations |",
         "|---|---|---|---|",
     ]
-    for name, words in (("gain", STATISTICS["pde"]), ("pl1", "PL1"), ("inside", "inside")):
+    for name, words in _LATER.items():
         means = [float(column[name].mean()) for column in (later.seen, later.told)]
         lines.append(f"| {words} | {means[0]:.3f} | {means[1]:.3f} | {later.apart(name):.2f} |")
     ranges = []

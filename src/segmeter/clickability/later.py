@@ -25,20 +25,27 @@ __all__ = ["LaterFit", "Recovered", "fit_later", "recover", "recovered"]
 _NEIGHBOURS = 5
 _EPSILON = 1e-9
 _FOLDS = 10
+# A spread of two box sides is hardly a pull to the middle; more cannot be told from it.
+_WIDEST = 2.0
+_MOST = {"spread": _WIDEST, "sloppy": 1.0}
 _LEVELS = (np.arange(50) + 0.5) / 50
-_STATISTICS = ("gain", "pl1", "inside")
+_STATISTICS = ("gain", "nearer", "inside")
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What the tables say of a mistake that nobody published: its size, and three statistics."""
+    """What the tables say of a mistake that nobody published: its size, and three statistics.
+
+    `nearer` is the ratio of PL1 to clicks by depth and PL1 to uniform clicks: the sides of the
+    object, which both are measured in, drop out.
+    """
 
     kind: str
     share: float
     inside: float
     gain: float
-    pl1: float
+    nearer: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class LaterFit:
     def interval(self, name: str) -> tuple[float, float]:
         """95 % interval, on the log scale."""
         value, error = getattr(self.numbers, name), getattr(self.errors, name)
-        return value * math.exp(-1.96 * error), value * math.exp(1.96 * error)
+        low, high = value * math.exp(-1.96 * error), value * math.exp(1.96 * error)
+        return low, min(high, _MOST[name]) if name in _MOST else high
 
 
 def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
@@ -86,13 +94,12 @@ def recover(seen: Seen, pixels: int) -> Recovered | None:
     inside = seen.pde_uniform * area
     if not SMALLEST_PX <= area < pixels or inside > 1.05:
         return None
-    return Recovered(
-        seen.kind, area / pixels, min(1.0, inside), seen.pde_depth * area, seen.pl1_uniform
-    )
+    nearer = seen.pl1_depth / seen.pl1_uniform
+    return Recovered(seen.kind, area / pixels, min(1.0, inside), seen.pde_depth * area, nearer)
 
 
 def fit_later(seen: Sequence[Recovered], stand_ins: Sequence[StandIn], start: Numbers) -> LaterFit:
-    """The numbers that bring the distributions of gain, PL1 and inside nearest.
+    """The numbers that bring the distributions of the three statistics nearest.
 
     Each seen key is matched with the stand-ins of its kind that are nearest in size. The
     size of the jitter stays that of the first round, where masks were at hand.
@@ -139,7 +146,7 @@ def _nearest(
     targets = {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS}
 
     def distance(logs: Values) -> float:
-        if logs[2] > 0:
+        if logs[2] > 0 or logs[1] > math.log(_WIDEST):
             return math.inf
         told = _told(shapes, _numbers(logs, start), matched)
         return sum(_apart(targets[name], told[name]) for name in targets)
@@ -183,7 +190,7 @@ def _told(
     told = [foretell(shape, numbers) for shape in shapes]
     values = {
         "gain": np.array([t.gain for t in told]),
-        "pl1": np.array([t.pl1_uniform for t in told]),
+        "nearer": np.array([t.pl1_depth / t.pl1_uniform for t in told]),
         "inside": np.array([t.inside for t in told]),
     }
     return {name: column[matched] for name, column in values.items()}
