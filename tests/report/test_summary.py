@@ -137,6 +137,20 @@ def test_compare_and_the_page_agree_on_every_verdict(
             assert cells[4]["v"] == f"established: {better} is better"
 
 
+def test_comparisons_fit_a_terminal_of_80_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    compare(folder, reading="both")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    assert [line.strip() for line in lines if "reading" in line] == [
+        "drawn, centre-click, reading published",
+        "drawn, centre-click, reading sound",
+    ]
+
+
 def test_a_cost_model_of_ones_own_holds_for_page_and_json(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
