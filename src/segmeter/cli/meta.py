@@ -84,11 +84,11 @@ def meta(
     rows = meta_rows(pairs, methods, baselines, chosen, readings(reading), training)
     write_figure(draw_densities, densities_of(pairs), figure)
     if report is not None:
-        _write_report(report, dataset, rows, pairs)
+        _write_report(report, dataset, rows, pairs, methods)
     if as_json:
         print(json.dumps({"rows": [_plain(row) for row in rows]}, indent=1))
     else:
-        _print(rows, len(set(pairs.pictures)))
+        _print(rows, _told(pairs, methods))
     return Exit.DONE
 
 
@@ -133,7 +133,13 @@ def _sweep(
     return sweep_method(method, dataset, measures, limit, workers)
 
 
-def _write_report(path: Path, dataset: str, rows: list[MetaRow], pairs: PairScores) -> None:
+def _write_report(
+    path: Path,
+    dataset: str,
+    rows: list[MetaRow],
+    pairs: PairScores,
+    methods: list[MethodSweeps],
+) -> None:
     from segmeter import __version__
     from segmeter.benchmarks.seism.meta_sections import meta_sections
     from segmeter.report.page import Page, render
@@ -142,7 +148,7 @@ def _write_report(path: Path, dataset: str, rows: list[MetaRow], pairs: PairScor
     page = Page(
         title=f"Which measures tell good from bad on {dataset}",
         subtitle="partition measures, judged by meta-measures",
-        facts=[f"{len(set(pairs.pictures))} pictures", f"segmeter {__version__}"],
+        facts=[_told(pairs, methods), f"segmeter {__version__}"],
         sections=meta_sections(rows, pairs),
     )
     write_text(path, render(page))
@@ -160,11 +166,18 @@ def _plain(row: MetaRow) -> dict[str, Any]:
     }
 
 
-def _print(rows: list[MetaRow], pictures: int) -> None:
+def _told(pairs: PairScores, methods: list[MethodSweeps]) -> str:
+    """How many pictures the numbers rest on; methods need the photographs too."""
+    people = len(set(pairs.pictures))
+    swept = f"; SABD and SISD on {len(methods[0].pictures)}" if methods else ""
+    return f"SIHD on {people} pictures{swept}"
+
+
+def _print(rows: list[MetaRow], pictures: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("measure", "reading", title=f"percent, {pictures} pictures", box=None)
+    table = Table("measure", "reading", title=f"percent; {pictures}", box=None)
     for name in ("SIHD", "SABD", "SISD", "Global"):
         table.add_column(name, justify="right")
     for row in rows:
