@@ -48,7 +48,7 @@ _READINGS = (
     "**published**: SIHD is 1 less both error rates, so that chance is 0; in SABD and SISD ties "
     "count as right, and each method stands at the setting that is best on these pictures.\n\n"
     "**sound**: SIHD is balanced accuracy, so that chance is 50 in all three; ties count half, "
-    "and each picture is judged at the setting that is best on the others."
+    "and each picture is judged at a setting that was chosen on others."
 )
 
 
