@@ -58,13 +58,28 @@ def _scatter(
     figure = _figure(9.0, 2.6)
     for axes, h in zip(np.atleast_1d(figure.subplots(1, len(held))), held, strict=True):
         seen, told = pick(h)
-        ends = [max(float(np.min([seen, told])), 1e-9) * 0.8, float(np.max([seen, told])) * 1.25]
+        ends = [float(told.min()) * 0.6, float(told.max()) * 1.7]
         axes.plot(ends, ends, color="0.6", linewidth=0.8)
-        axes.scatter(told, seen, s=5, color=_BLUE, alpha=0.5, linewidths=0)
+        # A value below the frame is drawn at its edge: few targets have one.
+        axes.scatter(
+            told, np.clip(seen, ends[0], ends[1]), s=5, color=_BLUE, alpha=0.5, linewidths=0
+        )
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=h.name)
         axes.set_xlabel(f"{words} foretold")
+        for axis in (axes.xaxis, axes.yaxis):
+            _few_ticks(axis, ends)
     figure.axes[0].set_ylabel(f"{words} at real clicks")
     return _save(figure, path)
+
+
+def _few_ticks(axis: Any, ends: Sequence[float]) -> None:
+    """Ticks at 1, 2 and 5 on a short axis, at powers of ten on a long one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    short = ends[1] / ends[0] < 60
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _figure(width: float, height: float) -> Figure:
