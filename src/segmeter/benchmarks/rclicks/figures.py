@@ -20,7 +20,7 @@ from segmeter.core.sections import (
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under
 
-__all__ = ["correlations", "curves", "hardness", "scatter"]
+__all__ = ["correlations", "curves", "hardness", "scatter", "title_of"]
 
 
 def curves(found: Sequence[Findings]) -> Multiples:
@@ -89,6 +89,11 @@ def _pair(means: Floats) -> tuple[float, float]:
     return float(means[0]), float(means[1])
 
 
+def title_of(scene: str, target: str) -> str:
+    """An object by name; a number or the scene's own name again says nothing."""
+    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
+
+
 def scatter(found: Sequence[Findings]) -> Chart | None:
     """Mean against spread of the first click's IoU, a dot a target (as Fig. 8)."""
     tables = hardness(found)
@@ -99,7 +104,7 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         x, y = np.array(list(targets.values())).T
         ratio = float(np.mean(y / (x + 1e-9)))
         noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
-        labels = [scene if i in noisiest else "" for i, (scene, _) in enumerate(targets)]
+        labels = [title_of(*key) if i in noisiest else "" for i, key in enumerate(targets)]
         marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the click map"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.rclicks.figures import Key, hardness
+from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
 from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.maps import ClickMap
@@ -51,6 +51,10 @@ class _Case:
     def noise(self) -> float:
         return self.spread / (self.mean + 1e-9)
 
+    @property
+    def title(self) -> str:
+        return title_of(self.scene.id, self.target.id)
+
 
 def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
     """First clicks, depth, the map in use and its ten groups (as Fig. 4 and 6)."""
@@ -65,7 +69,7 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
         pictures = [
             Picture(
                 case.scene.pixels,
-                f"**{case.scene.id}** and {len(dots)} first clicks",
+                f"**{case.title}** and {len(dots)} first clicks",
                 outlines=(truth,),
                 prompts=dots,
                 close=True,
@@ -91,7 +95,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = []
     for case in cases:
         truth = Outline(case.target.mask, "truth", "the object")
-        caption = f"**{case.scene.id}** · NSR {100 * case.noise:.1f} %"
+        caption = f"**{case.title}** · NSR {100 * case.noise:.1f} %"
         dots = _first_points(run, case)
         pictures = [
             Picture(case.scene.pixels, caption, outlines=(truth,), prompts=dots, close=True)
@@ -156,7 +160,7 @@ def _map(name: str, user: ClickingGroup, case: _Case) -> ClickMap:
 
 
 def _over(case: _Case, pixels: Pixels, caption: str, truth: Outline) -> Picture:
-    said = f"{caption} of {case.scene.id}"
+    said = f"{caption} of {case.title}"
     return Picture(pixels, caption, said, outlines=(truth,), close=True)
 
 

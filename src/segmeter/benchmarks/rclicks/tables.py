@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from segmeter.benchmarks.rclicks.figures import hardness
+from segmeter.benchmarks.rclicks.figures import hardness, title_of
 from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval, Resampling
@@ -268,7 +268,7 @@ def ranking_table(found: Sequence[Findings]) -> Table | None:
     noise = {(f.trial.model, f.trial.dataset): _noise_of(f) for f in found}
     rows: list[list[Cell]] = [
         [
-            scene if target in ("", scene, "0", "1") else f"{scene}, {target}",
+            title_of(scene, target),
             dataset,
             ratio,
             mean,
