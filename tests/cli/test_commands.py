@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 
 Done = subprocess.CompletedProcess[str]
@@ -129,50 +127,6 @@ def test_a_wrong_request_is_answered_in_a_sentence(
 def test_commands_on_what_is_not_a_run_say_so(tmp_path: Path) -> None:
     for command in ("report", "compare"):
         assert "is not a run" in sentence(segmeter(command, tmp_path))
-
-
-def test_the_trace_is_shown_when_asked_for() -> None:
-    done = segmeter("--debug", "report", "/nowhere")
-    assert "Traceback" in done.stderr
-
-
-def test_every_command_has_help_with_an_example() -> None:
-    listed = segmeter("--help").stdout
-    for name in ("run", "score", "report", "compare", "list", "fetch", "doctor", "demo"):
-        assert name in listed
-        assert "Example" in segmeter(name, "--help").stdout
-
-
-def own_folder(path: Path) -> Path:
-    """Four pictures of one's own, each in its own trouble but the first."""
-    (path / "images").mkdir(parents=True)
-    (path / "masks").mkdir()
-    picture = np.full((40, 60, 3), 90, np.uint8)
-    mask = np.zeros((40, 60), np.uint8)
-    mask[10:30, 15:45] = 255
-    for name in ("fine", "small", "empty", "corrupt"):
-        cv2.imwrite(str(path / "images" / f"{name}.png"), picture)
-        cv2.imwrite(str(path / "masks" / f"{name}.png"), mask)
-    cv2.imwrite(str(path / "masks" / "small.png"), mask[:20])
-    cv2.imwrite(str(path / "masks" / "empty.png"), 0 * mask)
-    (path / "images" / "corrupt.png").write_bytes(b"\x89PNG\r\n\x1a\n garbage")
-    return path
-
-
-def test_bad_pictures_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    data, out = own_folder(tmp_path / "mine"), tmp_path / "run"
-    done = segmeter("run", "noc", "-m", "oracle", "-d", data, "--rounds", 2, "-o", out)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    from segmeter.store import Run
-
-    errors = {e["scene"]: e["error"] for e in Run.open(out).sql("from errors").to_pylist()}
-    assert "60 x 40 but its mask is 60 x 20" in errors["small"]
-    assert "empty" in errors["empty"]
-    assert "corrupt" in errors["corrupt"]
-    assert Run.open(out).sql("select distinct scene from rows").to_pylist() == [{"scene": "fine"}]
-    assert segmeter("report", out).returncode == 0
-    assert "corrupt" in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

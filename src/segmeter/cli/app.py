@@ -81,16 +81,16 @@ def run_app() -> None:
     except _Misuse as error:
         code = _misused(cast(Any, error))
     except BrokenPipeError:
-        # Whoever reads has enough, as in `segmeter list | head`; exit without another complaint.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = Exit.DONE
+        code = _unread()
+    except SystemExit as stop:  # typer's own way of ending, also when nobody reads on
+        code = _unread() if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except OSError as error:
         code = _complain(f"'{error.filename}' cannot be used: {error.strerror or error}")
     except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
     except Exception:  # noqa: BLE001  Python's own exit code would read as 'done with errors'
         traceback.print_exc()
-        typer.echo("segmeter: a fault in segmeter itself; please report the lines above", err=True)
+        typer.echo("segmeter: a fault in segmeter, or in a file of yours: see above", err=True)
         code = Exit.FAULT
     if code == Exit.INTERRUPTED:
         typer.echo("segmeter: interrupted; what was finished is kept", err=True)
@@ -124,6 +124,12 @@ def _misused(error: Any) -> int:
         return Exit.BAD_INPUT
     stop = "" if said.endswith("?") else ";"
     return _complain(f"{said[0].lower()}{said[1:]}{stop} '{command} --help' shows how")
+
+
+def _unread() -> int:
+    """Whoever reads has enough, as in `segmeter list | head`: end without a complaint."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return Exit.DONE
 
 
 def _complain(sentence: str) -> int:

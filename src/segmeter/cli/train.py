@@ -60,7 +60,7 @@ def clickability(
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Default 20.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", min=2, help="Default 16.")] = None,
     rate: Annotated[float | None, typer.Option("--rate", help="Largest learning rate.")] = None,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1...")] = "cpu",
     workers: Annotated[int, typer.Option("--workers", help="Processes that prepare.")] = 0,
 ) -> int:

@@ -1,0 +1,139 @@
+"""Habits of every command: versions, slips of the pen, exit codes, pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer.main
+
+import segmeter
+from segmeter.cli.app import commands
+from segmeter.store import Run
+
+Typed = Callable[..., tuple[int, str, str]]
+SEGMETER = [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()"]
+
+
+def test_the_version_is_told(typed: Typed) -> None:
+    assert typed("--version") == (0, f"segmeter {segmeter.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["rnu"], "'run'? 'segmeter --help' shows how"),
+        (["run"], "missing argument 'benchmark'; 'segmeter run --help' shows how"),
+        (["run", "noc", "--modle", "disc"], "--model"),
+        (["run", "noc", "-m", "disc", "-d", "drawn"], "missing option '--out'"),
+        (["report", "runs/none", "--format", "docx"], "'docx' is not one of 'html', 'csv'"),
+        (["list", "modles"], "did you mean 'models'?"),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_in_one_sentence(
+    words: list[str], sentence: str, typed: Typed
+) -> None:
+    code, said, complaint = typed(*words)
+    assert (code, said) == (2, "")
+    (line,) = complaint.strip().splitlines()
+    assert line.startswith("segmeter: ")
+    assert sentence in line
+
+
+def test_no_word_at_all_shows_the_help(typed: Typed) -> None:
+    code, said, complaint = typed()
+    assert code == 2
+    assert "demo" in said + complaint
+    assert "Exit codes" in said + complaint
+
+
+def test_the_trace_is_shown_wherever_debug_stands(typed: Typed) -> None:
+    for words in (("--debug", "report", "none"), ("report", "none", "--debug")):
+        code, _, complaint = typed(*words)
+        assert code == 2
+        assert "Traceback" in complaint
+
+
+def test_every_command_has_help_with_an_example_and_no_empty_option() -> None:
+    waiting = [((), typer.main.get_command(commands()))]
+    while waiting:
+        path, command = waiting.pop()
+        inner = getattr(command, "commands", {})
+        waiting += [((*path, name), found) for name, found in inner.items()]
+        if not inner:
+            assert "Example" in command.help, path
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{' '.join(path)} {parameter.name}"
+
+
+INTERRUPTED = """
+import os, signal
+from segmeter.models.drawn import Disc
+
+class Impatient(Disc):
+    looks = 0
+
+    def look(self, scene):
+        Impatient.looks += 1
+        if Impatient.looks == 2 and not os.path.exists({mark!r}):
+            open({mark!r}, "w").close()
+            os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does
+        return super().look(scene)
+"""
+
+
+def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) -> None:
+    file, out = tmp_path / "impatient.py", tmp_path / "run"
+    file.write_text(INTERRUPTED.format(mark=str(tmp_path / "mark")))
+    words = ["run", "noc", "-m", f"{file}:Impatient", "-d", "drawn", "--limit", "3"]
+    command = [*SEGMETER, *words, "--rounds", "1", "--workers", "0", "-o", str(out)]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert first.returncode == 130, first.stderr
+    assert first.stderr == "segmeter: interrupted; what was finished is kept\n"
+    assert len(list((out / "parts").glob("*.parquet"))) == 1
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [
+        {"n": 3}
+    ]
+
+
+def test_a_reader_who_has_enough_is_no_error() -> None:
+    """As in `segmeter list | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*SEGMETER, "list", "benchmarks", "--json"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_fault_is_not_taken_for_a_run_with_errors(typed: Typed, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    def __init__(self):\n        raise LookupError('oops')\n")
+    words = ("run", "noc", "-m", "disc", "-d", "drawn", "-u", f"{file}:Mine")
+    code, _, complaint = typed(*words, "-o", tmp_path / "run")
+    assert code == 70
+    assert "LookupError: oops" in complaint
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_demo_finds_room_beside_another(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that were fetched after the first demo make it another plan."""
+    from segmeter.cli.demo import _folder_for
+    from segmeter.core.catalogue import Spec
+    from segmeter.core.plans import Plan
+    from segmeter.store import RunFolder
+
+    monkeypatch.chdir(tmp_path)
+    first, second = (Plan("noc", (Spec(name),), (Spec("mini"),)) for name in ("disc", "noisy"))
+    assert _folder_for(first) == Path("runs/demo")
+    RunFolder.prepare(Path("runs/demo"), first)
+    assert _folder_for(first) == Path("runs/demo")
+    assert _folder_for(second) == Path("runs/demo-2")
