@@ -414,6 +414,13 @@ def test_no_masks_no_pictures_but_all_numbers(tmp_path: Path) -> None:
     assert any("Masks were not kept" in str(b) for s in made for b in s.blocks)
 
 
+def test_one_photograph_gives_numbers_without_intervals(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=1, rounds=2)
+    run_plan(plan, tmp_path / "run", workers=0)
+    page = render(Page("t", "s", [], list(Rclicks().sections(Run.open(tmp_path / "run")))))
+    assert "nan" not in page.lower().replace("nano", "")
+
+
 def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
     plan = replace(_with(PLAN, draws=1), subjects=PLAN.subjects[:1], limit=2, rounds=2)
     run_plan(plan, tmp_path / "run", workers=0)

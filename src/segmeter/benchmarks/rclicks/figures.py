@@ -130,7 +130,7 @@ _ACROSS_MODELS = {
     "dhh-auc-all": "ΔHH IoU",
     "nsr-unbiased": "NSR@20",
 }
-_FEW_MODELS = 3
+_FEWEST = 3  # of anything that is to correlate
 _NAMED = 5  # dots with their names beside them
 
 
@@ -141,7 +141,7 @@ def correlations(found: Sequence[Findings]) -> Table:
     sign, as the paper does. Else over targets, each model by itself, averaged.
     """
     models = {f.trial.model for f in found}
-    if len(models) < _FEW_MODELS:
+    if len(models) < _FEWEST:
         few = "over objects, mean over models and data sets (over models it takes three or more)"
         return _matrix([_of_targets(f) for f in found], few, unsigned=False)
     datasets = dict.fromkeys(f.trial.dataset for f in found)
@@ -199,6 +199,8 @@ def _both(columns: Sequence[Floats]) -> Floats:
     from scipy import stats
 
     table = np.stack(columns)
+    if table.shape[1] < _FEWEST:
+        return np.full((len(table), len(table)), np.nan)
     ranks = stats.rankdata(table, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         pearson, spearman = np.corrcoef(table), np.corrcoef(ranks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.findings import Finding, Findings
@@ -62,10 +63,11 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     ]
     if "noc" in f.parts:
         share, p = f.parts["noc"].share, f.parts["noc"].p
+        scaled = Interval(100 * share.value, 100 * share.low, 100 * share.high)
         told.append(
-            f"Of what differs between people on one object, {100 * share.value:.0f} % "
-            f"({100 * share.low:.0f} to {100 * share.high:.0f}, p {_p(p)}) lies between the "
-            "groups; the rest is the luck of single clicks."
+            f"Of what differs between people on one object, {scaled.value:.0f} %"
+            f"{_limits(scaled, 0)} lies between the groups, p {_p(p)}; the rest is the luck of "
+            "single clicks."
         )
     told.append(_printed(f.by_name["dgr-noc"]))
     return " ".join(told)
@@ -77,17 +79,24 @@ def _printed(finding: Finding) -> str:
         return ""
     return (
         f"The paper's formula would print ΔGR {finding.seen.value:+.1f} %; shuffling who "
-        f"clicked gives {finding.null.mean:+.1f} % for nothing, and {finding.excess.value:+.1f} "
-        f"({finding.excess.low:+.1f} to {finding.excess.high:+.1f}) are left."
+        f"clicked gives {finding.null.mean:+.1f} % for nothing, and {finding.excess.value:+.1f}"
+        f"{_limits(finding.excess, 1)} are left."
     )
 
 
 def _percent(i: Interval) -> str:
-    return f"{i.value:+.1f} % (95 % interval {i.low:+.1f} to {i.high:+.1f})"
+    return f"{i.value:+.1f} %" + _limits(i, 1, "95 % interval ")
 
 
 def _points(i: Interval) -> str:
-    return f"{i.value:+.2f} points ({i.low:+.2f} to {i.high:+.2f})"
+    return f"{i.value:+.2f} points" + _limits(i, 2)
+
+
+def _limits(i: Interval, digits: int, words: str = "") -> str:
+    """Nothing where one photograph gives no interval."""
+    if math.isnan(i.low) or math.isnan(i.high):
+        return ""
+    return f" ({words}{i.low:+.{digits}f} to {i.high:+.{digits}f})"
 
 
 def _p(p: float) -> str:
