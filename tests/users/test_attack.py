@@ -22,6 +22,7 @@ from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM  # noqa: E402
 from segmeter.models.clicknets.view import ClickNetView, Settings  # noqa: E402
 from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
+from segmeter.users import attack  # noqa: E402
 from segmeter.users._descent import Adam, disc_sum  # noqa: E402
 from segmeter.users.attack import follow, valid_pixels  # noqa: E402
 
@@ -135,6 +136,19 @@ def test_sessions_followed_together_are_followed_as_alone(view):
         for a, b in zip(alone.trials, attempt.trials, strict=True):
             assert a.point == pytest.approx(b.point, abs=0.05)
             assert a.iou == pytest.approx(b.iou, abs=1e-3)
+
+
+def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch):
+    sights = [sight(view, "sound"), sight(view, "sound")]
+    together = follow(sights, ["best", "worst"], steps=2)
+    monkeypatch.setitem(attack.PIXELS_AT_ONCE, "cpu", 1)
+    softened = []
+    soften = view.soften
+    monkeypatch.setattr(view, "soften", lambda asks: (softened.append(len(asks)), soften(asks))[1])
+    halves = follow(sights, ["best", "worst"], steps=2)
+    assert softened == [2, 1, 1]
+    for one, other in zip(together, halves, strict=True):
+        assert one.chosen.iou == pytest.approx(other.chosen.iou, abs=1e-3)
 
 
 def test_a_model_without_slope_is_refused(view):

@@ -49,6 +49,8 @@ STEPS = 10
 ALLOWANCE = 1.05
 DICE_WEIGHT = 1e-3
 BETTER_BY = 1e-6  # in `sound`: more than rounding can do
+PIXELS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}
+"""Pixels of network input whose activations are kept for the way back, by device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class _Climber:
 
 
 def _climb(climbers: Sequence[_Climber], steps: int) -> None:
+    """Take all steps of all climbers together; in halves where memory would not do."""
     import torch
 
     from segmeter.users import _descent
@@ -199,6 +202,13 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
     if not isinstance(view, Differentiable):
         raise BadInput("this model has no slope to follow; search for the click instead")
     soft = view.soften([ask_with(c.sight, c.start) for c in climbers])
+    device = soft.start().device.type
+    pixels = sum(math.prod(size) for size in soft.sizes)
+    if len(climbers) > 1 and pixels > PIXELS_AT_ONCE.get(device, PIXELS_AT_ONCE["cuda"]):
+        middle = len(climbers) // 2
+        _climb(climbers[:middle], steps)
+        _climb(climbers[middle:], steps)
+        return
     location = _Location(soft, climbers)
     truth = [soft.into_answer(i, c.sight.target.mask) for i, c in enumerate(climbers)]
     own = [

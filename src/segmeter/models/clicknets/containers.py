@@ -39,7 +39,8 @@ def load(path: Path, shape: Shape, name: str) -> Any:
     if lost or unexpected:
         what = f"lacks '{lost[0]}'" if lost else f"holds an unknown '{unexpected[0]}'"
         raise BadWeights(f"{path}: {what}, so these are not the weights of '{name}'")
-    return network.eval()
+    # Frozen: whoever follows a gradient follows it to the click, not to the weights.
+    return network.eval().requires_grad_(False)
 
 
 def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
