@@ -16,7 +16,13 @@ import pytest
 
 from segmeter.benchmarks.rclicks import Rclicks, Settings
 from segmeter.benchmarks.rclicks.components import components
-from segmeter.benchmarks.rclicks.findings import differences, findings, summary
+from segmeter.benchmarks.rclicks.findings import (
+    Findings,
+    differences,
+    findings,
+    findings_of,
+    summary,
+)
 from segmeter.benchmarks.rclicks.laws import LAWS, for_nothing, retries
 from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
@@ -24,6 +30,7 @@ from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.play import players_of
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
 from segmeter.benchmarks.rclicks.trials import Trial
+from segmeter.benchmarks.rclicks.verdict import verdicts
 from segmeter.clickability.lifelike import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -358,7 +365,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     answers = [b for b in blocks if isinstance(b, Answer)]
     assert len(answers) == 2
     for answer in answers:
-        assert "matter" in answer.sentence
+        assert "cannot be said from 5 photographs" in answer.sentence
         assert "luck of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -380,6 +387,30 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     page = render(Page("t", "s", [], sections))
     assert "ΔGR" in page
     assert "nan" not in page
+
+
+def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
+    """Thirty photographs: a model that needs more unlikely clicks, one that ends lower, one that
+    does not care."""
+    rng = np.random.default_rng(0)
+
+    def found(harder: bool, lower: bool) -> Findings:
+        groups = np.full((2, 10, 30, 6), 0.8) + rng.uniform(0, 0.02, (2, 10, 30, 6))
+        groups[..., 2:] += 0.15
+        if harder:
+            groups[:, :5, :, 2:4] -= 0.15
+        if lower:
+            groups[:, :5, :, :2] -= 0.3
+        keys = tuple((f"{i:02}", "") for i in range(30))
+        clusters = tuple(k for k, _ in keys)
+        return findings_of(Trial("m", "d", "sound", groups[0, -1], groups, keys, clusters), {})
+
+    answers = [
+        verdicts([found(*case)])[0] for case in ((True, True), (False, True), (False, False))
+    ]
+    assert "it matters where people click:" in answers[0].sentence
+    assert "for the quality on the way" in answers[1].sentence
+    assert "has not been shown to matter" in answers[2].sentence
 
 
 def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:

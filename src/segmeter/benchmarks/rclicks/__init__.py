@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.clickability.groups import GROUPS
@@ -81,6 +81,16 @@ class Rclicks:
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
     name: str = "rclicks"
+    headline: ClassVar[tuple[str, ...]] = (
+        "base-noc",
+        "sample-noc",
+        "dsb-noc",
+        "dgr-noc",
+        "nsr",
+        "dsb-noc-ratio",
+        "dgr-noc-ratio",
+        "nsr-unbiased",
+    )
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)

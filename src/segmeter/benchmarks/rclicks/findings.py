@@ -18,7 +18,7 @@ from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.rounds import at_round
 
-__all__ = ["Finding", "Findings", "differences", "findings", "summary"]
+__all__ = ["Finding", "Findings", "differences", "findings", "findings_of", "summary"]
 
 _PARTS = ("noc", "auc")
 _WHO: tuple[Who, ...] = ("people", "samples")
@@ -71,7 +71,7 @@ def findings(run: Results) -> list[Findings]:
     for trial in found:
         key = (trial.model, trial.dataset, trial.reading)
         first = {who: singles[*key, who] for who in _WHO if (*key, who) in singles}
-        made.append(_findings(trial, first))
+        made.append(findings_of(trial, first))
     return made
 
 
@@ -94,7 +94,8 @@ def differences(run: Results) -> list[Difference]:
     return found
 
 
-def _findings(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
+def findings_of(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
+    """What there is to say about one trial, with the first clicks that belong to it."""
     drawn = Resampling(trial.clusters, seed=trial.dataset)
     by_name: dict[str, Finding] = {}
     parts: dict[str, Components] = {}

@@ -13,6 +13,7 @@ from segmeter.stats.intervals import Interval
 __all__ = ["verdicts"]
 
 _ESTABLISHED = 0.05
+_FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 
@@ -34,6 +35,14 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
     model, dataset, _ = f.key
     clicks, quality = f.seen("dgr-noc-ratio"), f.seen("dgr-auc-all")
     opening = f"With **{model}** on {dataset} it"
+    photographs = len(set(f.trial.clusters))
+    if photographs < _FEWEST_PHOTOGRAPHS:
+        played = "one photograph" if photographs == 1 else f"{photographs} photographs"
+        return (
+            f"Whether it matters where people click with **{model}** on {dataset} cannot be said "
+            f"from {played}: on {'it' if photographs == 1 else 'them'} the least likely tenth "
+            f"of clicks costs {_percent(clicks)} clicks against the most likely tenth."
+        )
     if p_clicks < _ESTABLISHED:
         return (
             f"{opening} matters where people click: the least likely tenth of clicks costs "
