@@ -204,3 +204,15 @@ def test_wrong_tables_and_masks_are_refused(masks: list[Mask], tmp_path: Path) -
     (tmp_path / "kept.json.gz").write_bytes(b"no gzip")
     with pytest.raises(BadInput, match="no mistakes of models"):
         read_stand_ins(tmp_path / "kept.json.gz")
+
+
+def test_the_page_shows_the_numbers_that_ship() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "clickability.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| none (95 %")]
+    for name, cell in zip(
+        ("depth", "spread", "sloppy", "jitter"), row.split("|")[3:7], strict=True
+    ):
+        assert float(cell.split()[0]) == getattr(shipped("first"), name)
+    later = shipped("later")
+    assert f"depth {later.depth:.3g} (" in page
+    assert f"spread {later.spread:.3g} (" in page
