@@ -13,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
@@ -20,7 +21,7 @@ from segmeter.store import Run
 
 __all__ = ["print_summary", "rows_json", "summary_json"]
 
-_SHOWN = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
+_WIDTH = 5  # measures that fit
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> str:
@@ -51,7 +52,8 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
         print(summary_json(rows))
         return
     console = Console(width=min(Console().width, 100))
-    for table in _tables(rows):
+    headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
+    for table in _tables(rows, headline):
         console.print(table)
     if tally.failed:
         count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
@@ -60,13 +62,13 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     console.print(f"rows in {out}; next: segmeter report {out}", soft_wrap=True, markup=False)
 
 
-def _tables(rows: Sequence[SummaryRow]) -> list[Table]:
-    """One table a data set and user; models and readings down, measures across."""
+def _tables(rows: Sequence[SummaryRow], headline: Sequence[str]) -> list[Table]:
+    """One table a data set and user; models and readings down, headline measures across."""
     tables = []
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
         known = [row.measure for row in here]
-        shown = [m for m in _SHOWN if m in known] or list(dict.fromkeys(known))[:5]
+        shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         title = ", ".join(filter(None, (dataset, user, f"{here[0].targets} targets")))
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)

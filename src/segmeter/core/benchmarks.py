@@ -107,8 +107,9 @@ class Results(Protocol):
 class Benchmark(Protocol):
     """A benchmark declares; the engine runs.
 
-    It may also have `check(plan, datasets)`, which refuses files of its own that are wrong
-    before anything is written.
+    It may name its `headline`, the measures that a terminal shows, and may have
+    `check(plan, datasets)`, which refuses files of its own that are wrong before anything is
+    written.
     """
 
     @property

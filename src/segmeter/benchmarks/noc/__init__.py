@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
@@ -25,6 +26,7 @@ class Noc:
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
     name: str = "noc"
+    headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:
         if plan.options:

@@ -84,11 +84,9 @@ class Rclicks:
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",
-        "dsb-noc",
-        "dgr-noc",
+        "base-auc",
+        "sample-auc",
         "nsr",
-        "dsb-noc-ratio",
-        "dgr-noc-ratio",
         "nsr-unbiased",
     )
 

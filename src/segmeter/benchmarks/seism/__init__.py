@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
@@ -30,6 +31,7 @@ class Seism:
     """
 
     name: str = "seism"
+    headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "method" and plan.subjects:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.core import catalogue
@@ -67,6 +67,13 @@ class Tetris:
     """The best and the worst click of ten rounds, beside the centre click."""
 
     name: str = "tetris"
+    headline: ClassVar[tuple[str, ...]] = (
+        "iou-min",
+        "iou-base",
+        "iou-max",
+        "iou-d",
+        "first-spread",
+    )
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)
