@@ -354,6 +354,16 @@ def test_user_at_one_follows_from_the_rows(
         assert row.value == pytest.approx(100 * table[value])
 
 
+def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> None:
+    trial = trial_of(experiments(golden)[0])
+    scores = {key: np.array([0.5, 0.6]) for key in trial.keys[:3]}
+    clicks = FirstClicks("m", "d", "published", "people", scores, trial.clusters[:3])
+    found = findings_of(trial, {"people": clicks})
+    assert found.base_first.value == pytest.approx(100 * trial.base[:3, 0].mean())
+    alone = findings_of(trial, {})
+    assert alone.base_first.value == pytest.approx(100 * trial.base[:, 0].mean())
+
+
 def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
     found = differences(run)
     assert {d.measure for d in found} == {"sample-noc", "sample-auc"}

@@ -109,8 +109,15 @@ def findings_of(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
             found = components(players, drawn, trial.dataset)
             if found is not None:
                 parts[measure] = found
-    base = drawn.interval(100 * at_round(trial.base, 1))
-    return Findings(trial, by_name, parts, base, first)
+    return Findings(trial, by_name, parts, _base_first(trial, first), first)
+
+
+def _base_first(trial: Trial, first: dict[Who, FirstClicks]) -> Interval:
+    """The robot's first click, on the targets that people clicked where there are any."""
+    clicked = first["people"].scores if "people" in first else trial.keys
+    kept = [i for i, key in enumerate(trial.keys) if key in clicked]
+    drawn = Resampling([trial.clusters[i] for i in kept], seed=trial.dataset)
+    return drawn.interval(100 * at_round(trial.base, 1)[kept])
 
 
 @lru_cache(maxsize=64)
