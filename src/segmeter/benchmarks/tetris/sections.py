@@ -171,8 +171,8 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
     if not charts:
         return None
     text = (
-        "Mean IoU after each click of the three sessions, with areas in brackets and 95 % "
-        f"bands from resampling photographs; reading {lead}."
+        "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
+        f"photographs and the areas beneath; reading {lead}."
     )
     return Section("Click by click", text, [Multiples(charts)])
 
