@@ -84,17 +84,20 @@ class Rclicks:
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",
-        "base-auc",
-        "sample-auc",
-        "nsr",
-        "nsr-unbiased",
+        "dsb-noc-ratio",
+        "dgr-noc-ratio",
+        "dgr-noc",
+        "iou@1",
+        "std@1",
+        "nsr@1",
     )
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)
         settings = Settings.of(plan.options)
         if settings.clicks:
-            settings = replace(settings, digest=_digest(Path(settings.clicks)))
+            path = Path(settings.clicks).resolve()
+            settings = replace(settings, clicks=str(path), digest=_digest(path))
         options = {name: getattr(settings, name) for name in Settings.__dataclass_fields__}
         return replace(filled, users=_players(filled.users, settings.draws), options=options)
 
