@@ -79,7 +79,7 @@ def test_list_tells_all_about_one_thing(typed: Typed) -> None:
     assert card["citation"]
     card = json.loads(typed("list", "models", "grabcut", "--json")[1])
     assert "click" in card["abilities"]
-    assert card["options"]["side"] == {"default": 320}
+    assert card["options"]["side"] == {"default": 192}
     card = json.loads(typed("list", "measures", "iou", "--json")[1])
     assert (card["both_empty"], card["one_empty"], card["better"]) == (1.0, 0.0, "higher")
 

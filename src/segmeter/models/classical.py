@@ -37,7 +37,8 @@ class GrabCut:
     Parameters
     ----------
     side
-        Longest side of the copy it works on, in pixels.
+        Longest side of the copy it works on, in pixels. 192 with two rounds is better and
+        four times quicker than 320 with three on the pictures of `mini`.
     rounds
         Times that colours and cut are found anew for each answer.
     """
@@ -51,7 +52,7 @@ class GrabCut:
         family="classical",
     )
 
-    def __init__(self, side: int = 320, rounds: int = 3) -> None:
+    def __init__(self, side: int = 192, rounds: int = 2) -> None:
         self.side = side
         self.rounds = rounds
 
