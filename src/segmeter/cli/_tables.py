@@ -92,6 +92,8 @@ def _cell(row: SummaryRow | None) -> str:
     """A value over its interval, in as few characters as tell it apart."""
     if row is None:
         return ""
+    if not (math.isfinite(row.low) and math.isfinite(row.high)):
+        return f"{row.value:.2f}"  # one photograph says nothing about others
     if row.measure.startswith("nof"):
         return f"{row.value:.0f}\n{row.low:.0f}–{row.high:.0f}"
     return f"{row.value:.2f}\n{row.low:.1f}–{row.high:.1f}"
