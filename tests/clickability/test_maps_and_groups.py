@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import ndimage
 
 from segmeter.clickability import groups
 from segmeter.clickability.groups import draw_published, draw_sound, limits, share_of_group
@@ -23,6 +24,7 @@ from segmeter.clickability.maps import (
     soft_mistake,
     uniform,
 )
+from segmeter.clickability.prior import _within
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.mistakes import deepest, mistakes
@@ -207,3 +209,12 @@ def test_bad_maps_and_groups_are_refused() -> None:
     empty = ClickMap.of(np.zeros((3, 3)))
     assert draw_sound(empty, (0, 1), 0.5, 1) is None
     assert draw_published(empty, (0, 1), 0.5) is None
+
+
+@given(hnp.arrays(bool, (24, 31)), st.floats(0.5, 40))
+def test_within_reach_is_a_matter_of_distance(inside: np.ndarray, reach: float) -> None:
+    """By discs where they are small, by a distance transform where they are not."""
+    assume(inside.any())
+    away = ndimage.distance_transform_edt(~inside)
+    assume(not np.isclose(away, reach, atol=1e-3).any())
+    assert np.array_equal(_within(inside, reach) > 0, away <= reach)

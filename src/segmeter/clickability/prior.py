@@ -30,6 +30,7 @@ __all__ = ["REACH", "Numbers", "Round", "prior", "shipped"]
 Round = Literal["first", "later"]
 # A click counts if it lies at most this share of the picture's diagonal beside the object.
 REACH = 0.01
+_LARGEST_DISC = 16.0  # pixels
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,8 @@ def prior(mistake: Mask, numbers: Numbers | None = None, round: Round = "first")
     weights = steady(inside, found)
     if found.sloppy > 0:
         loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
-        weights = (1 - found.sloppy) * weights + found.sloppy * loose
-    return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights.astype(np.float32))
+        weights = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
+    return ClickMap((mistake.shape[0], mistake.shape[1]), low, np.asarray(weights, np.float32))
 
 
 def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
@@ -78,9 +79,13 @@ def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
     ringed = np.pad(inside.view(np.uint8), 1)
     depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
     rows, columns = (_pull(np.asarray(inside.any(axis=1 - k)), numbers.spread) for k in (0, 1))
-    weights = cv2.pow(depth / depth.max(), numbers.depth) * rows[:, None] * columns[None]
-    weights *= inside
-    return np.asarray(weights / weights.sum(dtype=np.float64), dtype=np.float32)
+    # Only where there is something to weigh: 2 x less time, more on a thin mistake.
+    deep = depth[inside]
+    values = cv2.pow(deep / deep.max(), numbers.depth).ravel()
+    values *= np.multiply.outer(rows, columns)[inside]
+    weights = np.zeros(inside.shape, dtype=np.float32)
+    weights[inside] = values / values.sum(dtype=np.float64)
+    return weights
 
 
 def jittered(
@@ -89,12 +94,32 @@ def jittered(
     """Clicks moved by a Gaussian, those beyond reach dropped, summing to one."""
     if sigma_px < 0.1:
         return weights
-    moved = cv2.GaussianBlur(weights, (0, 0), sigma_px, borderType=cv2.BORDER_CONSTANT)
+    blurred = cv2.GaussianBlur(weights, (0, 0), sigma_px, borderType=cv2.BORDER_CONSTANT)
+    moved = np.asarray(blurred, dtype=np.float32)
+    moved *= _within(inside, reach_px)
+    moved /= np.float32(moved.sum(dtype=np.float64))
+    return moved
+
+
+def _within(inside: Bits, reach_px: float) -> npt.NDArray[np.uint8]:
+    """1 where a pixel lies no farther than `reach_px` from the mistake.
+
+    A small disc is laid on every pixel, which takes a third of a distance transform's time;
+    a large one would take more.
+    """
+    if reach_px <= _LARGEST_DISC:
+        across = np.arange(-int(reach_px), int(reach_px) + 1) ** 2
+        disc = (np.add.outer(across, across) <= reach_px**2).astype(np.uint8)
+        return np.asarray(
+            cv2.dilate(
+                inside.view(np.uint8), disc, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
+            )
+        )
     outside = (~inside).view(np.uint8)
-    if outside.any():
-        away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-        moved *= away <= reach_px
-    return np.asarray(moved / moved.sum(dtype=np.float64), dtype=np.float32)
+    if not outside.any():
+        return inside.view(np.uint8)
+    away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    return np.asarray(away <= reach_px).view(np.uint8)
 
 
 def shipped(round: Round = "first") -> Numbers:
