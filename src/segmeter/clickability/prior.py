@@ -70,8 +70,9 @@ def prior(mistake: Mask, numbers: Numbers | None = None, round: Round = "first")
     weights = steady(inside, found)
     if found.sloppy > 0:
         loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
-        weights = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
-    return ClickMap((mistake.shape[0], mistake.shape[1]), low, np.asarray(weights, np.float32))
+        mixed = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
+        weights = np.asarray(mixed, dtype=np.float32)
+    return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights)
 
 
 def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
