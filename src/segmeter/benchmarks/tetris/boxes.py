@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +69,7 @@ class TetrisBoxes:
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
+    headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:
         if plan.options:
