@@ -37,8 +37,9 @@ class GrabCut:
     Parameters
     ----------
     side
-        Longest side of the copy it works on, in pixels. 192 with two rounds is better and
-        four times quicker than 320 with three on the pictures of `mini`.
+        Longest side of the copy it works on, in pixels. The defaults were chosen on four
+        pictures of `mini` (chelsea, coffee, coins, camera), where they gave a higher IoU than
+        320 pixels with three rounds, in about a third of the CPU time.
     rounds
         Times that colours and cut are found anew for each answer.
     """
