@@ -25,8 +25,11 @@ from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Bound, Player, play
-from segmeter.users.box_search import AdversarialBox, jitter_reach
+from segmeter.core.users import Sight
+from segmeter.users.attack import Direction
+from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
 from segmeter.users.boxes import tight_box
+from segmeter.users.centre_click import centre_click
 
 __all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
 
@@ -121,10 +124,47 @@ class TetrisBoxes:
         return box_sections(run)
 
 
+class _Searchers:
+    """A team that searches once for both directions."""
+
+    def next_for(
+        self, users: Sequence[_Searcher], sights: Sequence[Sight], rngs: Sequence[object]
+    ) -> list[Prompt | None]:
+        found: dict[tuple[str, str], BoxesFound] = {}
+        said: list[Prompt | None] = []
+        for user, sight in zip(users, sights, strict=True):
+            if sight.prompts:
+                said.append(centre_click(sight))
+                continue
+            key = sight.target.id, sight.reading
+            if key not in found:
+                found[key] = search_boxes(
+                    sight.view, sight.target, ignored=sight.reading == "sound"
+                )
+            said.append(found[key].of(user.direction).box)
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Searcher:
+    """The worst or the best box, in a team."""
+
+    direction: Direction
+    team: _Searchers
+
+    @property
+    def name(self) -> str:
+        return f"{self.direction}-box"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        return self.team.next_for([self], [sight], [rng])[0]
+
+
 def _players(scene: Scene, plan: Plan) -> list[Player]:
     """The tight box leads; the others may not end on the wrong side of it."""
     tight = catalogue.users.make(Spec("box"))
-    worst, best = AdversarialBox("worst"), AdversarialBox("best")
+    team = _Searchers()
+    worst, best = _Searcher("worst", team), _Searcher("best", team)
     made: list[Player] = []
     for target in scene.targets:
         for reading in plan.readings:
