@@ -14,7 +14,14 @@ from pycocotools import mask as coco
 
 from segmeter.core import runs
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask, _plain_tight, _tight, joint_box
+from segmeter.core.masks import (
+    Mask,
+    _count_shared,
+    _plain_count_shared,
+    _plain_tight,
+    _tight,
+    joint_box,
+)
 
 Array = np.ndarray[Any, np.dtype[np.bool_]]
 pictures = hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20))
@@ -35,6 +42,17 @@ def test_a_mask_gives_back_its_array(array: Array) -> None:
 @given(pictures)
 def test_the_compiled_box_equals_the_plain_one(array: Array) -> None:
     assert _tight(array) == _plain_tight(array)
+
+
+@given(st.integers(0, 3), st.integers(2000, 4500), st.integers(0, 9), st.randoms())
+def test_the_compiled_overlap_equals_the_plain_one(
+    rows: int, columns: int, aside: int, random: Any
+) -> None:
+    """Rows longer than byte counters hold, full ones among them, cut out of larger arrays."""
+    draws = np.random.default_rng(random.getrandbits(32))
+    a, b = (draws.random((rows, columns + 20)) < draws.choice([0.1, 1.0]) for _ in range(2))
+    a, b = a[:, aside : aside + columns], b[:, 3 : 3 + columns]
+    assert _count_shared(a, b) == _plain_count_shared(a, b)
 
 
 @given(pairs())

@@ -135,8 +135,7 @@ class Mask:
         shared = self._shared(other)
         if shared is None:
             return 0
-        mine, theirs = shared
-        return int(np.count_nonzero(mine & theirs))
+        return _count_shared(*shared)
 
     def both(self, other: Mask) -> Mask:
         """Pixels that are in both."""
@@ -245,6 +244,17 @@ def _plain_tight(bits: Bits) -> tuple[slice, ...] | None:
         # Later axes look only at what earlier ones left.
         part = part[(slice(None),) * axis + (box[-1],)]
     return tuple(box)
+
+
+def _count_shared(a: Bits, b: Bits) -> int:
+    """How many pixels two arrays of one shape share."""
+    if compiled is None or a.ndim != 2 or a.strides[1] != 1 or b.strides[1] != 1:
+        return _plain_count_shared(a, b)
+    return int(compiled.overlap(a, b))
+
+
+def _plain_count_shared(a: Bits, b: Bits) -> int:
+    return int(np.count_nonzero(a & b))
 
 
 def _slices(low: Index, high: Index, origin: Index) -> tuple[slice, ...]:

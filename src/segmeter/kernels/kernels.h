@@ -16,6 +16,7 @@ void bind_clicks(nb::module_ &m);
 void bind_depth(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
 void bind_matching(nb::module_ &m);
+void bind_overlap(nb::module_ &m);
 void bind_runs(nb::module_ &m);
 void bind_tables(nb::module_ &m);
 void bind_thinning(nb::module_ &m);

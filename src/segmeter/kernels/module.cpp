@@ -8,6 +8,7 @@ NB_MODULE(_kernels, m) {
     bind_depth(m);
     bind_erosion(m);
     bind_matching(m);
+    bind_overlap(m);
     bind_runs(m);
     bind_tables(m);
     bind_thinning(m);
