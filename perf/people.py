@@ -4,7 +4,7 @@
 
 Plays `rclicks` with SAM 2 tiny and MobileSAM on GrabCut in both readings (a minute or two on
 a GPU, more than an hour without), resuming what was done before, and prints the table of
-docs/benchmarks/rclicks.md. `--out` may be a finished run: then nothing is played.
+docs/benchmarks/rclicks.md.
 """
 
 from __future__ import annotations
@@ -50,10 +50,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--workers", type=int)
     chosen = parser.parse_args()
-    if not (chosen.out / "plan.json").is_file():
-        models = tuple(Spec(name) for name in MODELS)
-        plan = Plan("rclicks", models, (Spec("grabcut"),), limit=chosen.limit)
-        run_plan(plan, chosen.out, roots=Roots(chosen.data, chosen.weights), workers=chosen.workers)
+    models = tuple(Spec(name) for name in MODELS)
+    plan = Plan("rclicks", models, (Spec("grabcut"),), limit=chosen.limit)
+    run_plan(plan, chosen.out, roots=Roots(chosen.data, chosen.weights), workers=chosen.workers)
     show(summary(Run.open(chosen.out)))
 
 
