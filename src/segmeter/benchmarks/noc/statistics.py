@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
-from segmeter.stats.comparisons import Paired, difference, holm
 from segmeter.stats.effort import CostModel, seconds_after, seconds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
@@ -123,12 +122,17 @@ def differences(run: Results) -> list[Difference]:
 
 def differences_of(members: Sequence[Group], cost: CostModel) -> list[Difference]:
     """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
-    found = []
-    for measure in COMPARED:
-        pairs = [_compared(a, b, measure, cost) for a, b in combinations(members, 2)]
-        corrected = holm([d.p for d in pairs])
-        found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
-    return found
+    return [
+        found
+        for measure in COMPARED
+        for found in contest(
+            Where(*members[0].contest, measure),
+            [
+                Entrant(g.key[0], g.iou.keys, g.iou.clusters, targets_of(g, measure, cost))
+                for g in members
+            ],
+        )
+    ]
 
 
 def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
@@ -199,39 +203,6 @@ def _mean_spoken(seconds: Floats, spoken: Floats) -> Floats:
 def _counted(share: Interval, targets: int) -> Interval:
     """A share of targets as a number of them."""
     return Interval(round(share.value * targets), share.low * targets, share.high * targets)
-
-
-def _compared(first: Group, second: Group, measure: str, cost: CostModel) -> Difference:
-    paired = _paired(first, second, measure, cost)
-    model, dataset, user, reading = first.key
-    limits = paired.interval
-    return Difference(
-        model,
-        second.key[0],
-        dataset,
-        user,
-        reading,
-        measure,
-        limits.value,
-        limits.low,
-        limits.high,
-        paired.p,
-        paired.p,
-        paired.targets,
-    )
-
-
-def _paired(first: Group, second: Group, measure: str, cost: CostModel) -> Paired:
-    """Both models on the targets that both have."""
-    other = {key: i for i, key in enumerate(second.iou.keys)}
-    mine = [i for i, key in enumerate(first.iou.keys) if key in other]
-    theirs = [other[first.iou.keys[i]] for i in mine]
-    return difference(
-        targets_of(first, measure, cost)[mine],
-        targets_of(second, measure, cost)[theirs],
-        [first.iou.clusters[i] for i in mine],
-        seed=first.key[1],
-    )
 
 
 def _key(curves: Curves) -> tuple[str, str, str, str]:

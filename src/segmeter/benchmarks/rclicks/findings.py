@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 
+from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.benchmarks.rclicks.components import Components, components
 from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
@@ -14,7 +14,6 @@ from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interv
 from segmeter.benchmarks.rclicks.trials import Trial, trials
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
-from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.rounds import at_round
 
@@ -85,13 +84,15 @@ def differences(run: Results) -> list[Difference]:
     contests: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials(run):
         contests.setdefault((trial.dataset, trial.reading), []).append(trial)
-    found: list[Difference] = []
-    for members in contests.values():
-        for measure in _PARTS:
-            pairs = [_compared(a, b, measure) for a, b in combinations(members, 2)]
-            corrected = holm([d.p for d in pairs])
-            found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
-    return found
+    return [
+        found
+        for (dataset, reading), members in contests.items()
+        for measure in _PARTS
+        for found in contest(
+            Where(dataset, "groups", reading, f"sample-{measure}"),
+            [Entrant(t.model, t.keys, t.clusters, _sampled(t, measure)) for t in members],
+        )
+    ]
 
 
 def findings_of(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
@@ -174,34 +175,7 @@ def _rows(f: Findings) -> Iterator[SummaryRow]:
             yield row(who, name, interval, len(clicks.scores))
 
 
-def _compared(first: Trial, second: Trial, measure: str) -> Difference:
-    """Two models on the targets that both have, means over all groups and draws."""
-    other = {key: i for i, key in enumerate(second.keys)}
-    mine = [i for i, key in enumerate(first.keys) if key in other]
-    theirs = [other[first.keys[i]] for i in mine]
-    paired = difference(
-        _sampled(first, measure)[mine],
-        _sampled(second, measure)[theirs],
-        [first.clusters[i] for i in mine],
-        seed=first.dataset,
-    )
-    limits = paired.interval
-    return Difference(
-        first.model,
-        second.model,
-        first.dataset,
-        "groups",
-        first.reading,
-        f"sample-{measure}",
-        limits.value,
-        limits.low,
-        limits.high,
-        paired.p,
-        paired.p,
-        paired.targets,
-    )
-
-
 def _sampled(trial: Trial, measure: str) -> Floats:
+    """One value a target: the mean over all groups and draws."""
     players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
     return players

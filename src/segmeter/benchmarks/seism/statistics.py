@@ -9,7 +9,7 @@ benchmark of BSDS500; one setting for all pictures, chosen on the very same pict
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.contests import Entrant, Where, compared, corrected
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
-from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats, Resampling
 
 __all__ = ["Group", "differences", "groups", "human_points", "summary"]
@@ -129,14 +129,16 @@ def differences(run: Results) -> list[Difference]:
     for group in groups(run):
         by_dataset.setdefault(group.dataset, []).append(group)
     for members in by_dataset.values():
-        family = [
-            _compared(first, second, measure)
+        found += corrected(
+            compared(
+                Where(first.dataset, "", "sound", measure),
+                _entrant(first, measure),
+                _entrant(second, measure),
+            )
             for first, second in combinations(members, 2)
             for measure in ("fb", "fop")
             if measure == "fb" or (first.has_regions and second.has_regions)
-        ]
-        corrected = holm([d.p for d in family])
-        found += [replace(d, p_holm=p) for d, p in zip(family, corrected, strict=True)]
+        )
     return found
 
 
@@ -275,29 +277,8 @@ def _columns_of(group: Group, name: str) -> Columns:
     return {column: group.columns[column] for column in needed[name]}
 
 
-def _compared(first: Group, second: Group, measure: str) -> Difference:
-    shared = [scene for scene in first.scenes if scene in set(second.scenes)]
-    values = [_by_picture(group, measure, shared) for group in (first, second)]
-    paired = difference(values[0], values[1], shared, seed=first.dataset)
-    limits = paired.interval
-    return Difference(
-        first.model,
-        second.model,
-        first.dataset,
-        "",
-        "sound",
-        measure,
-        limits.value,
-        limits.low,
-        limits.high,
-        paired.p,
-        paired.p,
-        paired.targets,
-    )
-
-
-def _by_picture(group: Group, measure: str, scenes: list[str]) -> Floats:
+def _entrant(group: Group, measure: str) -> Entrant:
+    """F of each picture at the setting that is best on the other pictures."""
     places = _best_elsewhere(group, measure)
     values = group.columns[measure][np.arange(len(group.scenes)), places]
-    by_scene = dict(zip(group.scenes, values, strict=True))
-    return np.array([by_scene[scene] for scene in scenes])
+    return Entrant(group.model, group.scenes, group.scenes, values)

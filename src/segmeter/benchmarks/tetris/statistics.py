@@ -9,14 +9,12 @@ taken of the same sessions, which were chosen by IoU.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 
+from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.benchmarks.tetris.groups import WITHIN, Floats, Group, groups
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Interval, Resampling, share_interval
 
 __all__ = ["AREAS", "differences", "differences_of", "rows_of", "spearman", "summary"]
@@ -74,39 +72,16 @@ def differences(run: Results) -> list[Difference]:
 
 def differences_of(members: Sequence[Group]) -> list[Difference]:
     """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
-    found: list[Difference] = []
-    for measure in COMPARED:
-        pairs = [_compared(a, b, measure) for a, b in combinations(members, 2)]
-        corrected = holm([d.p for d in pairs])
-        found += [replace(d, p_holm=p) for d, p in zip(pairs, corrected, strict=True)]
-    return found
-
-
-def _compared(first: Group, second: Group, measure: str) -> Difference:
-    other = {key: i for i, key in enumerate(second.keys)}
-    mine = [i for i, key in enumerate(first.keys) if key in other]
-    theirs = [other[first.keys[i]] for i in mine]
-    paired = difference(
-        first.each(measure)[mine],
-        second.each(measure)[theirs],
-        [first.clusters[i] for i in mine],
-        seed=first.dataset,
-    )
-    limits = paired.interval
-    return Difference(
-        first.model,
-        second.model,
-        first.dataset,
-        "",
-        first.reading,
-        measure,
-        limits.value,
-        limits.low,
-        limits.high,
-        paired.p,
-        paired.p,
-        paired.targets,
-    )
+    if not members:
+        return []
+    return [
+        found
+        for measure in COMPARED
+        for found in contest(
+            Where(members[0].dataset, "", members[0].reading, measure),
+            [Entrant(g.model, g.keys, g.clusters, g.each(measure)) for g in members],
+        )
+    ]
 
 
 def spearman(table: Floats) -> Floats:

@@ -1,0 +1,72 @@
+"""Contests: models compared pair by pair on the targets that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from segmeter.core.benchmarks import Difference
+from segmeter.stats.comparisons import difference, holm
+from segmeter.stats.intervals import Floats
+
+__all__ = ["Entrant", "Where", "compared", "contest", "corrected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What models are compared within, and by what."""
+
+    dataset: str
+    user: str
+    reading: str
+    measure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """One value a target of a model; `clusters` names the photograph of each."""
+
+    model: str
+    keys: Sequence[Hashable]
+    clusters: Sequence[Hashable]
+    values: Floats
+
+
+def contest(where: Where, entrants: Sequence[Entrant]) -> list[Difference]:
+    """All pairs, corrected together."""
+    return corrected(compared(where, a, b) for a, b in combinations(entrants, 2))
+
+
+def compared(where: Where, first: Entrant, second: Entrant) -> Difference:
+    """One pair on the targets that both have, not yet corrected for others."""
+    other = {key: i for i, key in enumerate(second.keys)}
+    mine = [i for i, key in enumerate(first.keys) if key in other]
+    theirs = [other[first.keys[i]] for i in mine]
+    paired = difference(
+        first.values[mine],
+        second.values[theirs],
+        [first.clusters[i] for i in mine],
+        seed=where.dataset,
+    )
+    return Difference(
+        first.model,
+        second.model,
+        where.dataset,
+        where.user,
+        where.reading,
+        where.measure,
+        paired.interval.value,
+        paired.interval.low,
+        paired.interval.high,
+        paired.p,
+        paired.p,
+        paired.targets,
+    )
+
+
+def corrected(family: Iterable[Difference]) -> list[Difference]:
+    """A family of comparisons with p values that hold for all of them together (Holm)."""
+    pairs = list(family)
+    adjusted = holm([d.p for d in pairs])
+    return [replace(d, p_holm=p) for d, p in zip(pairs, adjusted, strict=True)]
