@@ -475,7 +475,9 @@ def test_settings_are_checked() -> None:
     for options, words in (
         ({"drows": 2}, "did you mean 'draws'"),
         ({"draws": 0}, "from 1 up"),
-        ({"samples": "many"}, "from 2 up"),
+        ({"samples": 1}, "from 2 up"),
+        ({"samples": "many"}, "a whole number, not 'many'"),
+        ({"draws": True}, "a whole number"),
         ({"absent": "guess"}, "refuse or skip"),
     ):
         with pytest.raises(BadInput, match=words):

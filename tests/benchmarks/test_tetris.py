@@ -260,6 +260,8 @@ def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> 
         ({"exhaustiv": 1}, "did you mean 'exhaustive'"),
         ({"exhaustive": 2}, "share of scenes"),
         ({"stride": 0}, "at least 1"),
+        ({"stride": 1.5}, "a whole number, not '1.5'"),
+        ({"exhaustive": "all"}, "a number, not 'all'"),
         ({"clicks": "nowhere.csv"}, "no clicks file"),
     ):
         with pytest.raises(BadInput, match=said):

@@ -8,16 +8,17 @@ file of recorded clicks, real first clicks are played too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
+from segmeter.benchmarks.settings import settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Dataset, Scene
@@ -55,24 +56,17 @@ class Settings:
     absent: str = "refuse"
     digest: str = ""
 
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 1), ("samples", 2)):
+            value = getattr(self, name)
+            if value < least:
+                raise BadInput(f"setting '{name}' is a number from {least} up, not '{value}'")
+        if self.absent not in ("refuse", "skip"):
+            raise BadInput(f"setting 'absent' is refuse or skip, not '{self.absent}'")
+
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        known = list(cls.__dataclass_fields__)
-        for name in options:
-            if name not in known:
-                hint = suggestion(name, known)
-                raise BadInput(
-                    f"benchmark 'rclicks' has no setting '{name}';{hint}"
-                    f" it has {', '.join(known[:-1])}"
-                )
-        made = cls(**options)
-        for name, least in (("draws", 1), ("samples", 2)):
-            value = getattr(made, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise BadInput(f"setting '{name}' is a number from {least} up, not '{value}'")
-        if made.absent not in ("refuse", "skip"):
-            raise BadInput(f"setting 'absent' is refuse or skip, not '{made.absent}'")
-        return made
+        return settings_of(cls, options, "rclicks", not_offered=["digest"])
 
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
@@ -98,8 +92,8 @@ class Rclicks:
         if settings.clicks:
             path = Path(settings.clicks).resolve()
             settings = replace(settings, clicks=str(path), digest=_digest(path))
-        options = {name: getattr(settings, name) for name in Settings.__dataclass_fields__}
-        return replace(filled, users=_players(filled.users, settings.draws), options=options)
+        users = _players(filled.users, settings.draws)
+        return replace(filled, users=users, options=asdict(settings))
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         """Read the recorded clicks before anything is written; a wrong row stops the run."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
+from segmeter.benchmarks.settings import settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
@@ -44,21 +45,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.exhaustive <= 1:
             raise BadInput(f"exhaustive is a share of scenes, 0 to 1, not {self.exhaustive}")
-        if int(self.stride) != self.stride or self.stride < 1:
-            raise BadInput(f"stride is a whole number of pixels, at least 1, not {self.stride}")
+        if self.stride < 1:
+            raise BadInput(f"stride is at least 1 pixel, not {self.stride}")
         if self.clicks and not Path(self.clicks).is_file():
             raise BadInput(f"there is no clicks file '{self.clicks}'")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                hint = suggestion(name, known)
-                raise BadInput(
-                    f"benchmark 'tetris' has no setting '{name}';{hint} it takes {', '.join(known)}"
-                )
-        return cls(**options)
+        return settings_of(cls, options, "tetris")
 
 
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
