@@ -14,7 +14,7 @@ import pytest
 
 from segmeter.benchmarks.tetris import Settings, Tetris
 from segmeter.benchmarks.tetris.groups import Group, groups
-from segmeter.benchmarks.tetris.play import Adversaries, players
+from segmeter.benchmarks.tetris.play import Witness, players
 from segmeter.benchmarks.tetris.statistics import differences, spearman, summary
 from segmeter.benchmarks.tetris.tables import paper_rows
 from segmeter.core import catalogue
@@ -139,7 +139,7 @@ def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session(
     free = [Player(target, user, "sound") for user in users]
     base, worst, _ = play(scene, view, free, 3, judge)
     assert worst.rounds[1].scores["iou"] > base.rounds[1].scores["iou"]  # it does fall behind
-    bound = players(scene, view, users, ("sound",), Adversaries())
+    bound = players(scene, view, users, ("sound",), Witness())
     base, worst, best = play(scene, view, bound, 3, judge)
     for low, middle, high in zip(worst.rounds, base.rounds, best.rounds, strict=True):
         assert low.scores["iou"] <= middle.scores["iou"] <= high.scores["iou"]
@@ -359,7 +359,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
 
     view.soften = counted  # type: ignore[method-assign]
     users = [CentreClick(), GradientClick("worst", 2), GradientClick("best", 2)]
-    playing = players(scene, view, users, ("sound",), Adversaries())
+    playing = players(scene, view, users, ("sound",), Witness())
     play(scene, view, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})
     assert asked == [16]
     assert steps == [16] * 3

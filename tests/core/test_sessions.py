@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -111,21 +112,26 @@ def test_a_content_user_ends_and_the_last_scores_stand() -> None:
     assert [r.scores["iou"] for r in record.rounds] == [1.0] * 4
 
 
-def test_a_user_who_takes_many_sights_at_once_is_asked_once() -> None:
-    asked: list[int] = []
+def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
+    class Team:
+        asked: ClassVar[list[list[str]]] = []
+
+        def next_for(
+            self,
+            users: Sequence[CentreClick],
+            sights: Sequence[Sight],
+            draws: Sequence[np.random.Generator],
+        ) -> list[Prompt | None]:
+            self.asked.append([user.name for user in users])
+            return [u.next(s, d) for u, s, d in zip(users, sights, draws, strict=True)]
 
     @dataclass(frozen=True)
-    class Together(CentreClick):
-        def next_many(
-            self, sights: Sequence[Sight], draws: Sequence[np.random.Generator]
-        ) -> list[Prompt | None]:
-            asked.append(len(sights))
-            return [self.next(s, d) for s, d in zip(sights, draws, strict=True)]
+    class Member(CentreClick):
+        team: ClassVar[Any] = Team()
 
-    user = Together()
-    players = [Player(t, user, "sound") for t in (BIG, SMALL)]
+    players = [Player(t, Member(name=t.id), "sound") for t in (BIG, SMALL)]
     play(scene_with(BIG, SMALL), Painter(), players, 3, judge)
-    assert asked == [2, 2, 2]
+    assert Team.asked == [[BIG.id, SMALL.id]] * 3
 
 
 def test_a_subclass_that_clicks_otherwise_is_not_passed_over_by_its_parents_team() -> None:

@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 
-__all__ = ["print_summary", "rows_json", "summary_json"]
+__all__ = ["print_summary", "rows_json", "short", "summary_json"]
 
 _WIDTH = 5  # measures that fit
 
@@ -53,7 +53,7 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
         return
     console = Console(width=min(Console().width, 100))
     headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
-    for table in _tables(rows, headline):
+    for table in _tables(rows, headline, "target" if run.plan.users else "scene"):
         console.print(table)
     if tally.failed:
         count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
@@ -62,14 +62,15 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     console.print(f"rows in {out}; next: segmeter report {out}", soft_wrap=True, markup=False)
 
 
-def _tables(rows: Sequence[SummaryRow], headline: Sequence[str]) -> list[Table]:
+def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:
     """One table a data set and user; models and readings down, headline measures across."""
     tables = []
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
         known = [row.measure for row in here]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
-        title = ", ".join(filter(None, (dataset, user, f"{here[0].targets} targets")))
+        count = f"{here[0].targets} {unit}{'s' if here[0].targets != 1 else ''}"
+        title = ", ".join(filter(None, (dataset, user, count)))
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)
         for name in shown:
@@ -77,12 +78,12 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str]) -> list[Table]:
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
             cells = (_cell(values.get(name)) for name in shown)
-            table.add_row(f"{_short(model)}\n{reading}", *cells)
+            table.add_row(f"{short(model)}\n{reading}", *cells)
         tables.append(table)
     return tables
 
 
-def _short(model: str) -> str:
+def short(model: str) -> str:
     """A model of the user's own without the folders of its file."""
     file, py, rest = model.partition(".py:")
     return Path(file).name + py + rest if py else model
@@ -96,4 +97,5 @@ def _cell(row: SummaryRow | None) -> str:
         return f"{row.value:.2f}"  # one photograph says nothing about others
     if row.measure.startswith("nof"):
         return f"{row.value:.0f}\n{row.low:.0f}–{row.high:.0f}"
-    return f"{row.value:.2f}\n{row.low:.1f}–{row.high:.1f}"
+    places = 2 if max(abs(row.low), abs(row.high)) <= 1 else 1  # shares lie close together
+    return f"{row.value:.2f}\n{row.low:.{places}f}–{row.high:.{places}f}"

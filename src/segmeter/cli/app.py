@@ -35,8 +35,8 @@ class Exit:
 
 app = typer.Typer(
     name="segmeter",
-    epilog="Exit codes: 0 done; 1 done, but some scenes failed; 2 bad input, nothing written; "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done; 1 done, but some scenes failed; 2 bad input, or no room to "
+    "write; 70 a fault, with its trace; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

@@ -25,8 +25,8 @@ def compare(
 ) -> int:
     """Say which differences between models are established and which are not.
 
-    Pairs are compared on the same targets, intervals come from resampling scenes, and
-    p-values are corrected for the number of comparisons (Holm).
+    Pairs are compared on the same targets, intervals come from resampling
+    photographs, and p-values are corrected for the number of comparisons (Holm).
 
     Example: `segmeter compare runs/mine`
     """
@@ -61,8 +61,8 @@ def _print(found: Sequence[Difference]) -> None:
         here = [d for d in found if (d.dataset, d.user, d.reading) == place]
         title = ", ".join(filter(None, (*place[:2], f"reading {place[2]}")))
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        for name in ("measure", "first\nless second"):
-            table.add_column(name, no_wrap=True)
+        table.add_column("measure", no_wrap=True)
+        table.add_column("first\nless second", overflow="fold", max_width=24)
         for name in ("difference\n95 % interval", "p\n(Holm)"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("verdict", no_wrap=True)
@@ -72,9 +72,11 @@ def _print(found: Sequence[Difference]) -> None:
 
 
 def _row(d: Difference) -> tuple[str, ...]:
+    from segmeter.cli._tables import short
+
     return (
         d.measure,
-        f"{d.first}\n{d.second}",
+        f"{short(d.first)}\n{short(d.second)}",
         f"{d.value:+.2f}\n{d.low:+.2f} to {d.high:+.2f}",
         f"{d.p_holm:.3f}",
         "established" if d.established else "not\nestablished",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ __all__ = ["fetch"]
 
 @app.command()
 def fetch(
-    name: Annotated[str | None, typer.Argument(help="Model whose weights to fetch.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Model whose weights to fetch, or data set to be told of.")] = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="Folder to hold them; your cache by default.")
     ] = None,
@@ -122,15 +123,25 @@ def _list(offers: dict[str, Offer], as_json: bool) -> int:
 
 
 def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
-    """A name that cannot be fetched: a data set, a model without weights, or a slip."""
+    """A name that cannot be fetched: a data set, a model without a source, or a slip."""
     if name in catalogue.datasets.names():
         if not catalogue.required(catalogue.datasets.entry(name)):
             catalogue.datasets.make(name)  # a set that is not here says where to get it
         raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
     if name in catalogue.models.names():
-        raise NotFound(
-            f"no source of weights for '{name}' is known; if it needs any, put them in a folder "
-            f"'{name}' and say --weights"
-        )
+        _explain_model(name)
     hint = suggestion(name, [*offers, *catalogue.datasets.names()])
     raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
+
+
+def _explain_model(name: str) -> NoReturn:
+    """A model whose weights nobody offers: it needs none, is not available, or wants a folder."""
+    entry = catalogue.models.entry(name)
+    if "weights" not in inspect.signature(entry.make).parameters:
+        if not catalogue.required(entry):
+            catalogue.models.make(name)  # one that is not available says what is missing
+        raise BadInput(f"model '{name}' needs no weights: there is nothing to fetch")
+    raise NotFound(
+        f"no source of weights for '{name}' is known; put them in a folder '{name}' and give "
+        "the folder that holds it with --weights"
+    )

@@ -209,22 +209,15 @@ def _next_prompts(
     seed: int,
     pool: Executor | None,
 ) -> list[tuple[Prompt | None, float]]:
-    """Each player's next prompt with the seconds it took; same users together if they can."""
+    """Each player's next prompt with the seconds it took; teams are asked as one."""
     answers: list[tuple[Prompt | None, float]] = [(None, 0.0)] * len(states)
-    alone: list[int] = []
-    for members in _by_user(states):
-        user = states[members[0]].player.user
-        team, together = _team(user), getattr(user, "next_many", None)
-        if team is None and together is None:
-            alone.extend(members)
-            continue
+    teams, alone = _teams(states)
+    for team, members in teams:
         start = perf_counter()
+        users = [states[i].player.user for i in members]
         sights = [_sight(scene, view, states[i], number) for i in members]
         draws = [_draws(scene, states[i], number, seed) for i in members]
-        if team is not None:
-            prompts = team.next_for([states[i].player.user for i in members], sights, draws)
-        else:
-            prompts = together(sights, draws)  # type: ignore[misc]  # one of the two is there
+        prompts = team.next_for(users, sights, draws)
         share = (perf_counter() - start) / len(members)
         for i, prompt in zip(members, prompts, strict=True):
             answers[i] = (prompt, share)
@@ -241,13 +234,17 @@ def _next_prompts(
     return answers
 
 
-def _by_user(states: Sequence[_State]) -> list[list[int]]:
-    """Positions of the states of each user object; members of a team go together."""
-    groups: dict[int, list[int]] = {}
+def _teams(states: Sequence[_State]) -> tuple[list[tuple[Any, list[int]]], list[int]]:
+    """Each team with the places of its members, and the places of those who have none."""
+    members: dict[int, tuple[Any, list[int]]] = {}
+    alone = []
     for i, state in enumerate(states):
-        user = state.player.user
-        groups.setdefault(id(_team(user) or user), []).append(i)
-    return list(groups.values())
+        team = _team(state.player.user)
+        if team is None:
+            alone.append(i)
+        else:
+            members.setdefault(id(team), (team, []))[1].append(i)
+    return list(members.values()), alone
 
 
 def _team(user: User) -> Any:

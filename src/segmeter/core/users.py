@@ -37,10 +37,9 @@ class Sight:
 class User(Protocol):
     """Gives the next prompt, or None when content.
 
-    Holds no state and draws only from the generator it is handed. A user may also have
-    `next_many(sights, generators) -> list`, when many at once are cheaper than one by one,
-    or `team`, an object with `next_for(users, sights, generators) -> list` that several
-    users share and that asks for all of them at once.
+    Holds no state and draws only from the generator it is handed. Where many at once are
+    cheaper than one by one, a user may also have a `team`: an object with
+    `next_for(users, sights, generators) -> list` that it shares with others.
     """
 
     @property

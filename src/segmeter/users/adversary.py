@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from segmeter.core.users import Sight
 from segmeter.users.attack import STEPS, Attempt, Direction, follow
 from segmeter.users.search import Effort, search
 
-__all__ = ["Adversary", "GradientClick", "SearchClick"]
+__all__ = ["Adversaries", "Adversary", "GradientClick", "SearchClick", "attempts_of"]
 
 LATER = Effort(36, 2, 2)
 """How hard a search looks that stands in for a gradient, after the first round."""
@@ -37,10 +37,38 @@ class Adversary(Protocol):
         ...
 
 
+def attempts_of(users: Sequence[Adversary], sights: Sequence[Sight]) -> list[Attempt | None]:
+    """Each user's trials; those who differ in direction only take every step together."""
+    ways: dict[Adversary, list[int]] = {}
+    for i, user in enumerate(users):
+        ways.setdefault(replace(user, direction="best"), []).append(i)  # type: ignore[type-var]
+    found: list[Attempt | None] = [None] * len(users)
+    for way, members in ways.items():
+        directions = [users[i].direction for i in members]
+        attempts = way.attempts([sights[i] for i in members], directions)
+        for i, attempt in zip(members, attempts, strict=True):
+            found[i] = attempt
+    return found
+
+
+class Adversaries:
+    """A team: all directions, readings and objects of a scene in one call."""
+
+    def next_for(
+        self,
+        users: Sequence[Adversary],
+        sights: Sequence[Sight],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[Prompt | None]:
+        found = attempts_of(users, sights)
+        return [None if attempt is None else attempt.click for attempt in found]
+
+
 @dataclass(frozen=True, slots=True)
 class GradientClick:
     """Follows the model's gradient from the centre click; searches where there is none."""
 
+    team: ClassVar[Adversaries] = Adversaries()
     direction: Direction
     steps: int = STEPS
 
@@ -56,18 +84,14 @@ class GradientClick:
         return follow(sights, directions, self.steps)
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.next_many([sight], [rng])[0]
-
-    def next_many(
-        self, sights: Sequence[Sight], rngs: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        return _clicks(self.attempts(sights, [self.direction] * len(sights)))
+        return self.team.next_for([self], [sight], [rng])[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
 
+    team: ClassVar[Adversaries] = Adversaries()
     direction: Direction
     effort: Effort | None = None
 
@@ -81,13 +105,4 @@ class SearchClick:
         return search(sights, directions, self.effort)
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.next_many([sight], [rng])[0]
-
-    def next_many(
-        self, sights: Sequence[Sight], rngs: Sequence[np.random.Generator]
-    ) -> list[Prompt | None]:
-        return _clicks(self.attempts(sights, [self.direction] * len(sights)))
-
-
-def _clicks(attempts: Sequence[Attempt | None]) -> list[Prompt | None]:
-    return [None if attempt is None else attempt.click for attempt in attempts]
+        return self.team.next_for([self], [sight], [rng])[0]

@@ -39,12 +39,13 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
         if worst["mask"] is None:
             return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
         base, best = rows["base"][0], rows["max"][0]
+        span = float(group.each("iou-d")[group.keys.index(key)])
         pictures.append(
             Picture(
                 scene.pixels,
                 f"**{_title(key)}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
                 f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
-                f"D over all clicks {float(group.each('iou-d')[group.keys.index(key)]):.1f}",
+                f"D{' over all clicks' if prompt == 'click' else ''} {span:.1f}",
                 f"{_title(key)} with the truth and the mask after the worst first {prompt}",
                 outlines=(
                     Outline(target.mask, "truth", "the truth"),

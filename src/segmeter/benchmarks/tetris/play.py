@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -29,51 +29,40 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.softening import Differentiable
 from segmeter.core.users import Sight, User
-from segmeter.users.adversary import Adversary
+from segmeter.users.adversary import Adversary, attempts_of
 from segmeter.users.attack import Attempt
 
-__all__ = ["Adversaries", "play_scene", "players"]
+__all__ = ["Witness", "play_scene", "players"]
 
 BASE = "centre-click"
 
 
-class Adversaries:
-    """A team of adversaries: all directions, readings and objects take each step together.
-
-    Keeps every attempt by user, target, reading and round.
-    """
+class Witness:
+    """A team of adversaries that keeps every attempt by user, target, reading and round."""
 
     def __init__(self) -> None:
         self.attempts: dict[tuple[str, str, Reading, int], Attempt] = {}
 
     def next_for(
         self,
-        users: Sequence[Any],
+        users: Sequence[_Member],
         sights: Sequence[Sight],
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found: list[Prompt | None] = [None] * len(sights)
-        ways: dict[Any, list[int]] = {}
-        for i, user in enumerate(users):
-            # Two users of one way differ in direction only.
-            ways.setdefault(replace(user.inner, direction="best"), []).append(i)
-        for way, members in ways.items():
-            directions = [users[i].inner.direction for i in members]
-            attempts = way.attempts([sights[i] for i in members], directions)
-            for i, attempt in zip(members, attempts, strict=True):
-                if attempt is not None:
-                    found[i] = attempt.click
-                    key = users[i].name, sights[i].target.id, sights[i].reading, sights[i].round
-                    self.attempts[key] = attempt
-        return found
+        found = attempts_of([user.inner for user in users], sights)
+        for user, sight, attempt in zip(users, sights, found, strict=True):
+            if attempt is not None:
+                key = user.name, sight.target.id, sight.reading, sight.round
+                self.attempts[key] = attempt
+        return [None if attempt is None else attempt.click for attempt in found]
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """An adversary in a team."""
+    """An adversary whose attempts are kept."""
 
     inner: Adversary
-    team: Adversaries
+    team: Witness
 
     @property
     def name(self) -> str:
@@ -88,7 +77,7 @@ def play_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> li
     start = perf_counter()
     view = model.look(scene)
     seconds_look = perf_counter() - start
-    team = Adversaries()
+    team = Witness()
     users = [catalogue.users.make(spec) for spec in plan.users]
     playing = players(scene, view, users, plan.readings, team)
     judge = judge_by(plan.measures)
@@ -115,7 +104,7 @@ def players(
     view: View,
     users: Sequence[User],
     readings: Sequence[Reading],
-    team: Adversaries,
+    team: Witness,
 ) -> list[Player]:
     """Everybody who plays on a scene; in `sound` the attacks are bound by the centre click."""
     slope = isinstance(view, Differentiable)
