@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from segmeter.cli._tables import _tables
+from segmeter.core.benchmarks import SummaryRow
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -67,6 +70,30 @@ def test_tables_are_written_as_text(run: Path, kind: str, tmp_path: Path) -> Non
     done = segmeter("report", run, "--format", kind, "--to", tmp_path / "tables")
     assert done.returncode == 0, done.stderr
     assert list((tmp_path / "tables").glob(f"*.{kind}"))
+
+
+def test_compare_shows_every_number_whole_beside_a_long_name(tmp_path: Path) -> None:
+    own = tmp_path / "a_folder_with_a_long_name" / "own_model.py"
+    own.parent.mkdir()
+    own.write_text((Path(__file__).parents[2] / "examples" / "own_model.py").read_text())
+    done = segmeter(
+        "run", "noc", "-m", f"{own}:Lookalike", "-m", "disc", "-d", "drawn", "--limit", 2,
+        "--rounds", 2, "--workers", 0, "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = segmeter("compare", tmp_path / "run").stdout
+    assert "…" not in said
+    assert "a_folder" not in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
+    share = SummaryRow("m", "d", "", "sound", "fb-ods", 0.42, 0.417, 0.428, 1)
+    clicks = SummaryRow("m", "d", "", "sound", "noc@90", 2.75, 2.33, 3.0, 1)
+    (table,) = _tables([share, clicks], (), "scene")
+    assert table.title == "d, 1 scene"
+    cells = [next(iter(column.cells)) for column in table.columns]
+    assert cells == ["m\nsound", "0.42\n0.42–0.43", "2.75\n2.3–3.0"]
 
 
 def test_compare_says_what_is_established(run: Path) -> None:

@@ -27,7 +27,13 @@ def test_a_slip_of_the_pen_is_understood(typed: Typed) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("grabcut", "--data"), ("drawn", "nothing to fetch"), ("oracle", "no source of weights")],
+    [
+        ("grabcut", "--data"),
+        ("drawn", "nothing to fetch"),
+        ("oracle", "needs no weights"),
+        ("focalclick-segf-b0", "missing is the SegFormer backbone"),
+        ("eiseg-hrnet18-ocr64", "no source of weights"),
+    ],
 )
 def test_what_cannot_be_fetched_says_why(typed: Typed, name: str, sentence: str) -> None:
     code, _, err = typed("fetch", name)

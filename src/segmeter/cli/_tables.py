@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 
-__all__ = ["print_summary", "rows_json", "short", "summary_json"]
+__all__ = ["print_summary", "rows_json", "summary_json"]
 
 _WIDTH = 5  # measures that fit
 
@@ -78,15 +78,9 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
             cells = (_cell(values.get(name)) for name in shown)
-            table.add_row(f"{short(model)}\n{reading}", *cells)
+            table.add_row(f"{catalogue.short(model)}\n{reading}", *cells)
         tables.append(table)
     return tables
-
-
-def short(model: str) -> str:
-    """A model of the user's own without the folders of its file."""
-    file, py, rest = model.partition(".py:")
-    return Path(file).name + py + rest if py else model
 
 
 def _cell(row: SummaryRow | None) -> str:

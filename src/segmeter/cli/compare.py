@@ -72,7 +72,7 @@ def _print(found: Sequence[Difference]) -> None:
 
 
 def _row(d: Difference) -> tuple[str, ...]:
-    from segmeter.cli._tables import short
+    from segmeter.core.catalogue import short
 
     return (
         d.measure,

@@ -25,7 +25,9 @@ __all__ = ["fetch"]
 
 @app.command()
 def fetch(
-    name: Annotated[str | None, typer.Argument(help="Model whose weights to fetch, or data set to be told of.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Model whose weights to fetch; of a data set, where it is.")
+    ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="Folder to hold them; your cache by default.")
     ] = None,

@@ -101,12 +101,16 @@ def _page(results: Run, sections: Sequence[Section]) -> Page:
         title=f"{_listed(map(str, plan.subjects))} on {_listed(s.name for s in plan.datasets)}",
         subtitle=entry.summary,
         facts=[
-            f"{plan.rounds} round{'s' if plan.rounds != 1 else ''} with {_users(plan)}" if plan.users else "",
+            f"{_rounds(plan)} with {_users(plan)}" if plan.users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],
         sections=sections,
     )
+
+
+def _rounds(plan: Plan) -> str:
+    return "1 round" if plan.rounds == 1 else f"{plan.rounds} rounds"
 
 
 def _users(plan: Plan) -> str:

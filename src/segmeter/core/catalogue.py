@@ -33,6 +33,7 @@ __all__ = [
     "methods",
     "models",
     "required",
+    "short",
     "users",
 ]
 
@@ -166,6 +167,16 @@ def required(entry: Entry[Any]) -> list[str]:
         for name, p in inspect.signature(entry.make).parameters.items()
         if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     ]
+
+
+def short(name: str) -> str:
+    """A name for narrow places: of a file of the user's own without its folders.
+
+    >>> short("models/mine.py:Net?side=512")
+    'mine.py:Net?side=512'
+    """
+    file, py, rest = name.partition(".py:")
+    return Path(file).name + py + rest if py else name
 
 
 def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:

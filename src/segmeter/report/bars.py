@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
 from segmeter.report.charts import text_width
 from segmeter.report.elements import element
@@ -17,7 +18,7 @@ _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
 
 def bars_svg(bars: Bars, width: int) -> Markup:
     """One row a category; the parts' names stand above the longest bar's row."""
-    left = min(max(map(text_width, bars.categories), default=0.0) + 12, width * 0.4)
+    left = min(max(map(text_width, map(short, bars.categories)), default=0.0) + 12, width * 0.4)
     rows = len(bars.categories) * (1 if bars.stacked else max(len(bars.parts), 1))
     height = _TOP + rows * _ROW + _BOTTOM
     scale = fitted(bars.axis, _reach(bars), left, width - 46.0, 5 if width > 500 else 3)
@@ -76,10 +77,10 @@ def _row(bars: Bars, k: int, scale: Scale, left: float) -> list[Markup]:
     top = _TOP + k * lanes * _ROW
     room = int((left - 10) / 6.3)
     name = bars.categories[k]
-    short = name if len(name) <= room else name[: room - 1] + "…"
+    said = short(name)
     label = element(
         "text",
-        short,
+        said if len(said) <= room else said[: room - 1] + "…",
         element("title", name),
         x=left - 8,
         y=top + lanes * _ROW / 2 + 1,
@@ -91,9 +92,9 @@ def _row(bars: Bars, k: int, scale: Scale, left: float) -> list[Markup]:
         value = float(part.values[k])
         start = at if bars.stacked else 0.0
         lane = top + (_ROW - _BAR) / 2 - 3 + (0 if bars.stacked else i * _ROW)
-        said = f"{name}, {part.name}: {amount(value, bars.axis.digits, bars.axis.percent)}"
+        hover = f"{name}, {part.name}: {amount(value, bars.axis.digits, bars.axis.percent)}"
         begin, end = scale(start), scale(start + value)
-        parts += _block(begin, lane, max(end - begin, 0.0), _BAR, i, said)
+        parts += _block(begin, lane, max(end - begin, 0.0), _BAR, i, hover)
         if not bars.stacked:
             parts += _limits(part, k, scale, lane)
             parts.append(_amount(bars, value, _end(part, k, scale, end), lane))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from segmeter.core.catalogue import short
 from segmeter.core.sections import Chart, Line, Numbers, Points
 from segmeter.report.elements import element, number
 from segmeter.report.marks import Palette, Style
@@ -75,7 +76,7 @@ def text_width(text: str) -> float:
 
 def _frame(chart: Chart, width: int, height: int) -> Frame:
     """Room at the right for the longest name, but never more than a third."""
-    names = [m.name for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
+    names = [short(m.name) for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
     longest = max(map(text_width, names), default=0.0)
     return Frame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
 
@@ -178,10 +179,11 @@ def _end_labels(
     parts = []
     for ((px, py), name), at in zip(ends, places, strict=True):
         style = palette[name]
-        short = name if len(name) <= room else name[: room - 1] + "…"
+        said = short(name)
+        said = said if len(said) <= room else said[: room - 1] + "…"
         if abs(at - py) > 3:
             parts.append(element("path", d=_path([(px + 4, py), (px + 9, at)]), class_="leader"))
-        parts.append(element("text", short, x=px + 11, y=at + 4, class_=f"name {style.colour}"))
+        parts.append(element("text", said, x=px + 11, y=at + 4, class_=f"name {style.colour}"))
     return parts
 
 
