@@ -24,7 +24,7 @@ help:
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
-	@echo "make published  the full tables on real data (hours; needs ../shared or SEGMETER_SHARED)"
+	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
 	@echo "make clean      remove what make made"
 
 demo: $(VENV)/.use
