@@ -12,14 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
+from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.models.drawn import Disc, Oracle
@@ -296,3 +298,56 @@ def test_one_call_a_round_serves_all_players(tmp_path: Path) -> None:
     plan = replace(PLAN, subjects=(Spec("mine"),), limit=1, readings=("published",))
     run_plan(plan, tmp_path / "run", objects={"mine": model})
     assert len(model.calls) <= PLAN.rounds
+
+
+@dataclass
+class Bare:
+    """A data set whose scenes have what is given."""
+
+    targets: dict[str, Sequence[Any]]
+    partitions: Any = None
+    card: DatasetCard = field(default_factory=lambda: DatasetCard("bare", "bare", "none", "none"))
+
+    def scenes(self) -> list[str]:
+        return list(self.targets)
+
+    def load(self, scene: str) -> Scene:
+        pixels = np.zeros((8, 8, 3), np.uint8)
+        return Scene("bare", scene, pixels, self.targets[scene], partitions=self.partitions)
+
+    def fingerprint(self) -> str:
+        return "1"
+
+
+def test_a_scene_without_targets_is_an_error_row_and_the_rest_is_played(tmp_path: Path) -> None:
+    target = Target("box", Mask.box((8, 8), (2, 2), (6, 6)))
+    plan = Plan("noc", (Spec("oracle"),), (Spec("bare"),), rounds=1)
+    tally = run_plan(plan, tmp_path / "run", objects={"bare": Bare({"a": [], "b": [target]})})
+    assert (tally.done, tally.failed) == (1, 1)
+    run = Run.open(tmp_path / "run")
+    (error,) = run.sql("select scene, error from errors").to_pylist()
+    assert error == {"scene": "a", "error": "bare/a has no target; there is nothing to segment"}
+    assert run.sql("select min(iou) as least from rows").to_pylist() == [{"least": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("plan", "data", "sentence"),
+    [
+        (
+            Plan("noc", (Spec("oracle"),), (Spec("bare"),)),
+            Bare({"a": []}, partitions=lambda: [np.ones((8, 8), np.int32)]),
+            "'bare' has partitions and no targets",
+        ),
+        (
+            Plan("seism", (Spec("quadtree"),), (Spec("bare"),), kind="method"),
+            Bare({"a": [Target("box", Mask.box((8, 8), (2, 2), (6, 6)))]}),
+            "'bare' has no partitions drawn by people",
+        ),
+    ],
+)
+def test_a_data_set_of_the_wrong_sort_is_refused(
+    plan: Plan, data: Bare, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        run_plan(plan, tmp_path / "run", objects={"bare": data})
+    assert not (tmp_path / "run").exists()

@@ -11,7 +11,7 @@ from typing import Any
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.threads import set_threads
@@ -58,6 +58,8 @@ class Workshop:
         try:
             scene = self._ahead.pop(job.id, None)
             ready = scene.result() if scene is not None else self._read(job)
+            if self.plan.users and not ready.targets:
+                raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             subject = self._make_subject(job.subject)
             rows = self.benchmark.work(subject, ready, self.plan)
             labels = {"model": str(job.subject), "dataset": str(job.dataset), "scene": job.scene}

@@ -72,6 +72,8 @@ def complete(
         str(spec): own.get(spec.name) or catalogue.datasets.make(spec, **roots.options())
         for spec in plan.datasets
     }
+    if to_play:
+        _check_truths(plan, datasets)
     check = getattr(benchmark, "check", None)
     if check is not None:
         check(plan, datasets)
@@ -95,6 +97,26 @@ def _check_subjects(plan: Plan, roots: Roots, own: Objects) -> None:
             entry.make(**options)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
+
+
+def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+    """Refuse partitions where targets are wanted, and targets where partitions are.
+
+    The first scene tells, if it can be read.
+    """
+    for name, dataset in datasets.items():
+        try:
+            scene = dataset.load(dataset.scenes()[0])
+            targets, partitions = bool(scene.targets), bool(scene.partitions)
+        except Exception:  # noqa: BLE001  its job will fail, and say why
+            continue
+        if plan.kind == "model" and partitions and not targets:
+            raise BadInput(f"data set '{name}' has partitions and no targets; run seism on it")
+        if plan.kind == "method" and targets and not partitions:
+            raise BadInput(
+                f"data set '{name}' has no partitions drawn by people; take one that has, "
+                "such as bsds500"
+            )
 
 
 def _refuse_twins(kind: str, names: Sequence[str]) -> None:
