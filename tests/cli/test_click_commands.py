@@ -128,6 +128,10 @@ def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
             assert values == sorted(values), (reading, score)
     assert found["uniform", "sound", "pde"] > 0.9 > 0.1 > found["uniform", "published", "pde"]
     assert abs(found["prior", "sound", "energy"]) < 0.01 < found["uniform", "sound", "energy"]
+    said = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
+                    "--map", "uniform", "--reading", "published").stdout  # fmt: skip
+    (density,) = (line.split()[3] for line in said.splitlines() if " pde " in line)
+    assert float(density) == pytest.approx(found["uniform", "published", "pde"], rel=0.01)
     wrong = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
                      "--map", "network")  # fmt: skip
     assert "needs weights" in _sentence(wrong)

@@ -95,6 +95,8 @@ def test_a_lost_part_is_done_again_and_nothing_else(whole: Path, tmp_path: Path)
 def test_another_plan_is_refused_and_says_what_differs(whole: Path) -> None:
     with pytest.raises(RunConflict, match="different rounds"):
         run_plan(replace(PLAN, rounds=4), whole, workers=0)
+    with pytest.raises(RunConflict, match="different models or methods"):
+        run_plan(replace(PLAN, subjects=(Spec("disc"),)), whole, workers=0)
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:

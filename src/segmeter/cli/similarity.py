@@ -129,6 +129,11 @@ def _print(found: list[tuple[str, Row]]) -> None:
 
     table = Table("what", "reading", "score", "mean", "95 % interval", "keys", box=None)
     for reading, row in found:
-        interval = f"{row.low:.3f} to {row.high:.3f}"
-        table.add_row(row.what, reading, row.score, f"{row.value:.3f}", interval, str(row.keys))
+        value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
+        table.add_row(row.what, reading, row.score, value, f"{low} to {high}", str(row.keys))
     Console().print(table)
+
+
+def _number(value: float, row: Row) -> str:
+    """Three decimals; of a density, which shrinks as pictures grow, three digits."""
+    return f"{value:.2e}" if row.score == "pde" and row.value < 0.01 else f"{value:.3f}"

@@ -22,6 +22,9 @@ from segmeter.store.parts import write_part, write_text
 
 __all__ = ["RunFolder"]
 
+# Fields of a plan whose names a person would not guess.
+_PLAIN = {"subjects": "models or methods", "datasets": "data sets"}
+
 
 class RunFolder:
     """A folder that holds one plan and what is finished of it."""
@@ -44,7 +47,7 @@ class RunFolder:
         if (path / "plan.json").is_file():
             held = folder.plan
             if held != plan:
-                fields = ", ".join(held.differs_in(plan))
+                fields = ", ".join(_PLAIN.get(f, f) for f in held.differs_in(plan))
                 raise RunConflict(
                     f"'{path}' holds another plan (different {fields}); "
                     "choose another --out, or remove that folder"

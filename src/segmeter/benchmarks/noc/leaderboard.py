@@ -232,7 +232,8 @@ def _doubt(contest: Contest) -> str:
 
 
 def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
+    text = f"{value:+.{digits}f}"
+    return text.replace("-", "−") if float(text) else text.replace("-", "+")
 
 
 def _first_shares(contest: Contest) -> dict[str, list[Value]]:
