@@ -135,3 +135,10 @@ def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
     wrong = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
                      "--map", "network")  # fmt: skip
     assert "needs weights" in _sentence(wrong)
+
+
+def test_nothing_to_click_on_is_refused(tmp_path: Path, real_data: Path) -> None:
+    done = segmeter("lifelike", "-d", "bsds500", "--data", real_data, "--limit", 1,
+                    "--to", tmp_path / "clicks.csv")  # fmt: skip
+    assert "no targets" in _sentence(done)
+    assert not list(tmp_path.iterdir())

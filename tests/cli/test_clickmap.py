@@ -125,7 +125,7 @@ def test_names_in_a_page_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-d", "drawn", "--scene", "nowhere"], "no scene 'nowhere'"),
+        (["-d", "drawn", "--scene", "nowhere"], "no scene 'nowhere'; the first is '000'"),
         (["-d", "drawn", "--target", "nobody"], "no object 'nobody'"),
         (["-d", "drawn", "--stride", "0"], "stride"),
     ],

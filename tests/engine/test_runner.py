@@ -80,6 +80,13 @@ def test_the_same_rows_with_one_two_and_four_workers(whole: Path, tmp_path: Path
         assert rows(out) == rows(whole)
 
 
+def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("grabcut"),), limit=1, rounds=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    trail = Run.open(tmp_path / "run").provenance["subjects"]["grabcut"]
+    assert trail["citation"].startswith("Rother, Kolmogorov, Blake.")
+
+
 def test_a_finished_run_is_not_done_again(whole: Path) -> None:
     assert run_plan(PLAN, whole, workers=0) == Tally(done=0, before=8, failed=0)
 

@@ -81,7 +81,8 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
     scenes = list(dataset.scenes())
     name = scenes[0] if scene is None else scene
     if name not in scenes:
-        raise NotFound(f"the data set has no scene '{name}';{suggestion(name, scenes)}")
+        hint = suggestion(name, scenes) or f" the first is '{scenes[0]}'"
+        raise NotFound(f"the data set has no scene '{name}';{hint}")
     loaded = dataset.load(name)
     loaded.check()
     if loaded.spacing_mm is not None:

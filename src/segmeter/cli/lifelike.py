@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +55,10 @@ def lifelike(
         for name in dataset
     ]
     things = (thing for one in made for thing in _things(one, limit))
-    count = write_lifelike(to, things, seed, people, not first_only, masks)
+    first = next(things, None)
+    if first is None:
+        raise BadInput("the data set has no targets; there is nothing to click on")
+    count = write_lifelike(to, chain([first], things), seed, people, not first_only, masks)
     typer.echo(f"{count} clicks: {to}")
     return Exit.DONE
 

@@ -116,6 +116,7 @@ def _trail(job: Job, subject: Any) -> dict[str, str]:
         "fingerprint": card.fingerprint,
         "device": device,
         "licence": card.licence,
+        "citation": card.citation,
         **library_versions(),
     }
 

@@ -49,7 +49,8 @@ class GrabCut:
         "GrabCut: colour mixtures and a graph cut (OpenCV)",
         frozenset({"click", "box", "scribble", "mask"}),
         licence="Apache-2.0",
-        citation="rother2004grabcut",
+        citation='Rother, Kolmogorov, Blake. "GrabCut": interactive foreground extraction using '
+        "iterated graph cuts. ACM TOG 23(3), 2004",
         family="classical",
     )
 
@@ -80,7 +81,7 @@ class RandomWalker:
         "random walker from clicks and strokes (scikit-image)",
         frozenset({"click", "box", "scribble"}),
         licence="BSD-3-Clause",
-        citation="grady2006random",
+        citation="Grady. Random walks for image segmentation. IEEE TPAMI 28(11), 2006",
         family="classical",
     )
 
