@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from segmeter.core.errors import BadInput, suggestion
 
-__all__ = ["settings_of"]
+__all__ = ["offered", "settings_of"]
 
 Settings = TypeVar("Settings")
 
@@ -26,15 +26,20 @@ def settings_of(
     Every field has a default, and a value is of its default's type. What is `not_offered` is
     written by the benchmark itself and read back from a plan.
     """
-    defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}  # type: ignore[arg-type]
-    offered = [name for name in defaults if name not in not_offered]
+    defaults = offered(kind)
     values = {}
     for name, value in options.items():
         if name not in defaults:
-            hint, names = suggestion(name, offered), ", ".join(offered)
+            known = offered(kind, not_offered)
+            hint, names = suggestion(name, known), ", ".join(known)
             raise BadInput(f"benchmark '{benchmark}' has no setting '{name}';{hint} it has {names}")
         values[name] = _typed(name, value, type(defaults[name]))
     return kind(**values)
+
+
+def offered(kind: type[Any], not_offered: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings that a person may give, with their defaults."""
+    return {f.name: f.default for f in fields(kind) if f.name not in not_offered}
 
 
 def _typed(name: str, value: Any, kind: type) -> Any:

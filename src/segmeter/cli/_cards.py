@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -31,6 +32,12 @@ def facts_of(shelf: Shelf[Any], name: str, places: Roots) -> dict[str, Any]:
 
 
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:
+    """What may follow the name; of a benchmark, what `--option` may say."""
+    settings = getattr(entry.make, "settings", None)
+    if isinstance(settings, Mapping):
+        return {
+            name: {"default": value if value != "" else None} for name, value in settings.items()
+        }
     return {
         name: {} if p.default is p.empty else {"default": p.default}
         for name, p in inspect.signature(entry.make).parameters.items()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
-from segmeter.benchmarks.settings import settings_of
+from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
@@ -26,6 +26,7 @@ from segmeter.core.sections import Section
 
 __all__ = ["Rclicks", "Settings"]
 
+_OWN = ("digest",)  # written by the benchmark itself
 _DEFAULTS = Defaults(users=("clicking-group",), rounds=20, measures=("iou",))
 
 
@@ -66,7 +67,7 @@ class Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Settings:
-        return settings_of(cls, options, "rclicks", not_offered=["digest"])
+        return settings_of(cls, options, "rclicks", _OWN)
 
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
@@ -85,6 +86,7 @@ class Rclicks:
         "std@1",
         "nsr@1",
     )
+    settings: ClassVar[Mapping[str, Any]] = offered(Settings, _OWN)
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from segmeter.benchmarks.sessions import Defaults, fill
-from segmeter.benchmarks.settings import settings_of
+from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
@@ -68,6 +68,7 @@ class Tetris:
         "iou-d",
         "first-spread",
     )
+    settings: ClassVar[Mapping[str, Any]] = offered(Settings)
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)
