@@ -123,6 +123,8 @@ def draw(data: Bsds500, out: Path, photographs: bool) -> None:
 
 if __name__ == "__main__":
     given = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    if not given:
+        sys.exit("usage: python docs/measures/tandem.py DATA [OUT.png] [--photographs]")
     to = Path(given[1]) if len(given) > 1 else Path(__file__).parent / "images" / "tandem.png"
     to.parent.mkdir(exist_ok=True)
     draw(Bsds500(given[0]), to, "--photographs" in sys.argv)
