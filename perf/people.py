@@ -50,6 +50,9 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--workers", type=int)
     chosen = parser.parse_args()
+    if not chosen.data.is_dir() or not chosen.weights.is_dir():
+        print("skipped: no pictures and weights; say where they are with --data and --weights")
+        return
     models = tuple(Spec(name) for name in MODELS)
     plan = Plan("rclicks", models, (Spec("grabcut"),), limit=chosen.limit)
     run_plan(plan, chosen.out, roots=Roots(chosen.data, chosen.weights), workers=chosen.workers)
