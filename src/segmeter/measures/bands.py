@@ -10,11 +10,12 @@ import numpy as np
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
+from segmeter.measures.references import REFERENCES
 
 __all__ = ["band", "band_reach", "boundary_iou"]
 
 
-@measure("boundary-iou", both_empty=1.0, one_empty=0.0, cite="cheng2021boundary")
+@measure("boundary-iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["cheng2021"])
 def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     """IoU of the two bands of pixels near each mask's own outline.
 

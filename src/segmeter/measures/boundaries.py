@@ -22,6 +22,7 @@ from segmeter.core.measures import measure
 from segmeter.measures.matching import MAX_DIST, match
 from segmeter.measures.objects_and_parts import harmonic
 from segmeter.measures.outlines import Grid, Labels, Outline, mask_outline, outline
+from segmeter.measures.references import REFERENCES
 
 __all__ = [
     "BoundaryCounts",
@@ -71,7 +72,7 @@ class BoundaryCounts:
         return harmonic(self.precision, self.recall)
 
 
-@measure("fb", cite="martin2004")
+@measure("fb", cite=REFERENCES["martin2004"])
 def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
     """F of boundary pixels on the pixel grid: thinned, matched one to one.
 
@@ -82,13 +83,13 @@ def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> flo
     return boundary_counts(truths, guess, "pixel", max_dist).f
 
 
-@measure("fb-contour", cite="martin2004")
+@measure("fb-contour", cite=REFERENCES["martin2004"])
 def boundary_f_contour(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
     """F of boundary pieces on the contour grid, between pixels: matched, not thinned."""
     return boundary_counts(truths, guess, "contour", max_dist).f
 
 
-@measure("fb-object", both_empty=1.0, one_empty=0.0, cite="martin2004")
+@measure("fb-object", both_empty=1.0, one_empty=0.0, cite=REFERENCES["martin2004"])
 def object_boundary_f(
     truth: Mask, guess: Mask, ignore: Mask | None = None, max_dist: float = MAX_DIST
 ) -> float:
@@ -103,7 +104,7 @@ def object_boundary_f(
     return counts.f if counts.defined else 1.0
 
 
-@measure("fb-morphological", both_empty=1.0, one_empty=0.0, cite="perazzi2016")
+@measure("fb-morphological", both_empty=1.0, one_empty=0.0, cite=REFERENCES["perazzi2016"])
 def morphological_f(
     truth: Mask, guess: Mask, ignore: Mask | None = None, tolerance: float = 0.008
 ) -> float:

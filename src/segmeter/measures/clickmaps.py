@@ -12,6 +12,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.measures import measure
 from segmeter.core.models import Reading
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
+from segmeter.measures.references import REFERENCES
 
 __all__ = ["MapScores", "compare", "draws", "nss", "pde"]
 
@@ -35,7 +36,7 @@ class MapScores:
     energy: float | None = None
 
 
-@measure("click-nss", range=(-math.inf, math.inf), better="higher", cite="peters2005")
+@measure("click-nss", range=(-math.inf, math.inf), better="higher", cite=REFERENCES["peters2005"])
 def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
     """Mean of the map at the clicks, in its own standard deviations over the picture.
 
@@ -50,7 +51,7 @@ def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
     return float(np.mean((_at(density, clicks) - density.mean()) / deviation))
 
 
-@measure("click-pde", range=(0.0, math.inf), better="higher", cite="rclicks2024")
+@measure("click-pde", range=(0.0, math.inf), better="higher", cite=REFERENCES["rclicks2024"])
 def pde(
     clicks: npt.ArrayLike, map: Map, reading: Reading = "sound", area: int | None = None
 ) -> float:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
+from segmeter.measures.references import REFERENCES
 
 __all__ = [
     "KolmogorovSmirnov",
@@ -47,7 +48,7 @@ class KolmogorovSmirnov:
         return self.p > ALPHA
 
 
-@measure("click-pl1", range=(0.0, math.inf), better="lower", cite="rclicks2024")
+@measure("click-pl1", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
 def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Mean over all pairs of clicks of the distances along the axes, in object sides.
 
@@ -61,7 +62,9 @@ def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -
     return sum(_pair_distances(a[:, k], b[:, k]) / pairs / sides[k] for k in (0, 1))
 
 
-@measure("click-energy", range=(-math.inf, math.inf), better="lower", cite="szekely2004")
+@measure(
+    "click-energy", range=(-math.inf, math.inf), better="lower", cite=REFERENCES["szekely2004"]
+)
 def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
 
@@ -75,7 +78,7 @@ def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)
     return pl1(a, b, sides) - 0.5 * (own[0] + own[1])
 
 
-@measure("click-wd", range=(0.0, math.inf), better="lower", cite="rclicks2024")
+@measure("click-wd", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
 def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None = None) -> float:
     """Least mean way to move one sample of clicks onto the other, in object diagonals.
 
@@ -90,7 +93,7 @@ def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None 
     return way if sides is None else way / math.hypot(*sides)
 
 
-@measure("click-ks", range=(0.0, 1.0), better="higher", cite="fasano1987")
+@measure("click-ks", range=(0.0, 1.0), better="higher", cite=REFERENCES["fasano1987"])
 def ks(truth: npt.ArrayLike, guess: npt.ArrayLike) -> float:
     """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0."""
     return float(ks_2d(truth, guess).alike)

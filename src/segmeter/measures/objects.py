@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from segmeter.core.masks import Mask
 from segmeter.core.measures import measure
+from segmeter.measures.references import REFERENCES
 
 __all__ = ["dice", "iou", "precision", "recall"]
 
 
-@measure("iou", both_empty=1.0, one_empty=0.0, cite="jaccard1912")
+@measure("iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["jaccard1912"])
 def iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     """Share of the union that both masks hold (Jaccard's index, J).
 
@@ -22,7 +23,7 @@ def iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     return both / (truths + guesses - both)
 
 
-@measure("dice", both_empty=1.0, one_empty=0.0, cite="dice1945")
+@measure("dice", both_empty=1.0, one_empty=0.0, cite=REFERENCES["dice1945"])
 def dice(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     """Twice the shared pixels over the pixels of both (F of precision and recall)."""
     both, truths, guesses = _areas(truth, guess, ignore)

@@ -37,6 +37,7 @@ from segmeter.measures.objects_and_parts import (
     count_objects_and_parts,
     harmonic,
 )
+from segmeter.measures.references import REFERENCES
 from segmeter.measures.tables import Comparison, Labels, Real, Table, Truths, compare
 
 __all__ = [
@@ -128,21 +129,21 @@ def _card(
     return register
 
 
-@_card("dhd", cite="huang1995")
+@_card("dhd", cite=REFERENCES["huang1995"])
 def directional_hamming(comparison: Comparison) -> float:
     """Share of pixels in the best guess region of their truth region; 1 for one big guess."""
     kept = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
     return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
 
 
-@_card("sdhd", cite="huang1995")
+@_card("sdhd", cite=REFERENCES["huang1995"])
 def achievable_accuracy(comparison: Comparison) -> float:
     """Share of pixels in the best truth region of their guess region; 1 for a fine guess."""
     kept = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
     return 1 - _mean([comparison.pixels - k for k in kept]) / comparison.pixels
 
 
-@_card("vd", cite="vandongen2000")
+@_card("vd", cite=REFERENCES["vandongen2000"])
 def van_dongen(comparison: Comparison) -> float:
     """Van Dongen's distance as a similarity: the mean of both directional Hammings."""
     forth = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
@@ -151,7 +152,7 @@ def van_dongen(comparison: Comparison) -> float:
     return 1 - _mean(lost) / (2 * comparison.pixels)
 
 
-@_card("sc", cite="arbelaez2011")
+@_card("sc", cite=REFERENCES["arbelaez2011"])
 def covering_of_guess(comparison: Comparison) -> float:
     """How well the guess's regions are covered by the truth's, by area and Jaccard index."""
     return _mean([float(t.guess_areas @ t.best_by_row(t.overlap)) for t in comparison.tables]) / (
@@ -159,7 +160,7 @@ def covering_of_guess(comparison: Comparison) -> float:
     )
 
 
-@_card("ssc", cite="arbelaez2011")
+@_card("ssc", cite=REFERENCES["arbelaez2011"])
 def covering_of_truth(comparison: Comparison) -> float:
     """How well the truth's regions are covered by the guess's: the usual covering."""
     return _mean(
@@ -167,14 +168,14 @@ def covering_of_truth(comparison: Comparison) -> float:
     ) / (comparison.pixels)
 
 
-@_card("bgm", cite="cardoso2005")
+@_card("bgm", cite=REFERENCES["cardoso2005"])
 def bipartite_matching(comparison: Comparison) -> float:
     """Share of pixels kept by the best one-to-one pairing of guess and truth regions."""
     lost = [comparison.pixels - _best_assignment(t) for t in comparison.tables]
     return 1 - _mean(lost) / comparison.pixels
 
 
-@_card("bce", cite="martin2003")
+@_card("bce", cite=REFERENCES["martin2003"])
 def bidirectional_consistency(comparison: Comparison) -> float:
     """1 less the larger of both local refinement errors, averaged over pixels."""
     errors = [
@@ -183,7 +184,7 @@ def bidirectional_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("gce", cite="martin2001")
+@_card("gce", cite=REFERENCES["martin2001"])
 def global_consistency(comparison: Comparison) -> float:
     """1 less the refinement error in the direction that suits the whole picture best."""
     errors = [
@@ -193,7 +194,7 @@ def global_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("lce", cite="martin2001")
+@_card("lce", cite=REFERENCES["martin2001"])
 def local_consistency(comparison: Comparison) -> float:
     """1 less the refinement error in the direction that suits each pixel best."""
     errors = [
@@ -202,31 +203,31 @@ def local_consistency(comparison: Comparison) -> float:
     return 1 - _mean(errors) / comparison.pixels
 
 
-@_card("voi", cite="meila2005", range=(0.0, math.inf), better="lower")
+@_card("voi", cite=REFERENCES["meila2005"], range=(0.0, math.inf), better="lower")
 def variation_of_information(comparison: Comparison) -> float:
     """What each partition tells that the other does not, in bits: H(S) + H(G) - 2 I(S,G)."""
     return _mean([_voi(t) for t in comparison.tables])
 
 
-@_card("nvoi", cite="pont2015")
+@_card("nvoi", cite=REFERENCES["pont2015"])
 def normalised_voi(comparison: Comparison) -> float:
     """1 less the variation of information over 2 log2 of the larger number of regions."""
     return _mean([_nvoi(t) for t in comparison.tables])
 
 
-@_card("pri", cite="unnikrishnan2007")
+@_card("pri", cite=REFERENCES["unnikrishnan2007"])
 def rand_index(comparison: Comparison) -> float:
     """Share of pixel pairs that both put together or both keep apart (NaN for one pixel)."""
     return _mean([_rand(t) for t in comparison.tables])
 
 
-@measure("fr", cite="martin2003")
+@measure("fr", cite=REFERENCES["martin2003"])
 def pair_f(truths: Truths, guess: Labels) -> float:
     """F of pairs of pixels put together, from the means of P_r and R_r over truths."""
     return _pair(compare(truths, guess))[0]
 
 
-@measure("fop", cite="pont2013")
+@measure("fop", cite=REFERENCES["pont2013"])
 def objects_and_parts(truths: Truths, guess: Labels, reading: FopReading = "published") -> float:
     """F of objects and parts: whole regions found, with some credit for parts of them."""
     return op_counts(truths, guess, reading).f
