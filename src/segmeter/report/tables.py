@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from segmeter.core.catalogue import short
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
 from segmeter.report.marks import Palette, Style
@@ -95,7 +96,7 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         style = palette.known(_name(row[0])) if palette and row else None
         views = [_view(cell, look, style) for cell, look in zip(row, looks, strict=True)]
         if style:
-            views[0] = replace(views[0], key=style.key())
+            views[0] = replace(views[0], text=short(views[0].text), key=style.key())
         rows.append(views)
     dense = sum(any(view.interval for view in views) for views in zip(*rows, strict=True)) > 5
     return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)

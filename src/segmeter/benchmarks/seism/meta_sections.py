@@ -78,7 +78,8 @@ def _answer(ranked: Sequence[MetaRow]) -> Answer:
     best = ranked[0]
     value = best.overall if best.overall is not None else best.sihd.value if best.sihd else 0.0
     what = "Global" if best.overall is not None else "SIHD"
-    sentence = f"{NAMES.get(best.measure, best.measure)} tells best ({what} {100 * value:.1f} %)."
+    tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
+    sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * value:.1f} %)."
     return Answer(sentence, f"{best.reading.capitalize()} reading; intervals are in the table.")
 
 
