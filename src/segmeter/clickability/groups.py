@@ -130,7 +130,7 @@ def _plain_draw_between(
     inside = (weights >= np.float32(bounds[0])) & (weights <= np.float32(bounds[1]))
     kept[y : y + rows, x : x + columns] = np.where(inside, weights, 0)
     total = kept.ravel().sum()
-    if not total > 0:
+    if not 0 < total < np.inf:
         return -1
     sums = np.cumsum((kept.ravel() / total).astype(np.float64))
     sums /= sums[-1]

@@ -1,16 +1,10 @@
-// Clicks: quadrant counts, exact transport between point sets, and draws from click maps.
+// Clicks: quadrant counts, and exact transport between point sets.
 
 #include "kernels.h"
 
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/tuple.h>
-
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
-#include <tuple>
 #include <vector>
 
 namespace {
@@ -19,7 +13,6 @@ using Index = std::int64_t;
 using Points = nb::ndarray<const double, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Table = nb::ndarray<Index, nb::shape<-1, 6>, nb::c_contig, nb::device::cpu>;
 using Costs = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Counts of what was added at or below a rank.
 class Fenwick {
@@ -186,192 +179,6 @@ double transport(Costs costs) {
     return sum / (static_cast<double>(n) * static_cast<double>(m) / static_cast<double>(divisor));
 }
 
-std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
-    std::uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15ULL;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-}
-
-std::uint32_t bits_of(float value) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-// The pixel at a share of the map's mass, pixels in order of value and, where equal, of a hash.
-// Values are binned by their leading bits, so that only one bin is ever sorted.
-Index at_share(Weights map, double share, std::uint64_t seed) {
-    const size_t n = map.size();
-    const float *w = map.data();
-    nb::gil_scoped_release free;
-    constexpr int shift = 16;
-    std::vector<double> mass(size_t{1} << 15, 0.0);
-    std::vector<Index> filled(mass.size(), 0);
-    for (size_t i = 0; i < n; ++i) {
-        if (!(w[i] > 0)) continue;
-        const size_t bin = bits_of(w[i]) >> shift;
-        mass[bin] += w[i];
-        ++filled[bin];
-    }
-    const double wanted = share * std::accumulate(mass.begin(), mass.end(), 0.0);
-    double before = 0;
-    size_t bin = mass.size();
-    for (size_t b = 0; b < mass.size(); ++b) {
-        if (!filled[b]) continue;
-        bin = b;
-        if (before + mass[b] > wanted) break;
-        before += mass[b];
-    }
-    if (bin == mass.size()) return -1;  // nothing to click on
-    if (before + mass[bin] <= wanted) before -= mass[bin];  // ran off the end: the last bin
-    struct Pixel { float value; std::uint64_t hash; Index place; };
-    std::vector<Pixel> inside;
-    inside.reserve(static_cast<size_t>(filled[bin]));
-    for (size_t i = 0; i < n; ++i)
-        if (w[i] > 0 && bits_of(w[i]) >> shift == bin)
-            inside.push_back({w[i], mixed(seed, i), static_cast<Index>(i)});
-    // Narrow down to the one pixel by halving, as quickselect does, but on mass.
-    auto first = inside.begin(), last = inside.end();
-    const auto lower = [](const Pixel &a, const Pixel &b) {
-        return std::tie(a.value, a.hash, a.place) < std::tie(b.value, b.hash, b.place);
-    };
-    while (last - first > 1) {
-        const auto middle = first + (last - first) / 2;
-        std::nth_element(first, middle, last, lower);
-        double half = 0;
-        for (auto p = first; p != middle; ++p) half += p->value;
-        if (before + half > wanted) last = middle;
-        else { before += half; first = middle; }
-    }
-    return first->place;
-}
-
-// NumPy's pairwise sum of float32, over an array that is known to be zero on some stretches:
-// `blank(start, n)` may skip them, which adds nothing and changes no rounding; `load` copies
-// a stretch of at most 128 values.
-template <typename Load, typename Blank>
-float pairwise(const Load &load, const Blank &blank, Index start, Index n) {
-    if (blank(start, n)) return 0.0f;
-    if (n > 128) {
-        Index half = n / 2;
-        half -= half % 8;
-        return pairwise(load, blank, start, half) + pairwise(load, blank, start + half, n - half);
-    }
-    float part[128];
-    load(start, n, part);
-    float sum = -0.0f;
-    Index i = 0;
-    if (n >= 8) {
-        float r[8];
-        for (Index k = 0; k < 8; ++k) r[k] = part[k];
-        for (i = 8; i < n - n % 8; i += 8)
-            for (Index k = 0; k < 8; ++k) r[k] += part[i + k];
-        sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    }
-    for (; i < n; ++i) sum += part[i];
-    return sum;
-}
-
-// The bits of floats that are not negative sort like the floats.
-void sort_bits(std::vector<std::uint32_t> &keys) {
-    std::vector<std::uint32_t> other(keys.size());
-    std::vector<size_t> place[3];
-    for (auto &p : place) p.assign(2049, 0);
-    for (std::uint32_t k : keys)
-        for (int pass = 0; pass < 3; ++pass) ++place[pass][((k >> (11 * pass)) & 2047) + 1];
-    for (int pass = 0; pass < 3; ++pass) {
-        std::partial_sum(place[pass].begin(), place[pass].end(), place[pass].begin());
-        for (std::uint32_t k : keys) other[place[pass][(k >> (11 * pass)) & 2047]++] = k;
-        keys.swap(other);
-    }
-}
-
-// The published limits of a group: float32 all the way, the picture's zeros included.
-std::pair<float, float> group_limits(Weights map, Index pixels, double low, double high) {
-    const size_t n = map.size();
-    const float *w = map.data();
-    nb::gil_scoped_release free;
-    std::vector<std::uint32_t> keys(n);
-    size_t filled = 0;
-    for (size_t i = 0; i < n; ++i) {
-        keys[filled] = bits_of(w[i]);
-        filled += w[i] > 0;
-    }
-    keys.resize(filled);
-    sort_bits(keys);
-    std::vector<float> sorted(filled);
-    if (filled) std::memcpy(sorted.data(), keys.data(), filled * sizeof(float));
-    const Index zeros = pixels - static_cast<Index>(filled);
-    const auto load = [&](Index start, Index count, float *out) {
-        for (Index i = 0; i < count; ++i)
-            out[i] = start + i < zeros ? 0.0f : sorted[static_cast<size_t>(start + i - zeros)];
-    };
-    const auto blank = [&](Index start, Index count) { return start + count <= zeros; };
-    const float total = pairwise(load, blank, 0, pixels);
-    const float from = static_cast<float>(low) * total, to = static_cast<float>(high) * total;
-    float bottom = std::numeric_limits<float>::infinity(), sum = 0.0f;
-    float top = sorted.empty() ? 0.0f : sorted.back();
-    bool found = zeros > 0 && 0.0f >= from;
-    if (found) bottom = 0.0f;
-    for (float value : sorted) {
-        sum += value;
-        if (!found && sum >= from) { bottom = value; found = true; }
-        if (sum > to) { top = value; break; }
-    }
-    return {bottom, top};
-}
-
-// One published draw between two limits: raster order, float32 shares, float64 running sum.
-Index draw_between(Weights map, std::tuple<Index, Index, Index, Index> frame,
-                   std::pair<float, float> limits, double uniform) {
-    const auto [picture_rows, picture_columns, low_y, low_x] = frame;
-    const Index rows = static_cast<Index>(map.shape(0)), columns = static_cast<Index>(map.shape(1));
-    const float *w = map.data();
-    nb::gil_scoped_release free;
-    const float bottom = limits.first, top = limits.second;
-    const auto kept = [=](float v) { return v >= bottom && v <= top ? v : 0.0f; };
-    const Index wide = picture_columns, left = low_x, up = low_y;
-    const auto load = [&](Index start, Index count, float *out) {
-        Index y = start / wide - up, x = start % wide - left;
-        for (Index i = 0; i < count; ++i) {
-            const bool inside = y >= 0 && y < rows && x >= 0 && x < columns;
-            out[i] = inside ? kept(w[y * columns + x]) : 0.0f;
-            if (++x == wide - left) { x = -left; ++y; }
-        }
-    };
-    const auto blank = [&](Index start, Index count) {
-        const Index last = start + count - 1;
-        if (last / wide < up || start / wide >= up + rows) return true;
-        if (start / wide != last / wide) return false;
-        return last % wide < left || start % wide >= left + columns;
-    };
-    const float total = pairwise(load, blank, 0, picture_rows * wide);
-    if (!(total > 0)) return -1;
-    std::vector<double> before(static_cast<size_t>(rows) + 1, 0.0);
-    double sum = 0;
-    for (Index y = 0; y < rows; ++y) {
-        before[static_cast<size_t>(y)] = sum;
-        for (Index x = 0; x < columns; ++x)
-            if (const float v = kept(w[y * columns + x]); v > 0) sum += static_cast<double>(v / total);
-    }
-    const double whole = sum;
-    before.back() = whole;
-    // The last row whose start has not passed the number holds the pixel.
-    Index y = 0;
-    while (y + 1 < rows && before[static_cast<size_t>(y) + 1] / whole <= uniform) ++y;
-    sum = before[static_cast<size_t>(y)];
-    Index last = -1;
-    for (Index i = y * columns; i < rows * columns; ++i) {
-        const float v = kept(w[i]);
-        if (!(v > 0)) continue;
-        sum += static_cast<double>(v / total);
-        last = i;
-        if (sum / whole > uniform) break;
-    }
-    return last;
-}
-
 }  // namespace
 
 void bind_clicks(nb::module_ &m) {
@@ -379,10 +186,4 @@ void bind_clicks(nb::module_ &m) {
           "How many of each sample lie at or below every point: in both coordinates, in each.");
     m.def("transport", &transport, nb::arg("costs"),
           "Least mean cost of moving equal weights of the rows to equal weights of the columns.");
-    m.def("at_share", &at_share, nb::arg("map"), nb::arg("share"), nb::arg("seed"),
-          "Raster index of the pixel at a share of the mass; -1 for an empty map.");
-    m.def("group_limits", &group_limits, nb::arg("map"), nb::arg("pixels"), nb::arg("low"),
-          nb::arg("high"), "The published value limits of a clicking group.");
-    m.def("draw_between", &draw_between, nb::arg("map"), nb::arg("frame"), nb::arg("limits"),
-          nb::arg("uniform"), "Raster index of a published draw; -1 if nothing is kept.");
 }

@@ -14,7 +14,9 @@ using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cp
 void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);
 void bind_depth(nb::module_ &m);
+void bind_draws(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
+void bind_limits(nb::module_ &m);
 void bind_matching(nb::module_ &m);
 void bind_overlap(nb::module_ &m);
 void bind_runs(nb::module_ &m);

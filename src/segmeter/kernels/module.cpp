@@ -6,7 +6,9 @@ NB_MODULE(_kernels, m) {
     bind_box(m);
     bind_clicks(m);
     bind_depth(m);
+    bind_draws(m);
     bind_erosion(m);
+    bind_limits(m);
     bind_matching(m);
     bind_overlap(m);
     bind_runs(m);

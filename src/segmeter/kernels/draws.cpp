@@ -1,0 +1,191 @@
+// Draws from click maps: at a share of the mass, or between two values as published.
+
+#include "floats.h"
+#include "kernels.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
+    std::uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15ULL;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+}
+
+// The pixel at a share of the map's mass, pixels in order of value and, where equal, of a hash.
+// Values are binned by their leading bits, so that only one bin is ever sorted.
+Index at_share(Weights map, double share, std::uint64_t seed) {
+    const size_t n = map.size();
+    const float *w = map.data();
+    nb::gil_scoped_release free;
+    constexpr int shift = 16;
+    std::vector<double> mass(size_t{1} << 15, 0.0);
+    std::vector<Index> filled(mass.size(), 0);
+    for (size_t i = 0; i < n; ++i) {
+        if (!(w[i] > 0)) continue;
+        const size_t bin = bits_of(w[i]) >> shift;
+        mass[bin] += w[i];
+        ++filled[bin];
+    }
+    const double wanted = share * std::accumulate(mass.begin(), mass.end(), 0.0);
+    double before = 0;
+    size_t bin = mass.size();
+    for (size_t b = 0; b < mass.size(); ++b) {
+        if (!filled[b]) continue;
+        bin = b;
+        if (before + mass[b] > wanted) break;
+        before += mass[b];
+    }
+    if (bin == mass.size()) return -1;  // nothing to click on
+    if (before + mass[bin] <= wanted) before -= mass[bin];  // ran off the end: the last bin
+    struct Pixel { float value; std::uint64_t hash; Index place; };
+    std::vector<Pixel> inside;
+    inside.reserve(static_cast<size_t>(filled[bin]));
+    for (size_t i = 0; i < n; ++i)
+        if (w[i] > 0 && bits_of(w[i]) >> shift == bin)
+            inside.push_back({w[i], mixed(seed, i), static_cast<Index>(i)});
+    // Narrow down to the one pixel by halving, as quickselect does, but on mass.
+    auto first = inside.begin(), last = inside.end();
+    const auto lower = [](const Pixel &a, const Pixel &b) {
+        return std::tie(a.value, a.hash, a.place) < std::tie(b.value, b.hash, b.place);
+    };
+    while (last - first > 1) {
+        const auto middle = first + (last - first) / 2;
+        std::nth_element(first, middle, last, lower);
+        double half = 0;
+        for (auto p = first; p != middle; ++p) half += p->value;
+        if (before + half > wanted) last = middle;
+        else { before += half; first = middle; }
+    }
+    return first->place;
+}
+
+// The pixels of a box whose weights lie between two values, both included.
+struct Band {
+    const float *w;
+    Index rows, columns;   // of the box
+    Index wide, up, left;  // the picture's columns, and where the box begins in it
+    float bottom, top;
+
+    float kept(float v) const { return (v >= bottom) & (v <= top) ? v : 0.0f; }
+
+    // A stretch of the picture in raster order, as the pairwise sum asks for it.
+    const float *stretch(Index start, Index n, float *room) const {
+        const Index last = start + n;
+        Index y = start / wide;
+        bool any = false;
+        std::fill(room, room + n, 0.0f);
+        for (Index row = y * wide; row < last; row += wide, ++y) {
+            if (y < up || y >= up + rows) continue;
+            const Index box = row + left;  // where the box's row begins
+            const Index from = std::max(start, box), to = std::min(last, box + columns);
+            const float *values = w + (y - up) * columns;
+            for (Index i = from; i < to; ++i) room[i - start] = kept(values[i - box]);
+            any |= from < to;
+        }
+        return any ? room : nullptr;
+    }
+
+    float total(Index picture_rows) const {
+        const auto load = [this](Index start, Index n, float *room) { return stretch(start, n, room); };
+        return pairwise(load, up * wide, (up + rows) * wide, 0, picture_rows * wide);
+    }
+
+    // No kept weight above zero is less than this.
+    float least() const {
+        if (bottom > 0) return bottom;
+        std::uint32_t least = ~std::uint32_t{0};  // bits less one: zero comes last
+        for (Index i = 0; i < rows * columns; ++i) least = std::min(least, bits_of(w[i]) - 1);
+        return float_of(least + 1);
+    }
+};
+
+// Running sums of the shares, float32 each, in float64.
+struct Shares {
+    const Band &band;
+    float total;
+
+    double of(float v) const { return static_cast<double>(band.kept(v) / total); }
+
+    // A row's shares after those before it, one by one.
+    double in_order(const float *row, double sum) const {
+        for (Index x = 0; x < band.columns; ++x) sum += of(row[x]);
+        return sum;
+    }
+
+    // The same, many sums at once: for where no step rounds.
+    double in_lanes(const float *row, double sum) const {
+        constexpr Index lanes = 64;
+        double lane[lanes] = {};
+        Index x = 0;
+        for (; x + lanes <= band.columns; x += lanes)
+            for (Index k = 0; k < lanes; ++k) lane[k] += of(row[x + k]);
+        for (; x < band.columns; ++x) sum += of(row[x]);
+        return std::accumulate(lane, lane + lanes, sum);
+    }
+
+    // The sum before each row, and the whole one.
+    std::vector<double> before_rows(double (Shares::*add)(const float *, double) const) const {
+        std::vector<double> before(static_cast<size_t>(band.rows) + 1, 0.0);
+        for (size_t y = 0; y + 1 < before.size(); ++y)
+            before[y + 1] = (this->*add)(band.w + static_cast<Index>(y) * band.columns, before[y]);
+        return before;
+    }
+
+    // All shares are whole multiples of the last digit of the least. As long as their sum has
+    // room for that digit in float64, no step rounds, and their order does not matter.
+    std::vector<double> before_rows() const {
+        const float least = band.least() / total;
+        const double digit = std::nextafter(least, 2 * least) - least;
+        std::vector<double> before = before_rows(&Shares::in_lanes);
+        return before.back() < digit * 0x1p53 ? before : before_rows(&Shares::in_order);
+    }
+};
+
+// One published draw between two limits: raster order, float32 shares, float64 running sum.
+Index draw_between(Weights map, std::tuple<Index, Index, Index, Index> frame,
+                   std::pair<float, float> limits, double uniform) {
+    const auto [picture_rows, wide, up, left] = frame;
+    const Index rows = static_cast<Index>(map.shape(0)), columns = static_cast<Index>(map.shape(1));
+    const Band band{map.data(), rows, columns, wide, up, left, limits.first, limits.second};
+    nb::gil_scoped_release free;
+    const float total = band.total(picture_rows);
+    if (!(total > 0) || std::isinf(total)) return -1;
+    const Shares shares{band, total};
+    const std::vector<double> before = shares.before_rows();
+    const double whole = before.back();
+    // The last row whose start has not passed the number holds the pixel.
+    Index y = 0;
+    while (y + 1 < rows && before[static_cast<size_t>(y) + 1] / whole <= uniform) ++y;
+    double sum = before[static_cast<size_t>(y)];
+    Index last = -1;
+    for (Index i = y * columns; i < rows * columns; ++i) {
+        if (!(band.kept(band.w[i]) > 0)) continue;
+        sum += shares.of(band.w[i]);
+        last = i;
+        if (sum / whole > uniform) break;
+    }
+    return last;
+}
+
+}  // namespace
+
+void bind_draws(nb::module_ &m) {
+    m.def("at_share", &at_share, nb::arg("map"), nb::arg("share"), nb::arg("seed"),
+          "Raster index of the pixel at a share of the mass; -1 for an empty map.");
+    m.def("draw_between", &draw_between, nb::arg("map"), nb::arg("frame"), nb::arg("limits"),
+          nb::arg("uniform"), "Raster index of a published draw; -1 if nothing is kept.");
+}
