@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.benchmarks.tetris._device_judge import DeviceJudge, erode  # noqa: E402
+from segmeter.benchmarks.tetris._device_judge import DeviceJudge  # noqa: E402
 from segmeter.benchmarks.tetris._lone_scores import lone_scores  # noqa: E402
+from segmeter.benchmarks.tetris._packed import count, erode, pack  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask, render  # noqa: E402
@@ -102,16 +103,19 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)
 
 
-def test_erosion_on_the_device_is_erosion_by_a_square() -> None:
+@pytest.mark.parametrize("width", [50, 64, 150])
+def test_packed_sets_are_eroded_by_a_square_and_counted(width: int) -> None:
     import cv2
 
-    bits = np.random.default_rng(0).random((40, 50)) < 0.9
-    for reach in (1, 2, 3, 5):
-        own = erode(torch.from_numpy(bits)[None], reach)[0].numpy()
+    bits = np.random.default_rng(0).random((3, 150, width)) < 0.997
+    words = pack(torch.from_numpy(bits))
+    assert count(words).tolist() == bits.sum((1, 2)).tolist()
+    for reach in (0, 1, 2, 5, 9, 40):
+        padded = np.pad(bits.astype(np.uint8), ((0, 0), (reach, reach), (reach, reach)))
         square = np.ones((2 * reach + 1,) * 2, np.uint8)
-        padded = np.pad(bits.astype(np.uint8), reach)
-        plain = cv2.erode(padded, square)[reach:-reach, reach:-reach].astype(bool)
-        assert (own == plain).all()
+        plain = np.stack([cv2.erode(one, square) for one in padded]).astype(bool)
+        inner = plain[:, reach : reach + 150, reach : reach + width]
+        assert (erode(words, reach) == pack(torch.from_numpy(inner))).all()
 
 
 def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:

@@ -58,7 +58,7 @@ def lone_scores(
     dtype
         What to compute in, if neither of these two.
     compiled
-        Let torch compile the decoder; worth it from some ten thousand clicks on.
+        Let torch compile decoder and judge; worth it from some ten thousand clicks on.
     """
     device = view.network.device
     on_cuda = device.type == "cuda"
@@ -67,7 +67,7 @@ def lone_scores(
     if lone is None:
         return None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
-    judge = _device_judge(view, target, lone.dtype, boundary) if on_cuda else None
+    judge = _device_judge(view, target, lone.dtype, boundary, compiled) if on_cuda else None
     size = clicks_at_once(device.type, len(points))
     places = torch.from_numpy(points).to(device, torch.float32)
     scores = []
@@ -75,30 +75,31 @@ def lone_scores(
         part = places[start : start + size]
         # A whole batch even at the end, lest a compiled decoder be compiled again.
         filled = F.pad(part, (0, 0, 0, size - len(part))) if on_cuda else part
-        logits = decode(lone.tokens(filled))[: len(part)]
+        logits = decode(lone.tokens(filled))
         if judge is not None:
-            scores.append(judge(logits).double().cpu().numpy())
+            # Left on the device: waiting for each batch would leave it idle between them.
+            scores.append(judge(logits)[: len(part)])
         else:
             scores.append(_plain(view, logits.float(), target, boundary))
         if progress is not None:
             progress(start + len(part), len(points))
-    return np.concatenate(scores) if scores else np.zeros((0, 2))
+    return torch.cat(scores).double().cpu().numpy() if scores else np.zeros((0, 2))
 
 
-def _device_judge(view: Any, target: Target, dtype: torch.dtype, boundary: bool) -> DeviceJudge:
+def _device_judge(
+    view: Any, target: Target, dtype: torch.dtype, boundary: bool, compiled: bool
+) -> DeviceJudge:
     like = torch.empty(0, dtype=dtype, device=view.network.device)
     low = 4 * view.network.prompts.grid_side
-    return DeviceJudge(
-        view.frame, target, low, like, band_reach(target.mask.shape) if boundary else 0
-    )
+    reach = band_reach(target.mask.shape) if boundary else 0
+    return DeviceJudge(view.frame, target, low, like, reach, compiled)
 
 
-def _plain(view: Any, logits: Tensor, target: Target, boundary: bool) -> npt.NDArray[np.float64]:
+def _plain(view: Any, logits: Tensor, target: Target, boundary: bool) -> Tensor:
     """The measures themselves: on a processor the quicker way."""
     truth, ignore = target.mask, target.ignore
-    return np.array(
-        [
-            (iou(truth, mask, ignore), boundary_iou(truth, mask, ignore) if boundary else np.nan)
-            for mask in view.masks_of(logits)
-        ]
-    )
+    pairs = [
+        (iou(truth, mask, ignore), boundary_iou(truth, mask, ignore) if boundary else np.nan)
+        for mask in view.masks_of(logits)
+    ]
+    return torch.tensor(pairs, dtype=torch.float64)
