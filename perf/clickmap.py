@@ -137,7 +137,8 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
     low = 4 * view.network.prompts.grid_side
     logits = torch.randn(size, low, low, device=device, dtype=half)
     for reach, said in ((0, "IoU"), (band_reach(target.mask.shape), "IoU and Boundary IoU")):
-        judge = DeviceJudge(view.frame, target, low, logits, reach)
+        compiled = device.type == "cuda"
+        judge = DeviceJudge(view.frame, target, low, logits, reach, compiled)
         with torch.no_grad():
             spent = milliseconds(lambda j=judge: j(logits), size, device)
         print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms a click", flush=True)
