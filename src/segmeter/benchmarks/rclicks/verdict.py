@@ -16,6 +16,7 @@ _ESTABLISHED = 0.05
 _FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
+_HOW_SURE = "95 % interval "
 
 
 def verdicts(found: Sequence[Findings]) -> list[Answer]:
@@ -33,31 +34,24 @@ def verdicts(found: Sequence[Findings]) -> list[Answer]:
 
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
     model, dataset, _ = f.key
-    clicks, quality = f.seen("dgr-noc-ratio"), f.seen("dgr-auc-all")
-    opening = f"With **{model}** on {dataset} it"
+    clicks = f"the least likely tenth of clicks takes {_more(f.seen('dgr-noc-ratio'))}"
     photographs = len(set(f.trial.clusters))
     if photographs < _FEWEST_PHOTOGRAPHS:
         played = "one photograph" if photographs == 1 else f"{photographs} photographs"
         return (
             f"Whether it matters where people click with **{model}** on {dataset} cannot be said "
-            f"from {played}: on {'it' if photographs == 1 else 'them'} the least likely tenth "
-            f"of clicks costs {_percent(clicks)} clicks against the most likely tenth."
+            f"from {played}: on {'it' if photographs == 1 else 'them'} {clicks}."
         )
+    opening = f"With **{model}** on {dataset} it"
     if p_clicks < _ESTABLISHED:
-        return (
-            f"{opening} matters where people click: the least likely tenth of clicks costs "
-            f"{_percent(clicks)} clicks against the most likely tenth."
-        )
+        return f"{opening} matters where people click: {clicks}."
     if p_quality < _ESTABLISHED:
         return (
-            f"{opening} matters where people click for the quality on the way, mean IoU of the "
-            f"least likely tenth being {_points(quality)} off that of the most likely, but not, "
-            "as far as this shows, for the clicks needed."
+            f"{opening} matters where people click, but for the quality on the way only: mean IoU "
+            f"of the least likely tenth is {_lower(f.seen('dgr-auc-all'))}. That it takes more "
+            "clicks is not shown."
         )
-    return (
-        f"{opening} has not been shown to matter where people click: the least likely tenth of "
-        f"clicks costs {_percent(clicks)} clicks against the most likely tenth."
-    )
+    return f"{opening} has not been shown to matter where people click: {clicks}."
 
 
 def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
@@ -87,25 +81,40 @@ def _printed(finding: Finding) -> str:
     if finding.null is None or finding.excess is None:
         return ""
     return (
-        f"The paper's formula would print ΔGR {finding.seen.value:+.1f} %; shuffling who "
-        f"clicked gives {finding.null.mean:+.1f} % for nothing, and {finding.excess.value:+.1f}"
-        f"{_limits(finding.excess, 1)} are left."
+        f"The paper's formula would print ΔGR {_signed(finding.seen.value, 1)} %; shuffling who "
+        f"clicked gives {_signed(finding.null.mean, 1)} % for nothing, and "
+        f"{_signed(finding.excess.value, 1)}{_limits(finding.excess, 1)} are left."
     )
 
 
+def _more(i: Interval) -> str:
+    """How many more clicks one tenth takes than the other."""
+    which = "more" if i.value >= 0 else "fewer"
+    return f"{abs(i.value):.1f} % {which} clicks than the most likely" + _limits(i, 1, _HOW_SURE)
+
+
+def _lower(i: Interval) -> str:
+    which = "below" if i.value < 0 else "above"
+    return f"{abs(i.value):.2f} points {which} that of the most likely" + _limits(i, 2, _HOW_SURE)
+
+
 def _percent(i: Interval) -> str:
-    return f"{i.value:+.1f} %" + _limits(i, 1, "95 % interval ")
+    return f"{_signed(i.value, 1)} %" + _limits(i, 1, _HOW_SURE)
 
 
 def _points(i: Interval) -> str:
-    return f"{i.value:+.2f} points" + _limits(i, 2)
+    return f"{_signed(i.value, 2)} points" + _limits(i, 2)
 
 
 def _limits(i: Interval, digits: int, words: str = "") -> str:
     """Nothing where one photograph gives no interval."""
     if math.isnan(i.low) or math.isnan(i.high):
         return ""
-    return f" ({words}{i.low:+.{digits}f} to {i.high:+.{digits}f})"
+    return f" ({words}{_signed(i.low, digits)} to {_signed(i.high, digits)})"
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _p(p: float) -> str:
