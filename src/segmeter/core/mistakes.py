@@ -19,7 +19,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.threads import threads
 from segmeter.kernels import compiled
 
-__all__ = ["Depth", "deepest", "deepest_sides", "mistakes", "squared_depth"]
+__all__ = ["Depth", "Numbered", "deepest", "deepest_sides", "mistake", "mistakes", "squared_depth"]
 
 # float32 roots tell n from n + 1 under the root only up to here.
 _FLOAT32_DEPTH = 2048
@@ -35,10 +35,37 @@ class Depth:
 
 def mistakes(target: Target, guess: Mask) -> tuple[Mask, Mask]:
     """Missed and spilled pixels, those that are not judged left out."""
-    missed, spilled = target.mask.without(guess), guess.without(target.mask)
-    if target.ignore is not None:
-        return missed.without(target.ignore), spilled.without(target.ignore)
-    return missed, spilled
+    return mistake(target, guess, missed=True), mistake(target, guess, missed=False)
+
+
+def mistake(target: Target, guess: Mask, missed: bool) -> Mask:
+    """One of the two: what is missed, or what is spilled."""
+    part, other = (target.mask, guess) if missed else (guess, target.mask)
+    wrong = part.without(other)
+    return wrong if target.ignore is None else wrong.without(target.ignore)
+
+
+class Numbered:
+    """Masks as kernels take them for many tasks at once: each one once, tasks give numbers."""
+
+    def __init__(self) -> None:
+        self.boxes: list[tuple[Bits, int, int]] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, mask: Mask | None) -> int:
+        """The mask's number, -1 for none."""
+        if mask is None:
+            return -1
+        if id(mask) not in self._numbers:
+            self._numbers[id(mask)] = len(self.boxes)
+            self.boxes.append((mask.bits, *mask.low))  # type: ignore[arg-type]  # low has two
+        return self._numbers[id(mask)]
+
+    def sides(self, target: Target, guess: Mask) -> tuple[tuple[int, int, int], ...]:
+        """What is missed and what is spilled: a mask, and two masks to take away from it."""
+        target.mask.check_frame(guess)
+        truth, other, ignored = map(self.number, (target.mask, guess, target.ignore))
+        return (truth, other, ignored), (other, truth, ignored)
 
 
 def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
@@ -70,25 +97,13 @@ def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
     """
     if compiled is None or any(len(guess.shape) != 2 for _, guess, _ in guesses):
         return [_plain_sides(*guess) for guess in guesses]
-    places: dict[int, int] = {}
-    masks: list[tuple[Bits, int, int]] = []
-
-    def place(mask: Mask | None) -> int:
-        if mask is None:
-            return -1
-        if id(mask) not in places:
-            places[id(mask)] = len(masks)
-            masks.append((mask.bits, *mask.low))  # type: ignore[arg-type]  # low has two
-        return places[id(mask)]
-
-    tasks = []
-    for target, guess, barred in guesses:
-        target.mask.check_frame(guess)
-        truth, other, ignored = place(target.mask), place(guess), place(target.ignore)
-        tasks += [(truth, other, ignored, barred), (other, truth, ignored, barred)]
+    masks = Numbered()
+    tasks = [
+        (*side, barred) for target, guess, barred in guesses for side in masks.sides(target, guess)
+    ]
     found = [
         Depth(squared, None if y < 0 else (y, x))
-        for squared, y, x in compiled.deepest_rests(masks, tasks, threads())
+        for squared, y, x in compiled.deepest_rests(masks.boxes, tasks, threads())
     ]
     return list(zip(found[::2], found[1::2], strict=True))
 

@@ -1,6 +1,6 @@
 // Draws from click maps: at a share of the mass, or between two values as published.
 
-#include "floats.h"
+#include "draws.h"
 #include "kernels.h"
 
 #include <nanobind/stl/pair.h>
@@ -17,13 +17,6 @@
 namespace {
 
 using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-std::uint64_t mixed(std::uint64_t seed, std::uint64_t index) {
-    std::uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15ULL;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-}
 
 // The pixel at a share of the map's mass, pixels in order of value and, where equal, of a hash.
 // Values are binned by their leading bits, so that only one bin is ever sorted.
@@ -51,26 +44,12 @@ Index at_share(Weights map, double share, std::uint64_t seed) {
     }
     if (bin == mass.size()) return -1;  // nothing to click on
     if (before + mass[bin] <= wanted) before -= mass[bin];  // ran off the end: the last bin
-    struct Pixel { float value; std::uint64_t hash; Index place; };
     std::vector<Pixel> inside;
     inside.reserve(static_cast<size_t>(filled[bin]));
     for (size_t i = 0; i < n; ++i)
         if (w[i] > 0 && bits_of(w[i]) >> shift == bin)
             inside.push_back({w[i], mixed(seed, i), static_cast<Index>(i)});
-    // Narrow down to the one pixel by halving, as quickselect does, but on mass.
-    auto first = inside.begin(), last = inside.end();
-    const auto lower = [](const Pixel &a, const Pixel &b) {
-        return std::tie(a.value, a.hash, a.place) < std::tie(b.value, b.hash, b.place);
-    };
-    while (last - first > 1) {
-        const auto middle = first + (last - first) / 2;
-        std::nth_element(first, middle, last, lower);
-        double half = 0;
-        for (auto p = first; p != middle; ++p) half += p->value;
-        if (before + half > wanted) last = middle;
-        else { before += half; first = middle; }
-    }
-    return first->place;
+    return narrowed(inside, before, wanted);
 }
 
 // The pixels of a box whose weights lie between two values, both included.

@@ -19,6 +19,7 @@ void bind_erosion(nb::module_ &m);
 void bind_limits(nb::module_ &m);
 void bind_matching(nb::module_ &m);
 void bind_overlap(nb::module_ &m);
+void bind_prior(nb::module_ &m);
 void bind_runs(nb::module_ &m);
 void bind_tables(nb::module_ &m);
 void bind_thinning(nb::module_ &m);

@@ -1,6 +1,6 @@
 // The published limits of a clicking group: sorted weights, their running sum in float32.
 
-#include "floats.h"
+#include "draws.h"
 #include "kernels.h"
 
 #include <nanobind/stl/pair.h>
@@ -168,12 +168,12 @@ Place first_place(const Room<float> &sorted, Place at, const Enough &enough) {
     return at;
 }
 
+}  // namespace
+
 // Float32 all the way, the picture's zeros included.
-std::pair<float, float> group_limits(Weights map, Index pixels, double low, double high) {
-    const size_t n = map.size();
-    const float *w = map.data();
-    nb::gil_scoped_release free;
-    const Room<float> sorted = sorted_weights(w, n);
+std::pair<float, float> limits_of(const float *weights, size_t n, Index pixels, double low,
+                                  double high) {
+    const Room<float> sorted = sorted_weights(weights, n);
     const float *values = sorted.items.get();
     const Index zeros = pixels - static_cast<Index>(sorted.size);
     const auto load = [=](Index start, Index count, float *room) {
@@ -192,6 +192,15 @@ std::pair<float, float> group_limits(Weights map, Index pixels, double low, doub
     if (zeros > 0 && 0.0f >= from) bottom = 0.0f;
     if (sorted.size) top = values[std::min(last.index, sorted.size - 1)];
     return {bottom, top};
+}
+
+namespace {
+
+std::pair<float, float> group_limits(Weights map, Index pixels, double low, double high) {
+    const size_t n = map.size();
+    const float *w = map.data();
+    nb::gil_scoped_release free;
+    return limits_of(w, n, pixels, low, high);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ NB_MODULE(_kernels, m) {
     bind_limits(m);
     bind_matching(m);
     bind_overlap(m);
+    bind_prior(m);
     bind_runs(m);
     bind_tables(m);
     bind_thinning(m);

@@ -1,0 +1,21 @@
+// The embedded click model on the pixels of a mistake.
+#pragma once
+
+#include "stretches.h"
+
+// Where a box lies in its picture.
+struct Frame {
+    Index top, left;      // the box's first pixel
+    Index height, width;  // of the picture
+};
+
+// The model's numbers, lengths in pixels.
+struct Law {
+    double depth, spread, sloppy;
+    const float *taps;  // of the jitter's Gaussian, from -radius to radius
+    Index radius;       // -1 without jitter
+    double reach;
+};
+
+// The weight of every pixel of a mistake whose box is tight.
+std::vector<float> prior_of(const Stretches &mistake, const Frame &frame, const Law &law);
