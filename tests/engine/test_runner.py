@@ -25,6 +25,7 @@ from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.models.drawn import Disc, Oracle
+from segmeter.report.trail import missing
 from segmeter.store import Run, RunFolder
 from segmeter.store.parts import DiskFull
 
@@ -85,6 +86,16 @@ def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
     run_plan(plan, tmp_path / "run", workers=0)
     trail = Run.open(tmp_path / "run").provenance["subjects"]["grabcut"]
     assert trail["citation"].startswith("Rother, Kolmogorov, Blake.")
+
+
+def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
+    """A run is gone on with, and its report complete, however its model was spelled."""
+    for spelled, made in (("grabcut?side=64&rounds=1", 2), ("grabcut?rounds=1&side=64", 0)):
+        plan = replace(PLAN, subjects=(Spec.parse(spelled),), limit=2, rounds=1)
+        watch = Watch()
+        run_plan(plan, tmp_path, workers=0, progress=watch)
+        assert len(watch.outcomes) == made
+    assert missing(Run.open(tmp_path)).text.startswith("Nothing")
 
 
 def test_a_finished_run_is_not_done_again(whole: Path) -> None:

@@ -64,7 +64,12 @@ class Spec:
         return cls(name, options)
 
     def __str__(self) -> str:
-        pairs = "&".join(f"{k}={_text(v)}" for k, v in self.options.items())
+        """One spelling whatever the order of the options: rows and parts are found by it.
+
+        >>> str(Spec.parse("disc?radius=5&mode=soft"))
+        'disc?mode=soft&radius=5'
+        """
+        pairs = "&".join(f"{k}={_text(v)}" for k, v in sorted(self.options.items()))
         return f"{self.name}?{pairs}" if pairs else self.name
 
 
