@@ -1,7 +1,7 @@
-"""Drawing: clicks from the prior of what many guesses got wrong, in one go.
+"""Drawing: which click is wanted, and clicks from the prior for many players at once.
 
-A player of a session wants one click, not a map: the kernel goes from masks to clicks without
-a box of weights in between, for all players of a round at once.
+A player of a session wants one click, not a map: for the prior the kernel goes from masks to
+clicks without a box of weights in between, for all players of a round in one call.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from segmeter.clickability.groups import Point, Share, draw_published, draw_sound
+from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, law, prior_on, shipped
 from segmeter.core.masks import Mask
 from segmeter.core.mistakes import Numbered, mistake
-from segmeter.core.scenes import Target
+from segmeter.core.models import Reading
+from segmeter.core.scenes import Scene, Target
 from segmeter.core.threads import threads
 from segmeter.kernels import compiled
 
-__all__ = ["Draw", "drawn"]
+__all__ = ["Draw", "drawn_on_prior"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,47 +30,51 @@ class Draw:
     ----------
     target, guess, missed
         The mistake: what the guess misses of the target, or what it spills.
+    first
+        Whether nothing was segmented yet.
     clicked
         Pixels that were clicked before; nobody clicks the same pixel twice.
     share, uniform
         Between which shares of the mass the click lies, and a number that says where.
     seed
-        Of the order of equally likely pixels; None for a published draw.
+        64 bits for the order of equally likely pixels; None for a published draw.
     """
 
+    scene: Scene
     target: Target
     guess: Mask
     missed: bool
+    first: bool
     clicked: tuple[Point, ...]
     share: Share
     uniform: float
     seed: int | None
 
+    @property
+    def reading(self) -> Reading:
+        return "published" if self.seed is None else "sound"
 
-def drawn(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:
-    """A pixel for each draw, on as many threads as kernels may use; None if there is no mass."""
+    def mistake(self) -> Mask:
+        return mistake(self.target, self.guess, self.missed)
+
+    def on(self, map: ClickMap) -> Point | None:
+        """The click on a map of the mistake; None if there is no mass."""
+        left = map.without(self.clicked)
+        if self.seed is None:
+            return draw_published(left, self.share, self.uniform)
+        return draw_sound(left, self.share, self.uniform, self.seed)
+
+
+def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:
+    """The clicks of players of one picture; None if there is no mass."""
     if compiled is None or not draws:
-        return [_plain(draw, round) for draw in draws]
+        return [draw.on(prior_on(draw.mistake(), round=round)) for draw in draws]
     masks = Numbered()
-    tasks = [
-        (
-            *masks.sides(draw.target, draw.guess)[not draw.missed],
-            draw.clicked,
-            draw.share,
-            draw.uniform,
-            draw.seed,
-        )
-        for draw in draws
-    ]
+    tasks = []
+    for draw in draws:
+        side = masks.sides(draw.target, draw.guess)[not draw.missed]
+        tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
     height, width = draws[0].guess.shape
     numbers = law(shipped(round), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]
-
-
-def _plain(draw: Draw, round: Round) -> Point | None:
-    wrong = mistake(draw.target, draw.guess, draw.missed)
-    map = prior_on(wrong, round=round).without(draw.clicked)
-    if draw.seed is None:
-        return draw_published(map, draw.share, draw.uniform)
-    return draw_sound(map, draw.share, draw.uniform, draw.seed)

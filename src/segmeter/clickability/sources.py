@@ -8,19 +8,23 @@ round's map depends on picture and target only and is kept, for all groups and m
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from segmeter.clickability import maps
+from segmeter.clickability.drawing import Draw, drawn_on_prior
+from segmeter.clickability.groups import Point
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.prior import prior
+from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Scene, Target
+from segmeter.core.threads import threads
 
 __all__ = ["NAMES", "ClickSource", "FirstRounds", "check_source", "source"]
 
@@ -41,7 +45,7 @@ class ClickSource(Protocol):
 
 
 class FirstRounds:
-    """A source that remembers the maps of first rounds."""
+    """A source that remembers the maps of first rounds, and draws clicks."""
 
     def __init__(self, inner: ClickSource) -> None:
         self.inner = inner
@@ -57,16 +61,47 @@ class FirstRounds:
     ) -> ClickMap:
         """The mistake's map, restricted to it."""
         if not first:
-            return self.inner.map(scene, target, mistake, first, reading).on(mistake)
+            return self._on(scene, target, mistake, first, reading)
         key = (scene.name, target.id, reading)
         with self._lock:
             known = self._kept.get(key)
             if known is None:
-                known = self.inner.map(scene, target, mistake, first, reading).on(mistake)
+                known = self._on(scene, target, mistake, first, reading)
                 self._kept[key] = known
                 if len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
         return known
+
+    def clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
+        """A click for each draw; None where the map has no mass on the mistake."""
+        firsts, laters = ([d for d in draws if d.first == first] for first in (True, False))
+        points = dict(zip(map(id, firsts), _each(self._click, firsts), strict=True))
+        points |= zip(map(id, laters), self._later_clicks(laters), strict=True)
+        return [points[id(draw)] for draw in draws]
+
+    def _click(self, draw: Draw) -> Point | None:
+        mistake = draw.mistake()
+        return draw.on(self.map(draw.scene, draw.target, mistake, draw.first, draw.reading))
+
+    def _on(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        return self.inner.map(scene, target, mistake, first, reading).on(mistake)
+
+    def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
+        return _each(self._click, draws)
+
+
+class _Prior(FirstRounds):
+    """The prior, which needs no map of a later round to draw from it."""
+
+    def _on(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        return prior_on(mistake, round="first" if first else "later")
+
+    def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
+        return drawn_on_prior(draws)
 
 
 class _Shape:
@@ -94,7 +129,8 @@ def check_source(name: str, checkpoint: Path | None = None) -> None:
 @lru_cache(maxsize=8)
 def source(name: str = "prior", checkpoint: Path | None = None) -> FirstRounds:
     """A source by name; one object a name, so that what it learnt or kept is shared."""
-    return FirstRounds(_made(name, checkpoint))
+    made = _made(name, checkpoint)
+    return _Prior(made) if name == "prior" else FirstRounds(made)
 
 
 def _made(name: str, checkpoint: Path | None) -> ClickSource:
@@ -120,3 +156,15 @@ def _needed(name: str, checkpoint: Path | None) -> Path:
     if checkpoint is None:
         raise NotFound(f"the click map '{name}' needs weights; add checkpoint=FILE to the user")
     return checkpoint
+
+
+def _each(function: Callable[[Draw], Point | None], draws: Sequence[Draw]) -> list[Point | None]:
+    """One after the other, or side by side where kernels may use several threads."""
+    if threads() == 1 or len(draws) < 2:
+        return list(map(function, draws))
+    return list(_pool(threads()).map(function, draws))
+
+
+@cache
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="clicks")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import Depth, deepest_sides, mistakes
+from segmeter.core.mistakes import Depth, deepest_sides, mistake
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.threads import threads
 from segmeter.core.users import Sight
 
 __all__ = [
@@ -37,8 +34,8 @@ class Found:
 
     def mistake(self) -> Mask:
         """What is missed or spilled that the click mends."""
-        missed, spilled = mistakes(self.sight.target, self.sight.mask)
-        return missed if self.click is not None and self.click.positive else spilled
+        missed = self.click is not None and self.click.positive
+        return mistake(self.sight.target, self.sight.mask, missed)
 
 
 def centre_click(sight: Sight) -> Click | None:
@@ -69,16 +66,18 @@ def _chosen(sight: Sight, missed: Depth, spilled: Depth) -> Click | None:
 
 
 class Clicker(Protocol):
-    """A user who starts from the centre click; `busy` if there is much to do from there."""
+    """A user who starts from the centre click."""
 
-    @property
-    def busy(self) -> bool: ...
-
-    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None: ...
+    @staticmethod
+    def given_all(
+        users: Sequence[Any], found: Sequence[Found], draws: Sequence[np.random.Generator]
+    ) -> list[Prompt | None]:
+        """The prompts of several users of this kind, each with their own centre click."""
+        ...
 
 
 class Together:
-    """All such users of a scene: their centre clicks are found in one call."""
+    """All such users of a scene: centre clicks are found in one call, then kind by kind."""
 
     def next_for(
         self,
@@ -87,18 +86,13 @@ class Together:
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         found = centre_clicks(sights)
-        if threads() > 1 and any(user.busy for user in users):
-            return list(_pool(threads()).map(_given, users, found, draws))
-        return list(map(_given, users, found, draws))
-
-
-def _given(user: Clicker, found: Found, rng: np.random.Generator) -> Prompt | None:
-    return user.given(found, rng)
-
-
-@cache
-def _pool(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="users")
+        prompts: list[Prompt | None] = [None] * len(users)
+        for kind in dict.fromkeys(type(user) for user in users):
+            places = [i for i, user in enumerate(users) if type(user) is kind]
+            given = kind.given_all(*([each[i] for i in places] for each in (users, found, draws)))
+            for i, prompt in zip(places, given, strict=True):
+                prompts[i] = prompt
+        return prompts
 
 
 TOGETHER = Together()
@@ -110,14 +104,16 @@ class CentreClick:
     """Clicks the deepest wrong pixel, in the reading of the session."""
 
     team: ClassVar[Together] = TOGETHER
-    busy: ClassVar[bool] = False
     name: str = "centre-click"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
         return centre_click(sight)
 
-    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
-        return found.click
+    @staticmethod
+    def given_all(
+        users: Sequence[CentreClick], found: Sequence[Found], draws: Sequence[np.random.Generator]
+    ) -> list[Prompt | None]:
+        return [one.click for one in found]
 
 
 def _pixel(click: Click) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,12 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from segmeter.clickability.groups import GROUPS, draw_published, draw_sound, share_of_group
-from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.sources import check_source, source
+from segmeter.clickability.drawing import Draw
+from segmeter.clickability.groups import GROUPS, Share, share_of_group
+from segmeter.clickability.sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Sight
@@ -52,7 +52,6 @@ class ClickingGroup:
     """
 
     team: ClassVar[Together] = TOGETHER
-    busy: ClassVar[bool] = True
     group: int = 0
     draw: int = 1
     map: str = "prior"
@@ -68,20 +67,17 @@ class ClickingGroup:
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.given(centre_clicks([sight])[0], rng)
+        return _clicks([self], centre_clicks([sight]), [rng])[0]
 
-    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
-        centre, sight = found.click, found.sight
-        if centre is None:
-            return None
-        weights = _map(self, sight, found.mistake())
-        share = share_of_group(self.group, GROUPS)
-        if sight.reading == "published":
-            point = draw_published(weights, share, _published_number(sight))
-        else:
-            point = draw_sound(weights, share, float(rng.random()), _ties(sight))
-        # A map without mass on what is wrong leaves only the centre to click.
-        return centre if point is None else Click(point, centre.positive)
+    @staticmethod
+    def given_all(
+        users: Sequence[ClickingGroup], found: Sequence[Found], draws: Sequence[np.random.Generator]
+    ) -> list[Prompt | None]:
+        return _clicks(users, found, draws)
+
+    def wish(self, sight: Sight) -> tuple[Share, float] | None:
+        """The share of the mass to draw from, and the number of a published draw."""
+        return share_of_group(self.group, GROUPS), _published_number(sight)
 
 
 @catalogue.users.add("map-sample", summary="clicks once, anywhere people would (draw=1, 2, ...)")
@@ -94,7 +90,6 @@ class MapSample:
     """
 
     team: ClassVar[Together] = TOGETHER
-    busy: ClassVar[bool] = True
     draw: int = 1
     before: int = 0
     map: str = "prior"
@@ -108,26 +103,61 @@ class MapSample:
         return f"map-sample-{self.draw}"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.given(centre_clicks([sight])[0], rng)
+        return _clicks([self], centre_clicks([sight]), [rng])[0]
 
-    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
-        centre, sight = found.click, found.sight
-        if centre is None or sight.prompts:
-            return None
-        weights, share = _map(self, sight, found.mistake()), share_of_group(0)
-        if sight.reading == "published":
-            point = draw_published(weights, share, _number(self.before + self.draw - 1))
-        else:
-            point = draw_sound(weights, share, float(rng.random()), _ties(sight))
-        return centre if point is None else Click(point, centre.positive)
+    @staticmethod
+    def given_all(
+        users: Sequence[MapSample], found: Sequence[Found], draws: Sequence[np.random.Generator]
+    ) -> list[Prompt | None]:
+        return _clicks(users, found, draws)
+
+    def wish(self, sight: Sight) -> tuple[Share, float] | None:
+        return None if sight.prompts else (share_of_group(0), _number(self.before + self.draw - 1))
 
 
-def _map(user: ClickingGroup | MapSample, sight: Sight, mistake: Mask) -> ClickMap:
-    """Weights on the mistake; nobody clicks the same pixel twice."""
-    maps = source(user.map, None if user.checkpoint is None else Path(user.checkpoint))
-    first = not sight.prompts and not sight.mask
-    weights = maps.map(sight.scene, sight.target, mistake, first, sight.reading)
-    return weights.without(p.point for p in sight.prompts if isinstance(p, Click))
+def _clicks(
+    users: Sequence[ClickingGroup | MapSample],
+    found: Sequence[Found],
+    draws: Sequence[np.random.Generator],
+) -> list[Prompt | None]:
+    """Everybody's click, drawn together from each source; None for content."""
+    prompts: list[Prompt | None] = [None] * len(users)
+    wanted: dict[FirstRounds, dict[int, Draw]] = {}
+    for i, (user, one, rng) in enumerate(zip(users, found, draws, strict=True)):
+        draw = _draw(user, one, rng)
+        if draw is not None:
+            maps = source(user.map, None if user.checkpoint is None else Path(user.checkpoint))
+            wanted.setdefault(maps, {})[i] = draw
+    for maps, asked in wanted.items():
+        for i, point in zip(asked, maps.clicks(list(asked.values())), strict=True):
+            # A map without mass on what is wrong leaves only the centre to click.
+            prompts[i] = found[i].click if point is None else Click(point, asked[i].missed)
+    return prompts
+
+
+def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generator) -> Draw | None:
+    """What the user wants drawn; None for content."""
+    sight, wish = found.sight, user.wish(found.sight)
+    if found.click is None or wish is None:
+        return None
+    share, number = wish
+    published = sight.reading == "published"
+    return Draw(
+        sight.scene,
+        sight.target,
+        sight.mask,
+        missed=found.click.positive,
+        first=not sight.prompts and not sight.mask,
+        clicked=tuple(_pixel(p) for p in sight.prompts if isinstance(p, Click)),
+        share=share,
+        uniform=number if published else float(rng.random()),
+        seed=None if published else _ties(sight),
+    )
+
+
+def _pixel(click: Click) -> tuple[int, int]:
+    y, x = click.point
+    return round(y), round(x)
 
 
 def _check(draw: int, map: str, checkpoint: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,14 +53,21 @@ class RandomFirstClick:
     """First clicks anywhere on the object, then at the centre of the mistake."""
 
     team: ClassVar[Together] = TOGETHER
-    busy: ClassVar[bool] = False
     name: str = "random-first-click"
 
     def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
         return centre_click(sight) if sight.prompts else random_click(sight, rng)
 
-    def given(self, found: Found, rng: np.random.Generator) -> Prompt | None:
-        return found.click if found.sight.prompts else random_click(found.sight, rng)
+    @staticmethod
+    def given_all(
+        users: Sequence[RandomFirstClick],
+        found: Sequence[Found],
+        draws: Sequence[np.random.Generator],
+    ) -> list[Prompt | None]:
+        return [
+            one.click if one.sight.prompts else random_click(one.sight, rng)
+            for one, rng in zip(found, draws, strict=True)
+        ]
 
 
 def _places(
