@@ -89,7 +89,9 @@ class Together:
         prompts: list[Prompt | None] = [None] * len(users)
         for kind in dict.fromkeys(type(user) for user in users):
             places = [i for i, user in enumerate(users) if type(user) is kind]
-            given = kind.given_all(*([each[i] for i in places] for each in (users, found, draws)))
+            given = kind.given_all(
+                [users[i] for i in places], [found[i] for i in places], [draws[i] for i in places]
+            )
             for i, prompt in zip(places, given, strict=True):
                 prompts[i] = prompt
         return prompts
