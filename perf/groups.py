@@ -1,7 +1,8 @@
 """One draw from a clicking group on a 12-megapixel picture: the published sort against ours.
 
 Run as `python perf/groups.py`; one thread, ratios within one run. The map covers an ellipse
-of 24 % of the picture (the first round), or the part that a shifted guess missed.
+of 24 % of the picture (the first round), or the part that a shifted guess missed: distances
+(many equal values), the same blurred (few equal ones), or all alike.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import cv2
 import numpy as np
 
 from segmeter.clickability.groups import draw_published, draw_sound, share_of_group
-from segmeter.clickability.maps import ClickMap, distance
+from segmeter.clickability.maps import ClickMap, distance, uniform
 from segmeter.core.masks import Mask
 
 SHAPE = (3000, 4000)
@@ -45,15 +47,21 @@ def milliseconds(call: Callable[[], object], times: int) -> float:
     return min(took) * 1000
 
 
-def show(name: str, mistake: Mask) -> None:
-    map: ClickMap = distance(mistake)
+def blurred(mistake: Mask) -> ClickMap:
+    """A smooth map, as a network gives it: equal values are rare."""
+    return ClickMap.of(cv2.GaussianBlur(distance(mistake).dense(), (0, 0), 30)).on(mistake)
+
+
+def show(name: str, map: ClickMap) -> None:
     whole, share = map.dense(), share_of_group(7)
+    place = divmod(published_sort(whole, share, 0.37), SHAPE[1])
+    same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"
     slow = milliseconds(lambda: published_sort(whole, share, 0.37), 3)
     exact = milliseconds(lambda: draw_published(map, share, 0.37), 5)
     sound = milliseconds(lambda: draw_sound(map, share, 0.37, 1), 5)
-    place = divmod(published_sort(whole, share, 0.37), SHAPE[1])
-    same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"
-    print(f"{name}: {mistake.area / 1e6:.2f} of {whole.size / 1e6:.0f} megapixels")
+    filled = map.weights[map.weights > 0]
+    print(f"{name}: {filled.size / 1e6:.2f} of {whole.size / 1e6:.0f} megapixels,", end=" ")
+    print(f"values that differ: {np.unique(filled).size}")
     print(f"  published sort      {slow:8.1f} ms")
     print(f"  ours, published     {exact:8.1f} ms  {slow / exact:6.1f} x  {same}")
     print(f"  ours, sound         {sound:8.1f} ms  {slow / sound:6.1f} x")
@@ -61,8 +69,10 @@ def show(name: str, mistake: Mask) -> None:
 
 def main() -> None:
     truth = ellipse((1500, 2000))
-    show("first round, whole object", Mask.of(truth))
-    show("later round, missed part", Mask.of(truth & ~ellipse((1560, 2100))))
+    show("first round, whole object", distance(Mask.of(truth)))
+    show("later round, missed part", distance(Mask.of(truth & ~ellipse((1560, 2100)))))
+    show("whole object, smooth map", blurred(Mask.of(truth)))
+    show("whole object, flat map", uniform(Mask.of(truth)))
 
 
 if __name__ == "__main__":

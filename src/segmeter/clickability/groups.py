@@ -20,6 +20,7 @@ __all__ = ["GROUPS", "draw_published", "draw_sound", "group_of_pixels", "limits"
 GROUPS = 10
 Point = tuple[int, int]
 Share = tuple[float, float]
+Frame = tuple[int, int, int, int]  # the picture's height and width, the box's first pixel
 _MASK = (1 << 64) - 1
 
 
@@ -108,9 +109,7 @@ def _plain_at_share(weights: npt.NDArray[np.float32], share: float, seed: int) -
 def _plain_limits(
     weights: npt.NDArray[np.float32], pixels: int, low: float, high: float
 ) -> tuple[float, float]:
-    ordered = np.zeros(pixels, dtype=np.float32)
-    positive = np.sort(weights[weights > 0])
-    ordered[pixels - positive.size :] = positive
+    ordered = _ordered(weights, pixels)
     total, sums = ordered.sum(), np.cumsum(ordered)
     first = int(np.searchsorted(sums, np.float32(low) * total))
     last = int(np.searchsorted(sums, np.float32(high) * total, side="right"))
@@ -118,12 +117,29 @@ def _plain_limits(
     return bottom, float(ordered[min(last, pixels - 1)])
 
 
+def _ordered(weights: npt.NDArray[np.float32], pixels: int) -> npt.NDArray[np.float32]:
+    """The weights of the whole picture in order, its zeros first."""
+    ordered = np.zeros(pixels, dtype=np.float32)
+    positive = np.sort(weights[weights > 0])
+    ordered[pixels - positive.size :] = positive
+    return ordered
+
+
 def _plain_draw_between(
-    weights: npt.NDArray[np.float32],
-    frame: tuple[int, int, int, int],
-    bounds: tuple[float, float],
-    uniform: float,
+    weights: npt.NDArray[np.float32], frame: Frame, bounds: tuple[float, float], uniform: float
 ) -> int:
+    steps = _steps(weights, frame, bounds)
+    if not steps.size:
+        return -1
+    _, width, y, x = frame
+    place_y, place_x = divmod(np.searchsorted(steps, uniform, side="right"), width)
+    return int((place_y - y) * weights.shape[1] + place_x - x)
+
+
+def _steps(
+    weights: npt.NDArray[np.float32], frame: Frame, bounds: tuple[float, float]
+) -> npt.NDArray[np.float64]:
+    """Running sums of the kept shares over the whole picture, up to one; none without mass."""
     height, width, y, x = frame
     rows, columns = weights.shape
     kept = np.zeros((height, width), dtype=np.float32)
@@ -131,8 +147,6 @@ def _plain_draw_between(
     kept[y : y + rows, x : x + columns] = np.where(inside, weights, 0)
     total = kept.ravel().sum()
     if not 0 < total < np.inf:
-        return -1
+        return np.zeros(0)
     sums = np.cumsum((kept.ravel() / total).astype(np.float64))
-    sums /= sums[-1]
-    place_y, place_x = divmod(np.searchsorted(sums, uniform, side="right"), width)
-    return int((place_y - y) * columns + place_x - x)
+    return np.asarray(sums / sums[-1])
