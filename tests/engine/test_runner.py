@@ -98,6 +98,18 @@ def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
     assert missing(Run.open(tmp_path)).text.startswith("Nothing")
 
 
+def test_a_model_that_takes_no_boxes_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    class Clicks(Disc):
+        card = replace(Disc.card, name="clicks", abilities=frozenset({"click"}))
+
+    plan = replace(PLAN, subjects=(Spec("clicks"),), users=(Spec("box"),))
+    with pytest.raises(BadInput, match="'clicks' takes no box prompts, which user 'tight-box'"):
+        run_plan(plan, tmp_path / "run", objects={"clicks": Clicks()})
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_finished_run_is_not_done_again(whole: Path) -> None:
     assert run_plan(PLAN, whole, workers=0) == Tally(done=0, before=8, failed=0)
 

@@ -39,7 +39,9 @@ class User(Protocol):
 
     Holds no state and draws only from the generator it is handed. Where many at once are
     cheaper than one by one, a user may also have a `team`: an object with
-    `next_for(users, sights, generators) -> list` that it shares with others.
+    `next_for(users, sights, generators) -> list` that it shares with others. One who gives
+    other prompts than clicks names them in `gives`, so that a model which does not take
+    them is refused before the run and not at every object.
     """
 
     @property

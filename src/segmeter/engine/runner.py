@@ -13,6 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
+from segmeter.core.users import User
 from segmeter.engine.executors import Executor, Inline, Local
 from segmeter.engine.jobs import Objects, Outcome, Workshop, jobs_of
 from segmeter.engine.provenance import command_entry
@@ -57,9 +58,9 @@ def complete(
         raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
     if not plan.datasets:
         raise BadInput("no data: name at least one data set with --dataset")
-    if to_play:
-        _check_subjects(plan, roots, own)
     users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
+    if to_play:
+        _check_subjects(plan, roots, own, users)
     for kind, names in (
         (plan.kind, [str(spec) for spec in plan.subjects]),
         ("data set", [str(spec) for spec in plan.datasets]),
@@ -81,7 +82,7 @@ def complete(
     return replace(plan, fingerprints=prints), datasets
 
 
-def _check_subjects(plan: Plan, roots: Roots, own: Objects) -> None:
+def _check_subjects(plan: Plan, roots: Roots, own: Objects, users: Sequence[User]) -> None:
     """Refuse a model or method that cannot be had, before anything is written.
 
     Our own are made, which finds their weights and looks at no more than their headers. Those
@@ -91,12 +92,25 @@ def _check_subjects(plan: Plan, roots: Roots, own: Objects) -> None:
     verb = "look" if plan.kind == "model" else "segment"
     for spec in plan.subjects:
         if spec.name in own:
+            _check_prompts(own[spec.name], users)
             continue
         entry, options = shelf.check(spec, **roots.options())
         if entry.source.startswith("segmeter."):
-            entry.make(**options)
+            _check_prompts(entry.make(**options), users)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
+
+
+def _check_prompts(subject: Any, users: Sequence[User]) -> None:
+    """Refuse a model that does not take what a user gives."""
+    for user in users:
+        strange = getattr(user, "gives", frozenset()) - subject.card.abilities
+        if strange:
+            kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
+            raise BadInput(
+                f"model '{subject.card.name}' takes {kinds}, which user '{user.name}' gives; "
+                "leave one of them out"
+            )
 
 
 def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -128,6 +129,7 @@ def _moved(shift: Shift, move: Sequence[int], step: float) -> Shift:
 class AdversarialBox:
     """Draws the best or the worst box within human-like jitter, then clicks the centre."""
 
+    gives: ClassVar[frozenset[str]] = frozenset({"box"})
     direction: Direction
     levels: int = LEVELS
 

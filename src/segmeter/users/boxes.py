@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,6 +57,7 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
 class BoxThenClicks:
     """Draws a box around the object, then clicks the centre of each mistake."""
 
+    gives: ClassVar[frozenset[str]] = frozenset({"box"})
     fit: str = "tight"
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
 class Scribbler:
     """Draws along the middle of whichever mistake is deeper."""
 
+    gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
     longest: int = 200
     name: str = "scribble"
 
