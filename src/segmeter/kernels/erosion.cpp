@@ -1,9 +1,10 @@
-// Erosion by a square: what is left of a mask after taking `reach` pixels off every side.
+// The band along the outline of a mask: its pixels within `reach` of the outside.
 
 #include "kernels.h"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 namespace {
@@ -25,7 +26,28 @@ void erode_row(const std::uint8_t *in, std::uint8_t *out, Index columns, Index r
     }
 }
 
-nb::ndarray<nb::numpy, bool, nb::ndim<2>> erode(Bits2D bits, Index reach) {
+// Takes from a copy of the mask what an erosion by a square of side `2 reach + 1` leaves. `Count`
+// holds how many rows above a pixel, its own included, were left by the erosion along rows; it
+// stops at `2 reach + 1`, so that narrow counts, many of which are added at once, suffice.
+template <typename Count>
+void take_inside(const std::uint8_t *in, std::uint8_t *out, Index rows, Index columns, Index reach) {
+    std::vector<std::uint8_t> row(static_cast<size_t>(columns));
+    std::vector<Count> streak(static_cast<size_t>(columns), 0);
+    const auto needed = static_cast<Count>(2 * reach + 1);
+    for (Index y = 0; y < rows; ++y) {
+        erode_row(in + y * columns, row.data(), columns, reach);
+        Count *count = streak.data();
+        for (Index x = 0; x < columns; ++x) {
+            const auto more = static_cast<Count>(count[x] + (count[x] < needed));
+            count[x] = row[static_cast<size_t>(x)] ? more : Count{0};
+        }
+        if (y < 2 * reach) continue;
+        std::uint8_t *line = out + (y - reach) * columns;
+        for (Index x = 0; x < columns; ++x) line[x] &= count[x] != needed;
+    }
+}
+
+nb::ndarray<nb::numpy, bool, nb::ndim<2>> band(Bits2D bits, Index reach) {
     const auto rows = static_cast<Index>(bits.shape(0));
     const auto columns = static_cast<Index>(bits.shape(1));
     const auto *in = reinterpret_cast<const std::uint8_t *>(bits.data());
@@ -33,19 +55,11 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> erode(Bits2D bits, Index reach) {
     nb::capsule owner(out, [](void *p) noexcept { delete[] static_cast<std::uint8_t *>(p); });
     {
         nb::gil_scoped_release free;
-        std::memset(out, 0, static_cast<size_t>(rows * columns));
-        std::vector<std::uint8_t> row(static_cast<size_t>(columns));
-        std::vector<std::int32_t> streak(static_cast<size_t>(columns), 0);
-        const auto needed = static_cast<std::int32_t>(2 * reach + 1);
-        for (Index y = 0; y < rows; ++y) {
-            erode_row(in + y * columns, row.data(), columns, reach);
-            for (Index x = 0; x < columns; ++x)
-                streak[static_cast<size_t>(x)] =
-                    row[static_cast<size_t>(x)] ? streak[static_cast<size_t>(x)] + 1 : 0;
-            if (y < 2 * reach) continue;
-            std::uint8_t *line = out + (y - reach) * columns;
-            for (Index x = 0; x < columns; ++x) line[x] = streak[static_cast<size_t>(x)] >= needed;
-        }
+        std::memcpy(out, in, static_cast<size_t>(rows * columns));
+        if (2 * reach < std::numeric_limits<std::uint8_t>::max())
+            take_inside<std::uint8_t>(in, out, rows, columns, reach);
+        else
+            take_inside<std::int32_t>(in, out, rows, columns, reach);
     }
     return {reinterpret_cast<bool *>(out),
             {static_cast<size_t>(rows), static_cast<size_t>(columns)}, owner};
@@ -54,6 +68,6 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> erode(Bits2D bits, Index reach) {
 }  // namespace
 
 void bind_erosion(nb::module_ &m) {
-    m.def("erode", &erode, nb::arg("bits"), nb::arg("reach"),
-          "A mask without the pixels within `reach` (chessboard) of the outside.");
+    m.def("band", &band, nb::arg("bits"), nb::arg("reach"),
+          "The pixels of a mask within `reach` (chessboard) of the outside.");
 }

@@ -71,28 +71,25 @@ public:
           stride_(columns + kWide),
           room_(static_cast<size_t>(many_ * stride_)),
           blank_(static_cast<size_t>(stride_), 0.0f),
-          slots_(static_cast<size_t>(many_), blank_.data()),
-          lines_(slots_) {}
+          lines_(static_cast<size_t>(2 * many_), blank_.data()) {}
 
     // Moves one row down; the lowest line is now a row of zeros, to be filled if it is `used`.
     float *next(bool used) {
         float *line = room_.data() + oldest_ * stride_;
         if (used) std::fill(line, line + stride_, 0.0f);
-        slots_[static_cast<size_t>(oldest_)] = used ? line : blank_.data();
+        const auto slot = lines_.begin() + oldest_;
+        *slot = *(slot + many_) = used ? line : blank_.data();
         if (++oldest_ == many_) oldest_ = 0;
         return line;
     }
 
     // From the topmost to the lowest.
-    const float *const *all() {
-        std::rotate_copy(slots_.begin(), slots_.begin() + oldest_, slots_.end(), lines_.begin());
-        return lines_.data();
-    }
+    const float *const *all() const { return lines_.data() + oldest_; }
 
 private:
     Index many_, stride_, oldest_ = 0;
     std::vector<float> room_, blank_;
-    std::vector<const float *> slots_, lines_;
+    std::vector<const float *> lines_;  // each twice, so that they never wrap around
 };
 
 // One row of the mistake's mass, blurred along the row.

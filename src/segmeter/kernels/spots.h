@@ -3,6 +3,8 @@
 
 #include "draws.h"
 
+#include <cmath>
+
 // Pixels above zero in raster order, each with its place in a box; all answers are places.
 struct Spots {
     std::vector<float> weights;

@@ -50,16 +50,14 @@ def _band(mask: Mask, reach: int) -> Mask:
     if not mask:
         return mask
     # The box is tight and the band holds every outermost pixel: no new box to find.
-    return Mask(mask.shape, mask.low, mask.bits & ~_erode(mask.bits, reach))
+    find = _plain_band if compiled is None else compiled.band
+    return Mask(mask.shape, mask.low, find(mask.bits, reach))
 
 
-def _erode(bits: Bits, reach: int) -> Bits:
-    """Pixels whose square of side `2 reach + 1` lies wholly inside."""
-    if compiled is not None:
-        eroded: Bits = compiled.erode(bits, reach)
-        return eroded
-    kernel = np.ones((2 * reach + 1,) * 2, dtype=np.uint8)
+def _plain_band(bits: Bits, reach: int) -> Bits:
+    """What goes when every pixel must have its square of side `2 reach + 1` wholly inside."""
+    square = np.ones((2 * reach + 1,) * 2, dtype=np.uint8)
     inner = cv2.erode(
-        bits.view(np.uint8), kernel, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
+        bits.view(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
     )
-    return inner.astype(bool)
+    return bits & ~inner.astype(bool)
