@@ -49,7 +49,8 @@ def milliseconds(call: Callable[[], object], times: int) -> float:
 
 def blurred(mistake: Mask) -> ClickMap:
     """A smooth map, as a network gives it: equal values are rare."""
-    return ClickMap.of(cv2.GaussianBlur(distance(mistake).dense(), (0, 0), 30)).on(mistake)
+    smooth = cv2.GaussianBlur(distance(mistake).dense(), (0, 0), 30)
+    return ClickMap.of(np.asarray(smooth, dtype=np.float32)).on(mistake)
 
 
 def show(name: str, map: ClickMap) -> None:

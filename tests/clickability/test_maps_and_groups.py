@@ -148,8 +148,23 @@ def test_published_limits_equal_the_whole_sort_where_float32_rounds() -> None:
 def test_sound_draws_equal_the_plain_sort(
     box: Weights, group: int, drawn: float, seed: int
 ) -> None:
-    map = ClickMap((14, 14), (0, 0), box)
-    low, high = share_of_group(group)
+    _check_sound(box, share_of_group(group), drawn, seed)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 40, 10**6])
+@pytest.mark.parametrize("spread", [1.0, 2.0**-9])  # the lesser: all values share leading bits
+def test_sound_draws_from_large_maps_equal_the_plain_sort(levels: int, spread: float) -> None:
+    rng = np.random.default_rng(levels)
+    box = (1 + spread * rng.integers(0, levels, (210, 250)) / levels).astype(np.float32)
+    box[rng.random(box.shape) < 0.2] = 0
+    for drawn in (0.0, 0.2, 0.63, 0.999999):
+        _check_sound(box, share_of_group(0), drawn, seed=11)
+        _check_sound(box, share_of_group(8), drawn, seed=12)
+
+
+def _check_sound(box: Weights, share: tuple[float, float], drawn: float, seed: int) -> None:
+    map = ClickMap((box.shape[0], box.shape[1]), (0, 0), box)
+    low, high = share
     plain = groups._plain_at_share(box, low + drawn * (high - low), seed)
     found = draw_sound(map, (low, high), drawn, seed)
     expected = groups._point(map, plain)

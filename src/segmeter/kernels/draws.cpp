@@ -18,38 +18,115 @@ namespace {
 
 using Weights = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// The pixels with values from `first` to `last`.
+struct Range {
+    float first, last;
+    Index filled;  // how many, at most
+
+    bool holds(float value) const { return (value >= first) & (value <= last); }
+};
+
+double mass_of(const float *w, size_t n) {
+    constexpr size_t lanes = 64;
+    double mass[lanes] = {};
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        for (size_t k = 0; k < lanes; ++k) mass[k] += w[i + k];
+    return std::accumulate(mass, mass + lanes, std::accumulate(w + i, w + n, 0.0));
+}
+
+// The part of a range in which the mass beyond what lies `below` passes `wanted`, parted by the
+// leading bits of values; `below` then includes the parts before it.
+Range cut(const float *w, size_t n, const Range &range, double wanted, double &below) {
+    const std::uint32_t low = bits_of(range.first), high = bits_of(range.last);
+    int shift = 0;
+    while ((high - low) >> shift >= 1 << 15) ++shift;
+    std::vector<double> mass(((high - low) >> shift) + 1, 0.0);
+    std::vector<Index> filled(mass.size(), 0);
+    for (size_t i = 0; i < n; ++i) {
+        if (!range.holds(w[i])) continue;
+        const size_t part = (bits_of(w[i]) - low) >> shift;
+        mass[part] += w[i];
+        ++filled[part];
+    }
+    size_t part = mass.size();
+    for (size_t k = 0; k < mass.size(); ++k) {
+        if (!filled[k]) continue;
+        if (part < mass.size()) below += mass[part];
+        part = k;
+        if (below + mass[k] > wanted) break;
+    }
+    const std::uint32_t first = low + (static_cast<std::uint32_t>(part) << shift);
+    const std::uint32_t last = std::min(first + ((1u << shift) - 1), high);
+    return {float_of(first), float_of(last), filled[part]};
+}
+
+// Whether a range holds a single value, and then that value and how many pixels have it.
+bool single(const float *w, size_t n, Range &range) {
+    const float value = *std::find_if(w, w + n, [&](float v) { return range.holds(v); });
+    constexpr size_t stretch = 4096;
+    Index filled = 0;
+    for (size_t start = 0; start < n; start += stretch) {
+        const size_t end = std::min(n, start + stretch);
+        std::uint32_t inside = 0, same = 0;
+        for (size_t i = start; i < end; ++i) inside += range.holds(w[i]);
+        for (size_t i = start; i < end; ++i) same += w[i] == value;
+        if (inside != same) return false;
+        filled += same;
+    }
+    range = {value, value, filled};
+    return true;
+}
+
+// The pixel, of those with a single value, at which their mass in order of the hash passes
+// `wanted`. Hashes are spread evenly: only those near the wanted one need to be put in order.
+Index by_hash(const float *w, size_t n, const Range &range, double wanted, std::uint64_t seed) {
+    const double filled = static_cast<double>(range.filled), whole = 0x1p64;
+    const double rank = std::clamp(std::floor(wanted / range.first), 0.0, filled - 1);
+    const double deviation = std::sqrt(rank * (filled - rank) / filled);
+    for (double reach = 6 * deviation + 64;; reach *= 64) {
+        const double from = (rank - reach) / filled * whole, to = (rank + reach) / filled * whole;
+        const std::uint64_t low = from > 0 ? static_cast<std::uint64_t>(from) : 0;
+        const std::uint64_t high = to < whole ? static_cast<std::uint64_t>(to) : ~std::uint64_t{0};
+        Index before = 0;
+        std::vector<Pixel> near;
+        for (size_t i = 0; i < n; ++i) {
+            if (w[i] != range.first) continue;
+            const std::uint64_t hash = mixed(seed, i);
+            before += hash < low;
+            if (hash - low <= high - low) near.push_back({w[i], hash, static_cast<Index>(i)});
+        }
+        const Index at = static_cast<Index>(rank) - before;
+        if (at < 0 || at >= static_cast<Index>(near.size())) continue;
+        const auto lower = [](const Pixel &a, const Pixel &b) {
+            return std::tie(a.hash, a.place) < std::tie(b.hash, b.place);
+        };
+        std::nth_element(near.begin(), near.begin() + at, near.end(), lower);
+        return near[static_cast<size_t>(at)].place;
+    }
+}
+
 // The pixel at a share of the map's mass, pixels in order of value and, where equal, of a hash.
-// Values are binned by their leading bits, so that only one bin is ever sorted.
+// The range of values is cut until it holds few pixels, or a single value.
 Index at_share(Weights map, double share, std::uint64_t seed) {
     const size_t n = map.size();
     const float *w = map.data();
     nb::gil_scoped_release free;
-    constexpr int shift = 16;
-    std::vector<double> mass(size_t{1} << 15, 0.0);
-    std::vector<Index> filled(mass.size(), 0);
-    for (size_t i = 0; i < n; ++i) {
-        if (!(w[i] > 0)) continue;
-        const size_t bin = bits_of(w[i]) >> shift;
-        mass[bin] += w[i];
-        ++filled[bin];
+    constexpr Index few = 1 << 14;
+    const double mass = mass_of(w, n), wanted = share * mass;
+    if (!(mass > 0)) return -1;  // nothing to click on
+    using Float = std::numeric_limits<float>;
+    Range range{Float::denorm_min(), Float::infinity(), static_cast<Index>(n)};
+    double below = 0;
+    while (range.filled > few) {
+        if (single(w, n, range)) return by_hash(w, n, range, wanted - below, seed);
+        range = cut(w, n, range, wanted, below);
     }
-    const double wanted = share * std::accumulate(mass.begin(), mass.end(), 0.0);
-    double before = 0;
-    size_t bin = mass.size();
-    for (size_t b = 0; b < mass.size(); ++b) {
-        if (!filled[b]) continue;
-        bin = b;
-        if (before + mass[b] > wanted) break;
-        before += mass[b];
-    }
-    if (bin == mass.size()) return -1;  // nothing to click on
-    if (before + mass[bin] <= wanted) before -= mass[bin];  // ran off the end: the last bin
     std::vector<Pixel> inside;
-    inside.reserve(static_cast<size_t>(filled[bin]));
+    inside.reserve(static_cast<size_t>(range.filled));
     for (size_t i = 0; i < n; ++i)
-        if (w[i] > 0 && bits_of(w[i]) >> shift == bin)
-            inside.push_back({w[i], mixed(seed, i), static_cast<Index>(i)});
-    return narrowed(inside, before, wanted);
+        if (range.holds(w[i])) inside.push_back({w[i], mixed(seed, i), static_cast<Index>(i)});
+    return narrowed(inside, below, wanted);
 }
 
 // The pixels of a box whose weights lie between two values, both included.
@@ -79,7 +156,9 @@ struct Band {
     }
 
     float total(Index picture_rows) const {
-        const auto load = [this](Index start, Index n, float *room) { return stretch(start, n, room); };
+        const auto load = [this](Index start, Index n, float *room) {
+            return stretch(start, n, room);
+        };
         return pairwise(load, up * wide, (up + rows) * wide, 0, picture_rows * wide);
     }
 
