@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from segmeter.clickability import sources
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.prior import prior
+from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -21,10 +22,13 @@ from segmeter.core.seeds import generator
 from segmeter.core.sessions import Player, play
 from segmeter.core.users import Sight
 from segmeter.models.drawn import Disc
-from segmeter.users.centre_click import centre_click
+from segmeter.users.centre_click import TOGETHER, CentreClick, centre_click
 from segmeter.users.clicking_group import ClickingGroup, MapSample
+from segmeter.users.random_click import RandomFirstClick
 
+READINGS: tuple[Reading, ...] = ("published", "sound")
 DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)
+SPOILT = Mask.box((60, 80), (3, 20), (57, 45))
 SCENE = Scene("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
 
 
@@ -147,6 +151,41 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
         players = [Player(SCENE.targets[0], ClickingGroup(g), "sound") for g in range(1, 11)]
         play(SCENE, Disc(radius=5).look(SCENE), players, 1, lambda *_: {})
     assert inner.asked == 1
+
+
+def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Mask] = []
+
+    def counted(mistake: Mask, **options: Any) -> ClickMap:
+        made.append(mistake)
+        return prior_on(mistake, **options)
+
+    monkeypatch.setattr(sources, "prior_on", counted)
+    sources.source.cache_clear()
+    players = [
+        Player(SCENE.targets[0], ClickingGroup(g), reading)
+        for reading in READINGS
+        for g in range(1, 11)
+    ]
+    play(SCENE, Disc(radius=5).look(SCENE), players, 3, lambda *_: {})
+    assert made == [DISC]
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_players_of_all_kinds_click_together_as_each_would_alone(reading: Reading) -> None:
+    users: list[Any] = [
+        CentreClick(),
+        ClickingGroup(2),
+        ClickingGroup(7, map="uniform"),
+        RandomFirstClick(),
+        ClickingGroup(9),
+        MapSample(3),
+    ]
+    for guess, prompts in ((None, ()), (SPOILT, (Click((28, 40)),))):
+        seen = sight(guess, prompts, reading)
+        draws = [generator("draw", i) for i in range(len(users))]
+        alone = [user.next(seen, generator("draw", i)) for i, user in enumerate(users)]
+        assert TOGETHER.next_for(users, [seen] * len(users), draws) == alone
 
 
 def test_second_draws_differ_in_sound_only() -> None:

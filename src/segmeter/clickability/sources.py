@@ -93,7 +93,15 @@ class FirstRounds:
 
 
 class _Prior(FirstRounds):
-    """The prior, which needs no map of a later round to draw from it."""
+    """The prior, which needs no map of a later round to draw from it.
+
+    It is the same in both readings, so that they share a first map.
+    """
+
+    def map(
+        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+    ) -> ClickMap:
+        return super().map(scene, target, mistake, first, "sound")
 
     def _on(
         self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading

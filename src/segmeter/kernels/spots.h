@@ -4,23 +4,36 @@
 #include "draws.h"
 
 #include <cmath>
+#include <numeric>
 
 // Pixels above zero in raster order, each with its place in a box; all answers are places.
 struct Spots {
     std::vector<float> weights;
     std::vector<Index> places;
 
-    // The pixel at a share of the mass, as `at_share` finds it; -1 for none.
+    // The pixel at a share of the mass, as `at_share` finds it; -1 for none. Values are binned by
+    // their leading bits, so that only one bin is looked into.
     Index at_share(double share, std::uint64_t seed) const {
-        double sum = 0;
-        std::vector<Pixel> pixels;
-        pixels.reserve(places.size());
-        for (size_t i = 0; i < places.size(); ++i) {
-            sum += weights[i];
-            const Index place = places[i];
-            pixels.push_back({weights[i], mixed(seed, static_cast<std::uint64_t>(place)), place});
+        constexpr int shift = 20;
+        const auto bin_of = [](float weight) { return bits_of(weight) >> shift; };
+        std::vector<double> mass(size_t{1} << (32 - shift), 0.0);
+        for (const float weight : weights) mass[bin_of(weight)] += weight;
+        const double wanted = share * std::accumulate(mass.begin(), mass.end(), 0.0);
+        double before = 0, after = 0;  // the bin's pixels
+        size_t bin = 0;
+        for (size_t b = 0; b < mass.size() && after <= wanted; ++b) {
+            if (!(mass[b] > 0)) continue;
+            before = after;
+            after += mass[b];
+            bin = b;
         }
-        return pixels.empty() ? -1 : narrowed(pixels, 0, share * sum);
+        std::vector<Pixel> inside;
+        for (size_t i = 0; i < weights.size(); ++i)
+            if (bin_of(weights[i]) == bin) {
+                const auto place = static_cast<std::uint64_t>(places[i]);
+                inside.push_back({weights[i], mixed(seed, place), places[i]});
+            }
+        return inside.empty() ? -1 : narrowed(inside, before, wanted);
     }
 
     // A published draw from a group, as `group_limits` and `draw_between` find it; `raster` says

@@ -60,4 +60,5 @@ def _plain_band(bits: Bits, reach: int) -> Bits:
     inner = cv2.erode(
         bits.view(np.uint8), square, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
     )
-    return bits & ~inner.astype(bool)
+    outer: Bits = bits & ~inner.astype(bool)
+    return outer

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.masks import Mask
-from segmeter.core.mistakes import Depth, deepest_sides, mistake
+from segmeter.core.mistakes import Depth, deepest_sides
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Sight
 
@@ -31,11 +30,6 @@ class Found:
 
     click: Click | None
     sight: Sight
-
-    def mistake(self) -> Mask:
-        """What is missed or spilled that the click mends."""
-        missed = self.click is not None and self.click.positive
-        return mistake(self.sight.target, self.sight.mask, missed)
 
 
 def centre_click(sight: Sight) -> Click | None:

@@ -1,0 +1,69 @@
+"""Clicks from the embedded click model: maps in NumPy and OpenCV against the kernel.
+
+    python perf/prior.py
+
+A frame of 480 x 854 with an object of about 60 000 pixels. Its guess misses all of it, as
+before the first click, or thin slivers along its outline, as after a few. One thread.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+
+from segmeter.clickability.drawing import Draw, drawn_on_prior
+from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.prior import prior, prior_on
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import mistake
+from segmeter.core.scenes import Scene, Target
+from stopwatch import milliseconds, row
+
+SHAPE = (480, 854)
+
+
+def blob(wobble_px: float) -> Mask:
+    """A disc whose outline swings by so many pixels."""
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    angle = np.arctan2(y - 240, x - 427)
+    return Mask.of(np.hypot(y - 240, x - 427) < 138 + wobble_px * np.sin(23 * angle))
+
+
+def draws(target: Target, guess: Mask, published: bool) -> list[Draw]:
+    """What ten groups want to click after some clicks."""
+    scene = Scene("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
+    before = ((240, 427), (105, 427), (250, 560))
+    seed = None if published else 7
+    return [
+        Draw(scene, target, guess, True, False, before, share_of_group(g), 0.37, seed)
+        for g in range(1, 11)
+    ]
+
+
+def plain(wanted: list[Draw]) -> list[object]:
+    """One map after the other, each with all its box."""
+    maps = []
+    for draw in wanted:
+        wrong = mistake(draw.target, draw.guess, draw.missed)
+        maps.append(draw.on(prior(wrong, round="later").on(wrong)))
+    return maps
+
+
+def main() -> None:
+    cv2.setNumThreads(1)
+    target = Target("1", blob(4))
+    print(f"{'':<44} {'plain':>13} {'kernel':>13} {'ratio':>10}")
+    for name, guess in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
+        wrong = mistake(target, guess, missed=True)
+        theirs = milliseconds(lambda wrong=wrong: prior(wrong, round="later").on(wrong))
+        ours = milliseconds(lambda wrong=wrong: prior_on(wrong, round="later"))
+        row(f"map of {wrong.area} pixels, {name}", theirs, ours)
+        for reading in ("published", "sound"):
+            wanted = draws(target, guess, reading == "published")
+            theirs = milliseconds(lambda wanted=wanted: plain(wanted))
+            ours = milliseconds(lambda wanted=wanted: drawn_on_prior(wanted))
+            row(f"ten clicks, {name}, {reading}", theirs, ours)
+
+
+if __name__ == "__main__":
+    main()
