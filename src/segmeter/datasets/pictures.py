@@ -40,7 +40,9 @@ Bytes = npt.NDArray[np.uint8]
 
 def read_rgb(path: Path) -> Bytes:
     """A picture as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so."""
-    return np.ascontiguousarray(read_colours(path)[:, :, ::-1])
+    import cv2
+
+    return np.asarray(cv2.cvtColor(read_colours(path), cv2.COLOR_BGR2RGB), dtype=np.uint8)
 
 
 def read_colours(path: Path) -> Bytes:
