@@ -66,6 +66,7 @@ def test_the_worst_box_is_no_better_and_the_best_no_worse_than_the_tight_one(
     assert isinstance(boxes, dict)
     assert boxes["min"] <= boxes["base"] <= boxes["max"]
     assert boxes["d"] > 0
+    assert "box: worst / tight / best" in (out / "clickmap.html").read_text()
     with np.load(out / "boxshifts.npz") as held:
         middle = held["iou"].shape[0] // 2
         assert held["iou"][middle, middle] == pytest.approx(boxes["base"], abs=1e-6)

@@ -168,7 +168,7 @@ def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
     away = "none" if nearest is None else (
         f"{nearest:.1f} px, {100 * facts['nearest_bad_relative']:.1f} % of the diagonal"
     )  # fmt: skip
-    return [
+    told = [
         ("clicks tried", f"{facts['clicks']}, every {facts['stride']} px"),
         ("IoU of the centre click", _percent(facts["centre"])),
         ("mean IoU", f"{_percent(facts['mean'])} ± {100 * facts['spread']:.1f}"),
@@ -176,6 +176,10 @@ def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
         (f"object below {limit}", _percent(facts["bad_share"])),
         (f"centre to the nearest click below {limit}", away),
     ]
+    if boxes := facts.get("boxes"):
+        values = " / ".join(_percent(boxes[k]) for k in ("min", "base", "max"))
+        told.append(("box: worst / tight / best", values))
+    return told
 
 
 def _percent(value: float) -> str:
@@ -214,8 +218,4 @@ def _boxes(view: View, scene: Scene, target: Target, out: Path) -> dict[str, Any
 def _print(facts: dict[str, Any], out: Path) -> None:
     for name, value in _told(facts):
         typer.echo(f"{name:<44} {value}")
-    boxes = facts.get("boxes")
-    if boxes:
-        told = " / ".join(_percent(boxes[k]) for k in ("min", "base", "max"))
-        typer.echo(f"{'box: worst / tight / best':<44} {told}")
     typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json")
