@@ -45,7 +45,7 @@ class Draw:
     guess: Mask
     missed: bool
     first: bool
-    clicked: tuple[Point, ...]
+    clicked: tuple[tuple[int, ...], ...]
     share: Share
     uniform: float
     seed: int | None

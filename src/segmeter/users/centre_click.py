@@ -26,10 +26,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The centre click of a sight; None for content."""
+    """The centre click of a sight, None for content, and the pixels clicked before."""
 
     click: Click | None
     sight: Sight
+    clicked: tuple[tuple[int, ...], ...]
 
 
 def centre_click(sight: Sight) -> Click | None:
@@ -44,11 +45,12 @@ def centre_click(sight: Sight) -> Click | None:
 
 def centre_clicks(sights: Sequence[Sight]) -> list[Found]:
     """The centre clicks of many sights, found together."""
-    guesses = [
-        (s.target, s.mask, [_pixel(p) for p in s.prompts if isinstance(p, Click)]) for s in sights
+    clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in sights]
+    guesses = [(s.target, s.mask, done) for s, done in zip(sights, clicked, strict=True)]
+    return [
+        Found(_chosen(sight, *both), sight, done)
+        for sight, both, done in zip(sights, deepest_sides(guesses), clicked, strict=True)
     ]
-    sides = deepest_sides(guesses)
-    return [Found(_chosen(s, *both), s) for s, both in zip(sights, sides, strict=True)]
 
 
 def _chosen(sight: Sight, missed: Depth, spilled: Depth) -> Click | None:
@@ -113,4 +115,4 @@ class CentreClick:
 
 
 def _pixel(click: Click) -> tuple[int, ...]:
-    return tuple(round(c) for c in click.point)
+    return tuple(map(round, click.point))

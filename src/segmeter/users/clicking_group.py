@@ -148,16 +148,11 @@ def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generato
         sight.mask,
         missed=found.click.positive,
         first=not sight.prompts and not sight.mask,
-        clicked=tuple(_pixel(p) for p in sight.prompts if isinstance(p, Click)),
+        clicked=found.clicked,
         share=share,
         uniform=number if published else float(rng.random()),
         seed=None if published else _ties(sight),
     )
-
-
-def _pixel(click: Click) -> tuple[int, int]:
-    y, x = click.point
-    return round(y), round(x)
 
 
 def _check(draw: int, map: str, checkpoint: str | None) -> None:
