@@ -80,7 +80,7 @@ def prior(mistake: Mask, numbers: Numbers | None = None, round: Round = "first")
 def prior_on(mistake: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
     """The part of the prior that lies on the mistake: `prior(mistake).on(mistake)`.
 
-    Nothing is computed beside the mistake, so that thin slivers cost a tenth (perf/prior.py).
+    Nothing is computed beside the mistake, so that thin slivers cost a twentieth (perf/prior.py).
     """
     found = numbers or shipped(round)
     if compiled is None or not mistake:
