@@ -1,10 +1,12 @@
 """A whole click session: the published loop against ours, in one run.
 
-    python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 8]
+    python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 1]
 
 The published loop encodes the picture anew at every click, clicks and scores on the whole
 picture, and plays users one after the other. Ours looks once and plays them together. Both
-use the same network, device and precision; decoding the picture is counted for both.
+use the same network, device and precision; decoding the picture is counted for both. All
+ways play an object one after the other before the next object comes, so that whatever slows
+the machine down for a while slows them all.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.threads import set_threads
+from segmeter.core.users import User
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.clicking_group import ClickingGroup
 from segmeter.users.random_click import RandomFirstClick
@@ -67,14 +70,17 @@ def published_session(model: Model, scene: Scene) -> None:
         published_way.boundary_iou(labels, guess)
 
 
-def seconds_an_object(play: Callable[[Scene], object], dataset: Dataset, objects: int) -> float:
-    """Median wall seconds over scenes that are read anew; the first one warms up."""
-    times = []
+def seconds_an_object(
+    ways: Mapping[str, Callable[[Scene], object]], dataset: Dataset, objects: int
+) -> dict[str, float]:
+    """Median wall seconds of each way over scenes that are read anew; the first one warms up."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for scene in list(dataset.scenes())[: objects + 1]:
-        start = time.perf_counter()
-        play(dataset.load(scene))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+        for name, play in ways.items():
+            start = time.perf_counter()
+            play(dataset.load(scene))
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(spent[1:]) for name, spent in times.items()}
 
 
 def main() -> None:
@@ -85,7 +91,7 @@ def main() -> None:
     parser.add_argument("--model", default="sam2-hiera-tiny")
     parser.add_argument("--dataset", default="davis")
     parser.add_argument("--objects", type=int, default=10 if torch.cuda.is_available() else 1)
-    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--threads", type=int, default=1)
     chosen = parser.parse_args()
     try:
         model = catalogue.models.make(chosen.model, weights=chosen.weights)
@@ -95,26 +101,30 @@ def main() -> None:
         return
     plan = replace(PLAN, threads=chosen.threads)
     set_threads(chosen.threads)
+    people = [CentreClick(), *(ClickingGroup(group) for group in range(1, USERS))]
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
-    def timed(name: str, play: Callable[[Scene], object]) -> float:
-        seconds = seconds_an_object(play, dataset, chosen.objects)
-        print(f"{name:<48} {seconds:8.3f} s an object", flush=True)
-        return seconds
+    def together(*users: User) -> Callable[[Scene], object]:
+        return lambda scene: play_scene(model, scene, plan, users)
 
     print(f"{chosen.model} on {getattr(model, 'device', 'cpu')}, {chosen.dataset}, {ROUNDS} clicks")
-    published = timed("published loop, one user", lambda s: published_session(model, s))
-    one = timed("segmeter, one user", lambda s: play_scene(model, s, plan, [CentreClick()]))
-    many = timed(f"segmeter, {USERS} users together", lambda s: play_scene(model, s, plan, crowd))
-    person = [ClickingGroup(5)]
-    people = [CentreClick(), *(ClickingGroup(g) for g in range(1, USERS))]
-    alone = timed("segmeter, one clicking group", lambda s: play_scene(model, s, plan, person))
-    together = timed(
-        "segmeter, ten groups and the centre click", lambda s: play_scene(model, s, plan, people)
+    spent = seconds_an_object(
+        {
+            "published loop, one user": lambda scene: published_session(model, scene),
+            "one centre click a round": together(CentreClick()),
+            "eleven random first clicks together": together(*crowd),
+            "one clicking group": together(ClickingGroup(5)),
+            "ten clicking groups and the centre click": together(*people),
+        },
+        dataset,
+        chosen.objects,
     )
-    print(f"one user: {published / one:.1f} x faster")
+    for name, seconds in spent.items():
+        print(f"{name:<44} {seconds:8.3f} s an object")
+    published, one, many, group, groups = spent.values()
+    print(f"one user: {published / one:.1f} x faster than the published loop")
     print(f"{USERS} users: {USERS * published / many:.1f} x faster; {many / one:.2f} x one user")
-    print(f"ten clicking groups and the centre click: {together / alone:.2f} x one group")
+    print(f"ten clicking groups and the centre click: {groups / group:.2f} x one group")
 
 
 if __name__ == "__main__":
