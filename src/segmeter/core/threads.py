@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["set_threads", "threads"]
+import os
+
+__all__ = ["set_threads", "threads", "usable_cores"]
 
 _count = 1
 
@@ -15,3 +17,10 @@ def set_threads(count: int) -> None:
 
 def threads() -> int:
     return _count
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which in a container or a queue are fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.threads import usable_cores
 from segmeter.engine.jobs import Outcome, Workshop
 
 __all__ = ["Executor", "Inline", "Local"]
@@ -74,7 +75,10 @@ class Local:
     """Worker processes on this machine, each with its own model."""
 
     def __init__(self, plan: Plan, run: Path, roots: Roots, workers: int) -> None:
-        self._start: Callable[[int], _Worker] = lambda seat: _start_worker(plan, run, roots, seat)
+        share = max(1, usable_cores() // workers)
+        self._start: Callable[[int], _Worker] = lambda seat: _start_worker(
+            plan, run, roots, seat, share
+        )
         self._workers = [self._start(seat) for seat in range(workers)]
 
     @property
@@ -122,21 +126,22 @@ class Local:
         return [Outcome(lost, f"the worker died (exit code {code})", mendable=True)]
 
 
-def _start_worker(plan: Plan, run: Path, roots: Roots, seat: int) -> _Worker:
+def _start_worker(plan: Plan, run: Path, roots: Roots, seat: int, cores: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(plan, run, roots, seat, theirs), daemon=True)
+    given = (plan, run, roots, seat, cores, theirs)
+    process = context.Process(target=_work, args=given, daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
-def _work(plan: Plan, run: Path, roots: Roots, seat: int, pipe: Connection) -> None:
+def _work(plan: Plan, run: Path, roots: Roots, seat: int, cores: int, pipe: Connection) -> None:
     """A worker's life: take jobs, read ahead, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
     _take_gpu(seat)
-    workshop = Workshop(plan, run, roots)
+    workshop = Workshop(plan, run, roots, cores=cores)
     jobs: deque[Job] = deque()
     while True:
         while not jobs or pipe.poll():

@@ -37,8 +37,17 @@ class Outcome:
 class Workshop:
     """Does jobs one after the other; keeps the model loaded and reads scenes ahead."""
 
-    def __init__(self, plan: Plan, run: Path, roots: Roots, objects: Objects | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run: Path,
+        roots: Roots,
+        objects: Objects | None = None,
+        cores: int = 1,
+    ) -> None:
+        """`cores` are those that kernels may use, whose results do not depend on them."""
         self.plan = plan
+        self.cores = cores
         self.folder = RunFolder(run)
         self.roots = roots
         self.objects = objects or {}
@@ -86,6 +95,7 @@ class Workshop:
         if self._subject is None or self._subject[0] != spec:
             self._subject = None
             _steady_arithmetic(self.plan.threads)
+            set_threads(max(self.plan.threads, self.cores))
             shelf = catalogue.models if self.plan.kind == "model" else catalogue.methods
             self._subject = (spec, self._made(shelf.make, spec))
         return self._subject[1]
@@ -127,7 +137,6 @@ def _steady_arithmetic(threads: int) -> None:
 
     import cv2
 
-    set_threads(threads)
     cv2.setNumThreads(threads)
     if importlib.util.find_spec("torch") is not None:
         import torch

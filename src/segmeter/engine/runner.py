@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
+from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
 from segmeter.engine.executors import Executor, Inline, Local
 from segmeter.engine.jobs import Objects, Outcome, Workshop, jobs_of
@@ -172,7 +172,9 @@ def run_plan(
             0 if objects else min(default_workers(plan) if workers is None else workers, len(left))
         )
         executor: Executor = (
-            Local(plan, out, roots, count) if count else Inline(Workshop(plan, out, roots, objects))
+            Local(plan, out, roots, count)
+            if count
+            else Inline(Workshop(plan, out, roots, objects, usable_cores()))
         )
         try:
             done, failed = _drive(left, executor, folder, progress)
@@ -193,7 +195,7 @@ def default_workers(plan: Plan) -> int:
 
         if torch.cuda.is_available():
             return 2 * torch.cuda.device_count()
-    return max(1, min(4, (os.cpu_count() or 1) // plan.threads))
+    return max(1, min(4, usable_cores() // plan.threads))
 
 
 def _drive(

@@ -107,7 +107,7 @@ std::vector<Found> deepest_rests(const std::vector<Box> &masks, const std::vecto
     const Parts parts(masks);
     std::vector<Found> found(tasks.size());
     nb::gil_scoped_release free;
-    on_threads(threads, tasks.size(), [&](size_t i) {
+    on_threads(threads, tasks.size(), parts.pixels(tasks), [&](size_t i) {
         const auto &[part, less, ignored, barred] = tasks[i];
         found[i] = deepest_rest(*parts[part], parts[less], parts[ignored], barred);
     });

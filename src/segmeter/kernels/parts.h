@@ -31,6 +31,16 @@ public:
     const Part *operator[](Index i) const {
         return i < 0 ? nullptr : &parts_.at(static_cast<size_t>(i));
     }
+    // Pixels of the boxes that tasks begin with.
+    template <typename Tasks>
+    Index pixels(const Tasks &tasks) const {
+        Index sum = 0;
+        for (const auto &task : tasks) {
+            const Part &part = parts_.at(static_cast<size_t>(std::get<0>(task)));
+            sum += part.rows * part.columns;
+        }
+        return sum;
+    }
 
 private:
     std::vector<Part> parts_;
@@ -60,14 +70,17 @@ inline Stretches rest_of(const Part &part, const Part *less, const Part *ignored
     return rest;
 }
 
-// `work(i)` for every i below `count`, on so many threads.
+// `work(i)` for every i below `count`, on at most so many threads: fewer where there are so few
+// pixels to look at that starting a thread would cost more than it saves.
 template <typename Work>
-void on_threads(int threads, size_t count, const Work &work) {
+void on_threads(int threads, size_t count, Index pixels, const Work &work) {
+    constexpr Index worth_a_thread = 1 << 16;
     std::atomic<size_t> next{0};
     const auto some = [&] {
         for (size_t i = next++; i < count; i = next++) work(i);
     };
-    const size_t many = std::min(static_cast<size_t>(std::max(1, threads)), count);
+    const Index most = std::min<Index>(std::max(1, threads), 1 + pixels / worth_a_thread);
+    const size_t many = std::min(static_cast<size_t>(most), count);
     std::vector<std::thread> others;
     for (size_t i = 1; i < many; ++i) others.emplace_back(some);
     some();

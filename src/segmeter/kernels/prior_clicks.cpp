@@ -95,7 +95,7 @@ std::vector<Point> prior_clicks(const std::vector<Box> &masks, const std::vector
     const Law law = law_of(numbers);
     std::vector<Point> found(tasks.size());
     nb::gil_scoped_release free;
-    on_threads(threads, tasks.size(), [&](size_t i) {
+    on_threads(threads, tasks.size(), parts.pixels(tasks), [&](size_t i) {
         found[i] = prior_click(parts, tasks[i], shape.first, shape.second, law);
     });
     return found;
