@@ -11,7 +11,7 @@ BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/k
 
 # Those that need minutes at most; what needs weights says so and ends where there are none.
 # The other scripts in perf/ take hours, a GPU or a run to look at: each says how to call it.
-PERF := import_time clicks boundaries partitions similarity groups prior records coco_index answers session
+PERF := import_time clicks boundaries partitions similarity groups prior records coco_index answers session attack
 
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
