@@ -68,6 +68,8 @@ def main() -> None:
     parser.add_argument("--model", default="mobile-sam")
     parser.add_argument("--objects", type=int, default=8)
     chosen = parser.parse_args()
+    # As in a run: ten-bit arithmetic would send the steps of a session elsewhere.
+    torch.backends.cudnn.allow_tf32 = False
     try:
         model = catalogue.models.make(chosen.model, weights=chosen.weights)
         dataset = catalogue.datasets.make("grabcut", data=chosen.data)
