@@ -125,6 +125,25 @@ def test_clicks_drawn_together_are_those_from_the_maps(
     assert found == [draw.on(prior_on(draw.mistake(), round="later")) for draw in draws]
 
 
+def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small ones, as above, are not worth a second thread."""
+    target = Target("t", Mask.of(disc((480, 640), 240, 300, 200)))
+    scene = Scene("test", "scene", np.zeros((480, 640, 3), np.uint8), [target])
+    draws = [
+        Draw(scene, target, Mask.of(guess), True, False, ((240, 300),), share_of_group(g), u, seed)
+        for guess in (disc((480, 640), 250, 290, 200), disc((480, 640), 100, 300, 150))
+        for g, u in ((0, 0.5), (1, 0.3), (10, 0.1))
+        for seed in (None, 7)
+    ]
+    alone = drawn_on_prior(draws)
+    assert None not in alone
+    for count in (2, 4, 30):
+        monkeypatch.setattr("segmeter.core.threads._count", count)
+        assert drawn_on_prior(draws) == alone
+
+
 @pytest.mark.parametrize("published", [True, False])
 def test_the_plain_way_clicks_the_same_pixels(
     published: bool, monkeypatch: pytest.MonkeyPatch

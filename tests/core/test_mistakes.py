@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.mistakes import Depth, _plain_sides, deepest_sides
 from segmeter.core.scenes import Target
 from segmeter.core.threads import set_threads, threads
+from segmeter.kernels import compiled
 
 pictures = hnp.arrays(bool, (9, 13))
 points = st.tuples(st.integers(0, 8), st.integers(0, 12))
@@ -52,3 +54,24 @@ def test_a_guess_of_another_size_is_refused() -> None:
     target = Target("t", Mask.box((5, 5), (1, 1), (4, 4)))
     with pytest.raises(BadInput, match="different size"):
         deepest_sides([(target, Mask.empty((6, 5)), [])])
+
+
+def test_large_guesses_have_the_same_depths_on_any_number_of_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small ones, as above, are not worth a second thread."""
+    truth, *guesses = np.random.default_rng(2).random((6, 300, 400)) < 0.97
+    target = Target("t", Mask.of(truth))
+    asked = [(target, Mask.of(bits), [(150, 200)]) for bits in guesses]
+    alone = deepest_sides(asked)
+    assert alone == [_plain_sides(*one) for one in asked]
+    for count in (2, 4, 30):
+        monkeypatch.setattr("segmeter.core.threads._count", count)
+        assert deepest_sides(asked) == alone
+
+
+@pytest.mark.skipif(compiled is None, reason="the kernels are not built")
+def test_what_fails_on_a_thread_is_an_error_and_not_the_end_of_the_process() -> None:
+    masks, no_such_mask = [(np.ones((300, 400), dtype=bool), 0, 0)], 9
+    with pytest.raises(IndexError):
+        compiled.deepest_rests(masks, [(0, no_such_mask, -1, [])] * 8, 4)

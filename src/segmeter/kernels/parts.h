@@ -8,6 +8,8 @@
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
+#include <exception>
+#include <system_error>
 #include <thread>
 #include <tuple>
 
@@ -51,6 +53,7 @@ inline void take_away(std::uint8_t *row, Index y, const Part &part, const Part *
     if (!other || y < other->top || y >= other->top + other->rows) return;
     const Index from = std::max(part.left, other->left);
     const Index to = std::min(part.left + part.columns, other->left + other->columns);
+    if (from >= to) return;
     std::uint8_t *mine = row + (from - part.left);
     const std::uint8_t *theirs =
         other->bits + (y - other->top) * other->columns + (from - other->left);
@@ -71,18 +74,32 @@ inline Stretches rest_of(const Part &part, const Part *less, const Part *ignored
 }
 
 // `work(i)` for every i below `count`, on at most so many threads: fewer where there are so few
-// pixels to look at that starting a thread would cost more than it saves.
+// pixels to look at that starting a thread would cost more than it saves, or where the system
+// gives no more. What `work` throws on any of them is thrown here, after all have ended.
 template <typename Work>
 void on_threads(int threads, size_t count, Index pixels, const Work &work) {
     constexpr Index worth_a_thread = 1 << 16;
     std::atomic<size_t> next{0};
+    std::atomic<bool> failing{false};
+    std::exception_ptr failure;
     const auto some = [&] {
-        for (size_t i = next++; i < count; i = next++) work(i);
+        try {
+            for (size_t i = next++; i < count; i = next++) work(i);
+        } catch (...) {
+            if (!failing.exchange(true)) failure = std::current_exception();
+            next = count;
+        }
     };
     const Index most = std::min<Index>(std::max(1, threads), 1 + pixels / worth_a_thread);
     const size_t many = std::min(static_cast<size_t>(most), count);
     std::vector<std::thread> others;
-    for (size_t i = 1; i < many; ++i) others.emplace_back(some);
+    others.reserve(many);
+    try {
+        for (size_t i = 1; i < many; ++i) others.emplace_back(some);
+    } catch (const std::system_error &) {
+        // No more threads to be had: those at hand do it all.
+    }
     some();
     for (auto &thread : others) thread.join();
+    if (failure) std::rethrow_exception(failure);
 }

@@ -17,5 +17,5 @@ struct Law {
     double reach;
 };
 
-// The weight of every pixel of a mistake whose box is tight.
+// The weight of every pixel of a mistake, which has some and whose box is tight.
 std::vector<float> prior_of(const Stretches &mistake, const Frame &frame, const Law &law);
