@@ -19,7 +19,7 @@ inline float float_of(std::uint32_t bits) {
     return value;
 }
 
-// At most 128 values, in eight interleaved sums.
+// Values in eight interleaved sums, as NumPy adds up to 128 of them.
 inline float pairwise_leaf(const float *part, Index n) {
     float sum = -0.0f;
     Index i = 0;
@@ -36,7 +36,8 @@ inline float pairwise_leaf(const float *part, Index n) {
 
 // NumPy's pairwise sum of places `start` to `start + n` of an array that is zero outside
 // `first` to `end`: zeros are skipped, which changes no rounding. `load(start, n, room)` says
-// where at most 128 values lie, in `room` if need be, or null if they are all zero.
+// where at most 128 values lie, in `room` if need be, or null if they are all zero; it is asked
+// from left to right.
 template <typename Load>
 float pairwise(const Load &load, Index first, Index end, Index start, Index n) {
     if (start + n <= first || start >= end) return 0.0f;
@@ -47,6 +48,7 @@ float pairwise(const Load &load, Index first, Index end, Index start, Index n) {
     }
     Index half = n / 2;
     half -= half % 8;
-    return pairwise(load, first, end, start, half) +
-           pairwise(load, first, end, start + half, n - half);
+    // In two statements: operands of `+` come in any order, and loads are promised theirs.
+    const float left = pairwise(load, first, end, start, half);
+    return left + pairwise(load, first, end, start + half, n - half);
 }
