@@ -20,7 +20,7 @@ def threads() -> int:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on, which in a container or a queue are fewer than there are."""
+    """Cores this process may run on, fewer than there are where a queue hands them out."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
