@@ -103,18 +103,18 @@ def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=2e-3)
 
 
-@pytest.mark.parametrize("width", [50, 64, 150])
-def test_packed_sets_are_eroded_by_a_square_and_counted(width: int) -> None:
+@pytest.mark.parametrize(("height", "width"), [(150, 50), (150, 64), (150, 150), (30, 400)])
+def test_packed_sets_are_eroded_by_a_square_and_counted(height: int, width: int) -> None:
     import cv2
 
-    bits = np.random.default_rng(0).random((3, 150, width)) < 0.997
+    bits = np.random.default_rng(0).random((3, height, width)) < 0.997
     words = pack(torch.from_numpy(bits))
     assert count(words).tolist() == bits.sum((1, 2)).tolist()
-    for reach in (0, 1, 2, 5, 9, 40):
+    for reach in (0, 1, 2, 5, 9, 40, 170):  # the last: farther than some are high or wide
         padded = np.pad(bits.astype(np.uint8), ((0, 0), (reach, reach), (reach, reach)))
         square = np.ones((2 * reach + 1,) * 2, np.uint8)
         plain = np.stack([cv2.erode(one, square) for one in padded]).astype(bool)
-        inner = plain[:, reach : reach + 150, reach : reach + width]
+        inner = plain[:, reach : reach + height, reach : reach + width]
         assert (erode(words, reach) == pack(torch.from_numpy(inner))).all()
 
 

@@ -47,7 +47,7 @@ def _all_around(words: Tensor, reach: int, moved: Callable[[Tensor, int], Tensor
 
 def _along_row(words: Tensor, by: int) -> Tensor:
     """The set in which pixel `x` is what pixel `x + by` was; nothing enters from outside."""
-    skipped, rest = divmod(by, WORD)
+    skipped, rest = divmod(_within(by, WORD * words.shape[2]), WORD)
     near = F.pad(words, (-skipped, skipped))
     if not rest:
         return near
@@ -56,4 +56,10 @@ def _along_row(words: Tensor, by: int) -> Tensor:
 
 
 def _along_column(words: Tensor, by: int) -> Tensor:
+    by = _within(by, words.shape[1])
     return F.pad(words, (0, 0, -by, by))
+
+
+def _within(by: int, most: int) -> int:
+    """What is moved by a whole side is gone: no move is longer than that."""
+    return max(-most, min(by, most))
