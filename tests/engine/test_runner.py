@@ -22,6 +22,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.threads import threads
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.models.drawn import Disc, Oracle
@@ -98,16 +99,35 @@ def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
     assert missing(Run.open(tmp_path)).text.startswith("Nothing")
 
 
-def test_a_model_that_takes_no_boxes_is_refused_before_anything_is_written(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("box", "box prompts, which user 'tight-box'"),
+        ("worst-box", "box prompts, which user 'worst-box'"),
+        ("best-box", "box prompts, which user 'best-box'"),
+        ("scribble", "scribble prompts, which user 'scribble'"),
+    ],
+)
+def test_a_model_that_takes_clicks_only_is_refused_before_anything_is_written(
+    user: str, words: str, tmp_path: Path
 ) -> None:
     class Clicks(Disc):
         card = replace(Disc.card, name="clicks", abilities=frozenset({"click"}))
 
-    plan = replace(PLAN, subjects=(Spec("clicks"),), users=(Spec("box"),))
-    with pytest.raises(BadInput, match="'clicks' takes no box prompts, which user 'tight-box'"):
+    plan = replace(PLAN, subjects=(Spec("clicks"),), users=(Spec("centre-click"), Spec(user)))
+    with pytest.raises(BadInput, match=f"'clicks' takes no {words} gives"):
         run_plan(plan, tmp_path / "run", objects={"clicks": Clicks()})
     assert not (tmp_path / "run").exists()
+
+
+def test_kernels_use_the_cores_at_hand_and_the_rows_are_the_same(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("segmeter.core.threads._count", 1)
+    monkeypatch.setattr("segmeter.engine.runner.usable_cores", lambda: 3)
+    run_plan(PLAN, tmp_path / "run", workers=0)
+    assert threads() == 3
+    assert rows(tmp_path / "run") == rows(whole)
 
 
 def test_a_finished_run_is_not_done_again(whole: Path) -> None:

@@ -171,12 +171,18 @@ def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.Monk
     assert made == [DISC]
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("reading", READINGS)
-def test_players_of_all_kinds_click_together_as_each_would_alone(reading: Reading) -> None:
+def test_players_of_all_kinds_click_together_as_each_would_alone(
+    reading: Reading, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one thread and on several."""
+    monkeypatch.setattr("segmeter.core.threads._count", count)
     users: list[Any] = [
         CentreClick(),
         ClickingGroup(2),
         ClickingGroup(7, map="uniform"),
+        ClickingGroup(8, map="uniform"),
         RandomFirstClick(),
         ClickingGroup(9),
         MapSample(3),

@@ -1,0 +1,27 @@
+"""What users give: those who give more than clicks say so, which a run relies on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sessions import Player, play
+from segmeter.models.drawn import Disc
+
+# The replay needs a file of clicks, and gives nothing else.
+NAMES = sorted(entry.name for entry in catalogue.users if entry.name != "replay")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_user_gives_clicks_and_what_it_says(name: str) -> None:
+    user = catalogue.users.make(name)
+    target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
+    scene = Scene("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
+    players = [Player(target, user, "sound")]
+    (played,) = play(scene, Disc(radius=5).look(scene), players, 2, lambda *_: {})
+    given = {type(r.prompt).__name__.lower() for r in played.rounds if r.prompt is not None}
+    assert given
+    assert given - {"click"} == getattr(user, "gives", frozenset())
