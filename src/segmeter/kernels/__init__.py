@@ -1,7 +1,8 @@
 """Compiled kernels, each with a plain twin in Python.
 
 `compiled` is the C++ module, or None where it was not built or `SEGMETER_PLAIN` is set;
-callers then use their plain twin and get the same values, later.
+callers then use their plain twin and get the same values, later. Only the click model's weights
+are the same up to rounding: OpenCV, their twin, adds float32 in another order.
 """
 
 from __future__ import annotations
