@@ -48,11 +48,16 @@ class ClickNet:
 
     @cached_property
     def network(self) -> Any:
+        import torch
+
         from segmeter.models._sam_networks import pick_device
 
         file = places.files(self._path)[0]
         network = containers.load(file, self.shape, self._card.name)
-        return network.to(pick_device(self._device))
+        device = pick_device(self._device)
+        # A quarter faster on a processor (answers and attack of EISeg's HRNet-18).
+        order = torch.channels_last if device.type == "cpu" else torch.preserve_format
+        return network.to(device, memory_format=order)
 
     def look(self, scene: Scene) -> ClickNetView:
         if scene.spacing_mm is not None:
