@@ -2,9 +2,9 @@
 
     python perf/rclicks_null.py [--tables FOLDER] [--repetitions 100]
 
-Simulates laws without any effect through the published formulas and, where the paper's
-tables are at hand (`paper_table09_noc.csv`, `paper_table10_nof_partial.csv`), reads them
-again: once from their own columns, once against laws with the printed mean and spread.
+Simulates laws without any effect through the published formulas and reads the figures of the
+paper's Tables 9 and 10 again (they lie in `perf/rclicks_tables`): once from their own columns,
+once against laws with the printed mean and spread.
 Prints the tables of docs/benchmarks/rclicks-null.md.
 """
 
@@ -117,13 +117,11 @@ def families(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=Path)
+    parser.add_argument("--tables", type=Path, default=Path(__file__).parent / "rclicks_tables")
     parser.add_argument("--repetitions", type=int, default=100)
     chosen = parser.parse_args()
     print("## Laws without an effect\n")
     laws(chosen.repetitions)
-    if chosen.tables is None:
-        return
     cells = noc_cells(chosen.tables)
     print("## The paper's own columns\n")
     own_columns(cells)
