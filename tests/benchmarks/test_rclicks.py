@@ -28,6 +28,7 @@ from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
 from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.play import players_of
+from segmeter.benchmarks.rclicks.rivals import rivalry
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
 from segmeter.benchmarks.rclicks.trials import Trial
 from segmeter.benchmarks.rclicks.verdict import verdicts
@@ -373,12 +374,15 @@ def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
 def test_the_report_says_everything(sections: list[Section]) -> None:
     blocks = [b for s in sections for b in s.blocks]
     answers = [b for b in blocks if isinstance(b, Answer)]
-    assert len(answers) == 2
-    for answer in answers:
-        assert "cannot be said from 5 photographs" in answer.sentence
+    which, *places = answers
+    assert which.sentence.startswith("Which model costs people fewer clicks on drawn cannot be")
+    assert len(places) == 2
+    for answer in places:
+        assert "cannot be said from five photographs" in answer.sentence
         assert "luck of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
+        "rclicks-differences",
         "table-4",
         "noc-",
         "nof-",
@@ -421,6 +425,47 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     assert "it matters where people click:" in answers[0].sentence
     assert "for the quality on the way" in answers[1].sentence
     assert "has not been shown to matter" in answers[2].sentence
+
+
+def _played(model: str, iou: float, photographs: int, spare: float = 0.0) -> Findings:
+    """Everybody reaches 90 % in round two; with `iou` above that in round one."""
+    groups = np.full((2, 10, photographs, 4), 0.95)
+    groups[..., 0] = iou
+    groups[:, :, : int(spare * photographs), 0] = 0.5
+    keys = tuple((f"{i:02}", "") for i in range(photographs))
+    clusters = tuple(k for k, _ in keys)
+    return findings_of(Trial(model, "mine", "sound", groups[0, 0], groups, keys, clusters), {})
+
+
+def _said(*found: Findings) -> str:
+    section = rivalry(found)
+    assert section is not None
+    answer = section.blocks[0]
+    assert isinstance(answer, Answer)
+    return answer.sentence
+
+
+def test_models_are_set_against_each_other() -> None:
+    quick, slow = _played("quick", 0.95, 12), _played("slow", 0.5, 12)
+    assert "fewer clicks with **quick** than with **slow**: 1.00 against 2.00" in _said(slow, quick)
+    nearly = _played("nearly", 0.95, 12, spare=0.2)
+    assert "it is not established whether" in _said(nearly, quick)
+    assert "0.17 fewer (95 % interval 0.00 to " in _said(nearly, quick)
+    assert "established against slow but not against nearly" in _said(slow, nearly, quick)
+    assert "as many clicks with" in _said(quick, _played("twin", 0.95, 12))
+    assert rivalry([quick]) is None
+
+
+def test_three_photographs_establish_nothing() -> None:
+    said = _said(_played("quick", 0.95, 3), _played("slow", 0.5, 3))
+    assert "cannot be said from three photographs" in said
+    assert "**quick** takes 1.00, **slow** takes 2.00" in said
+
+
+def test_an_interval_of_no_width_is_not_printed_as_one() -> None:
+    told = verdicts([_played("quick", 0.95, 2)])[0]
+    assert "takes as many clicks as the most likely (no photograph differs" in told.sentence
+    assert "+0.0 to +0.0" not in told.sentence + told.detail
 
 
 def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,7 +17,15 @@ from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.rounds import at_round
 
-__all__ = ["Finding", "Findings", "differences", "findings", "findings_of", "summary"]
+__all__ = [
+    "Finding",
+    "Findings",
+    "differences",
+    "differences_of",
+    "findings",
+    "findings_of",
+    "summary",
+]
 
 _PARTS = ("noc", "auc")
 _WHO: tuple[Who, ...] = ("people", "samples")
@@ -84,12 +92,16 @@ def differences(run: Results) -> list[Difference]:
     contests: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials(run):
         contests.setdefault((trial.dataset, trial.reading), []).append(trial)
+    return [found for members in contests.values() for found in differences_of(members)]
+
+
+def differences_of(members: Sequence[Trial]) -> list[Difference]:
+    """All pairs of one data set and reading; the pairs of a measure are corrected together."""
     return [
         found
-        for (dataset, reading), members in contests.items()
         for measure in _PARTS
         for found in contest(
-            Where(dataset, "groups", reading, f"sample-{measure}"),
+            Where(members[0].dataset, "groups", members[0].reading, f"sample-{measure}"),
             [Entrant(t.model, t.keys, t.clusters, _sampled(t, measure)) for t in members],
         )
     ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from segmeter.benchmarks.rclicks.figures import correlations, curves, scatter
 from segmeter.benchmarks.rclicks.findings import Findings, findings
 from segmeter.benchmarks.rclicks.pictures import hard_targets, maps_and_groups
+from segmeter.benchmarks.rclicks.rivals import rivalry
 from segmeter.benchmarks.rclicks.tables import (
     components_table,
     null_table,
@@ -25,7 +26,9 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.reading == "sound"] or found
+    rivals = rivalry(lead)
     return [
+        *([rivals] if rivals else []),
         Section("Does it matter where people click?", "", [*verdicts(lead), short_table(found)]),
         _growth(lead),
         _worth(lead),
@@ -65,7 +68,10 @@ def _worth(lead: Sequence[Findings]) -> Section:
         "players of an object change places at random (groups among themselves; the centre "
         "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
         "ratios are above zero even then, because a small count below the line weighs more "
-        "than a large one."
+        "than a large one. p is two-sided: the share of shuffles that lie at least as far from "
+        "their own mean as what was seen. It asks whether the labels matter on these "
+        "photographs; the interval asks what other photographs would give: one may leave out "
+        "zero while the other finds no more than nothing."
     )
     return Section("What the numbers are worth", text, [null_table(f) for f in lead])
 

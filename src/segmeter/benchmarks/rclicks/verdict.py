@@ -10,12 +10,13 @@ from segmeter.core.sections import Answer
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 
-__all__ = ["verdicts"]
+__all__ = ["FEWEST_PHOTOGRAPHS", "p_in_words", "photographs_in_words", "verdicts"]
 
 _ESTABLISHED = 0.05
-_FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
+FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
+_WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _HOW_SURE = "95 % interval "
 
 
@@ -32,12 +33,17 @@ def verdicts(found: Sequence[Findings]) -> list[Answer]:
     return answers
 
 
+def photographs_in_words(count: int) -> str:
+    """`one photograph`, `12 photographs`."""
+    return "one photograph" if count == 1 else f"{_WORDS.get(count, count)} photographs"
+
+
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
     model, dataset, _ = f.key
     clicks = f"the least likely tenth of clicks takes {_more(f.seen('dgr-noc-ratio'))}"
     photographs = len(set(f.trial.clusters))
-    if photographs < _FEWEST_PHOTOGRAPHS:
-        played = "one photograph" if photographs == 1 else f"{photographs} photographs"
+    if photographs < FEWEST_PHOTOGRAPHS:
+        played = photographs_in_words(photographs)
         return (
             f"Whether it matters where people click with **{model}** on {dataset} cannot be said "
             f"from {played}: on {'it' if photographs == 1 else 'them'} {clicks}."
@@ -59,18 +65,18 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     robot, area = f.by_name["dsb-noc-ratio"], f.seen("dgr-auc-all")
     told = [
         f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
-        f"p {_p(p_clicks)}; mean IoU over the rounds {_points(area)}, p {_p(p_quality)}; both "
-        "corrected for the number of questions.",
+        f"p {p_in_words(p_clicks)}; mean IoU over the rounds {_points(area)}, "
+        f"p {p_in_words(p_quality)}; both corrected for the number of questions.",
         f"To 90 % IoU the robot that clicks centres needs {base.value:.2f} clicks, people "
-        f"{sample.value:.2f}: {_percent(more)}, p {_p(robot.null.p if robot.null else 1)}.",
+        f"{sample.value:.2f}: {_percent(more)}, p {p_in_words(robot.null.p if robot.null else 1)}.",
     ]
     if "noc" in f.parts:
         share, p = f.parts["noc"].share, f.parts["noc"].p
         scaled = Interval(100 * share.value, 100 * share.low, 100 * share.high)
         told.append(
             f"Of what differs between people on one object, {scaled.value:.0f} %"
-            f"{_limits(scaled, 0)} lies between the groups, p {_p(p)}; the rest is the luck of "
-            "single clicks."
+            f"{_limits(scaled, 0)} lies between the groups, p {p_in_words(p)}; the rest is the "
+            "luck of single clicks."
         )
     told.append(_printed(f.by_name["dgr-noc"]))
     return " ".join(told)
@@ -89,6 +95,9 @@ def _printed(finding: Finding) -> str:
 
 def _more(i: Interval) -> str:
     """How many more clicks one tenth takes than the other."""
+    if i.value == 0 and not i.low < i.high:
+        alike = " (no photograph differs, so no interval can be given)" if i.low == i.high else ""
+        return f"as many clicks as the most likely{alike}"
     which = "more" if i.value >= 0 else "fewer"
     return f"{abs(i.value):.1f} % {which} clicks than the most likely" + _limits(i, 1, _HOW_SURE)
 
@@ -107,8 +116,8 @@ def _points(i: Interval) -> str:
 
 
 def _limits(i: Interval, digits: int, words: str = "") -> str:
-    """Nothing where one photograph gives no interval."""
-    if math.isnan(i.low) or math.isnan(i.high):
+    """Nothing where there is none: one photograph, or all alike, which tells of no others."""
+    if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
         return ""
     return f" ({words}{_signed(i.low, digits)} to {_signed(i.high, digits)})"
 
@@ -117,5 +126,6 @@ def _signed(value: float, digits: int) -> str:
     return f"{value:+.{digits}f}".replace("-", "−")
 
 
-def _p(p: float) -> str:
+def p_in_words(p: float) -> str:
+    """Two or three decimals, never a zero."""
     return "below 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -1,0 +1,154 @@
+"""Rivals: which model costs people fewer clicks, and is it established? Model against model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segmeter.benchmarks.rclicks.findings import Findings, differences_of
+from segmeter.benchmarks.rclicks.verdict import FEWEST_PHOTOGRAPHS, p_in_words, photographs_in_words
+from segmeter.core.benchmarks import Difference
+from segmeter.core.sections import Answer, Block, Cell, Column, Section, Table, Value
+
+__all__ = ["rivalry"]
+
+_IN = {"sample-noc": "clicks to 90 %", "sample-auc": "IoU AuC, points"}
+
+
+def rivalry(lead: Sequence[Findings]) -> Section | None:
+    """One answer a data set and the table of pairs; None for a single model."""
+    answers: list[Block] = []
+    compared: list[Difference] = []
+    for dataset in dict.fromkeys(f.trial.dataset for f in lead):
+        members = [f for f in lead if f.trial.dataset == dataset]
+        if len(members) < 2:
+            continue
+        members.sort(key=lambda f: f.seen("sample-noc").value)
+        found = differences_of([f.trial for f in members])
+        answers.append(_answer(members, found))
+        compared += found
+    if not answers:
+        return None
+    return Section("Which model costs people fewer clicks", "", [*answers, _table(compared)])
+
+
+def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answer:
+    """The best model against each other one, in clicks."""
+    best = members[0]
+    against = {
+        d.second: d for d in compared if d.measure == "sample-noc" and d.first == best.trial.model
+    }
+    shared = set.intersection(*(set(f.trial.clusters) for f in members))
+    told = _few(members, against, len(shared))
+    if len(shared) >= FEWEST_PHOTOGRAPHS:
+        told = _pair(members, against) if len(members) == 2 else _many(members, against)
+    return Answer(told, _detail(members, against, len(shared)))
+
+
+def _few(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
+    opening = f"Which model costs people fewer clicks on {members[0].trial.dataset}"
+    told = f"{opening} cannot be said from {photographs_in_words(photographs)}"
+    if all(d.value == 0 for d in against.values()):
+        return f"{told}: all take the same clicks there."
+    means = ", ".join(f"**{f.trial.model}** takes {_clicks(f)}" for f in members)
+    return f"{told}: there {means} clicks to 90 % IoU."
+
+
+def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> str:
+    best, other = members
+    d = against[other.trial.model]
+    if d.value == 0:
+        return f"On {d.dataset}, people need as many clicks with {_both(members)}: {_clicks(best)}."
+    if d.established:
+        return (
+            f"On {d.dataset}, people need fewer clicks with **{d.first}** than with "
+            f"**{d.second}**: {_clicks(best)} against {_clicks(other)} to 90 % IoU, {_fewer(d)} on "
+            "the same objects."
+        )
+    return (
+        f"On {d.dataset}, it is not established whether people need fewer clicks with "
+        f"{_both(members)}: {d.first} takes {_clicks(best)} to 90 % IoU, {d.second} "
+        f"{_clicks(other)}, and the first {_fewer(d)} on the same objects."
+    )
+
+
+def _many(members: Sequence[Findings], against: dict[str, Difference]) -> str:
+    best = members[0]
+    yes = [m for m, d in against.items() if d.established]
+    no = [m for m, d in against.items() if not d.established]
+    told = (
+        f"On {best.trial.dataset}, people need fewest clicks with **{best.trial.model}**: "
+        f"{_clicks(best)} to 90 % IoU"
+    )
+    if not no:
+        return f"{told}, established against all others."
+    if not yes:
+        return f"{told}, but that is not established against any other."
+    return f"{told}, established against {', '.join(yes)} but not against {', '.join(no)}."
+
+
+def _detail(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
+    means = "; ".join(f"{f.trial.model} {_clicks(f)}" for f in members)
+    pairs = "; ".join(
+        f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_in_words(d.p_holm)}"
+        for d in against.values()
+    )
+    told = (
+        f"Mean clicks to 90 % IoU of all groups of people: {means}. Paired on the same objects of "
+        f"{photographs_in_words(photographs)}: {pairs}; corrected for the number of pairs."
+    )
+    if len({f.trial.keys for f in members}) > 1:
+        told += " The models were not played on the same objects: trust the pairs, not the means."
+    return told
+
+
+def _fewer(d: Difference) -> str:
+    """How many fewer clicks the first takes, with the interval where there is one."""
+    if not d.low < d.high:
+        return f"{_more_or_fewer(d.value)} (no interval)"
+    low, high = _more_or_fewer(d.low), _more_or_fewer(d.high)
+    if d.high <= 0:
+        return f"{_more_or_fewer(d.value)} (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f})"
+    return f"{_more_or_fewer(d.value)} (95 % interval {low} to {high})"
+
+
+def _more_or_fewer(clicks: float) -> str:
+    return f"{abs(clicks):.2f} {'more' if clicks > 0 else 'fewer'}"
+
+
+def _clicks(f: Findings) -> str:
+    return f"{f.seen('sample-noc').value:.2f}"
+
+
+def _both(members: Sequence[Findings]) -> str:
+    return " or ".join(f"**{f.trial.model}**" for f in members)
+
+
+def _table(compared: Sequence[Difference]) -> Table:
+    several = len({d.dataset for d in compared}) > 1
+    rows: list[list[Cell]] = [
+        [
+            f"{d.first} − {d.second}",
+            *([d.dataset] if several else []),
+            _IN[d.measure],
+            Value(d.value, d.low, d.high),
+            d.p_holm,
+            "yes" if d.established else "no",
+        ]
+        for d in compared
+    ]
+    columns = [
+        Column("models"),
+        *([Column("data")] if several else []),
+        Column("in"),
+        Column("difference", "95 % interval", 2),
+        Column("p", "corrected (Holm)", 3),
+        Column("established"),
+    ]
+    return Table(
+        "rclicks-differences",
+        columns,
+        rows,
+        "Which differences between models are established",
+        "With people's clicks, the mean of all groups. Paired on the same objects; p, two-sided, "
+        "by exchanging the two models within photographs. Fewer clicks and more IoU are better.",
+    )
