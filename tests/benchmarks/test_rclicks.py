@@ -540,13 +540,18 @@ def _users(text: str) -> Plan:
 
 
 DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
-    "row 1: there is not one column 'device'": lambda rows: [
+    "row 1: no column 'device'": lambda rows: [
         rows[0].replace("device", "devise"),
         *rows[1:],
     ],
     "row 3: picture 'elsewhere' is not in the data set 'drawn'": lambda rows: [
         *rows[:2],
-        rows[2].replace(",000,", ",elsewhere,", 1),
+        rows[2].replace(",000", ",elsewhere"),
+        *rows[3:],
+    ],
+    "row 3: 'full_stem' is '000x_______1', but": lambda rows: [
+        *rows[:2],
+        rows[2].replace(",000_", ",000x_"),
         *rows[3:],
     ],
     "row 2: 'NaN' is not a whole number": lambda rows: [
@@ -593,6 +598,6 @@ def test_the_command_refuses_a_wrong_clicks_file(clicks: Path, tmp_path: Path) -
         [sys.executable, "-c", command, *map(str, words)], capture_output=True, text=True
     )
     assert done.returncode == 2
-    assert "row 1: there is not one column 'device'" in " ".join(done.stderr.split())
+    assert "row 1: no column 'device'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "r").exists()

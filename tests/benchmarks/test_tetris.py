@@ -64,7 +64,7 @@ def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for target in scene.targets:
                 places = np.argwhere(target.mask.dense())
                 for y, x in (places[0], places[len(places) // 2]):
-                    stem = f"{name}_{target.id}"
+                    stem = f"{name}_______{target.id}"
                     writer.writerow(["drawn", name, target.id, "", "first", stem, "pc", x, y,
                                      width, height])  # fmt: skip
     return file

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -67,14 +69,26 @@ WRONG: dict[str, Callable[[], str]] = {
     "NaN": lambda: row(x="NaN"),
     "'' is not a whole number": lambda: row(y=""),
     "'1.5' is not a whole number": lambda: row(y="1.5"),
-    "outside the picture": lambda: row(x=400),
-    "sides are": lambda: row(w=0),
+    "the click at x 400, y 20 lies outside the picture of w 100 x h 80": lambda: row(x=400),
+    "the click at x 10, y 20 lies outside the picture of w 5 x h 80": lambda: row(w=5),
+    "sides are 1 to 100000 pixels, not w 0 x h 80": lambda: row(w=0),
     "'click_type' is none of": lambda: row(click_type="second"),
     "'device' is none of": lambda: row(device="watch"),
     "12 fields instead of 11": lambda: FIRST + ",1",
     "10 fields instead of 11": lambda: FIRST.rpartition(",")[0],
     "is not a whole number": lambda: "",
     "a text is longer": lambda: row(full_stem="x" * 400),
+    "'full_stem' is 'banana1x', but the row's other columns make it 'banana1'": lambda: row(
+        full_stem="banana1x"
+    ),
+    "make it 'banana1_______7'": lambda: row(object_stem="7"),
+    "make it 'banana1__fn' (with": lambda: row(click_type="fn"),
+    "make it 'banana1_sam_fn' (with": lambda: row(
+        click_type="fn", model_type="sam", full_stem="banana1_sam_fn_watch_3"
+    ),
+    "make it 'banana1_ritm_fp' (with": lambda: row(
+        click_type="fp", model_type="ritm", full_stem="banana1_sam_fp"
+    ),
 }
 
 
@@ -87,12 +101,76 @@ def test_a_wrong_row_is_named(tmp_path: Path, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("column", COLUMNS[:7])
+@pytest.mark.parametrize("unseen", ["\0", "\x7f", "\t"])
+def test_a_character_that_cannot_be_seen_is_refused(
+    tmp_path: Path, column: str, unseen: str
+) -> None:
+    text = dict(zip(COLUMNS, FIRST.split(","), strict=True))[column]
+    path = written(tmp_path / "clicks.csv", FIRST, row(**{column: text + unseen}))
+    with pytest.raises(BadInput, match=rf"row 3: '{column}' holds a character that cannot be"):
+        read_clicks(path)
+
+
+def test_a_mask_that_a_persons_click_made_is_named_after_it(tmp_path: Path) -> None:
+    stems = ("b_sam_fn", "b_sam_fn_pc_8", "b_sam_fn_mobile_13")
+    rows = [
+        row(image_stem="b", click_type="fn", model_type="sam", full_stem=stem) for stem in stems
+    ]
+    clicks = read_clicks(written(tmp_path / "clicks.csv", *rows))
+    assert [key.full_stem for key in clicks.keys] == list(stems)
+
+
+def test_the_keys_of_the_published_tables_are_of_the_form_that_is_asked_for(
+    tmp_path: Path, golden: Path
+) -> None:
+    lines = set()
+    for dataset in ("GrabCut", "Berkeley", "DAVIS", "COCO"):
+        with (golden / "rclicks" / f"{dataset}_per_image.csv").open(newline="") as file:
+            for each in csv.DictReader(file):
+                stem, kind = each["full_stem"], each["click_type"]
+                parts = re.fullmatch(rf"(.*)_([a-z]+)_{kind}(_(pc|mobile)_\d+)?", stem)
+                image, model = (parts[1], parts[2]) if parts else (stem, "")
+                lines.add(f"{dataset},{image},,{model},{kind},{stem},pc,10,20,100,80")
+    assert len(read_clicks(written(tmp_path / "clicks.csv", *sorted(lines)))) == 3868
+
+
+def test_many_different_words_in_a_row_are_told_apart(tmp_path: Path) -> None:
+    lines = [f"d{i},a{i},b{i},m{i},fn,a{i}_______b{i}_m{i}_fn,pc,1,2,3,4" for i in range(30_000)]
+    clicks = read_clicks(written(tmp_path / "clicks.csv", *lines, *lines))
+    assert len(clicks.keys) == 30_000
+    assert np.array_equal(clicks.key_of, np.tile(np.arange(30_000), 2))
+
+
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_missing_column_is_named(tmp_path: Path, column: str) -> None:
+def test_a_missing_or_double_column_is_named(tmp_path: Path, column: str) -> None:
     names = ["other" if name == column else name for name in COLUMNS]
     path = tmp_path / "clicks.csv"
     path.write_text(f"{','.join(names)}\n{FIRST}\n")
-    with pytest.raises(BadInput, match=rf"row 1: there is not one column '{column}'"):
+    with pytest.raises(BadInput, match=rf"row 1: no column '{column}'; a clicks file is"):
+        read_clicks(path)
+    path.write_text(f"{HEADER},{column}\n{FIRST},1\n")
+    with pytest.raises(BadInput, match=rf"row 1: column '{column}' is there twice"):
+        read_clicks(path)
+
+
+@pytest.mark.parametrize(
+    "start", [HEADER.replace(",", ";"), "a" * 100_000, FIRST, "", "x,y".upper()]
+)
+def test_what_is_no_clicks_file_is_told_how_one_looks(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_text(f"{start}\n{FIRST}\n" if start else "")
+    with pytest.raises(BadInput) as caught:
+        read_clicks(path)
+    sentence = str(caught.value)
+    assert ("row 1: none of the columns is there" if start else "is empty") in sentence
+    assert f"begins with the row '{HEADER}'" in sentence
+
+
+def test_a_text_in_another_encoding_is_named_with_its_column(tmp_path: Path) -> None:
+    path = tmp_path / "clicks.csv"
+    path.write_bytes(f"{HEADER}\n{FIRST}\n{row(image_stem='bébé')}\n".encode("latin-1"))
+    with pytest.raises(BadInput, match="the text in 'image_stem' is not UTF-8"):
         read_clicks(path)
 
 

@@ -52,6 +52,13 @@ _LONGEST_TEXT = 300
 _LARGEST_SIDE = 100_000
 # People may miss the picture by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
+_LOOKS = (
+    f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "
+    "and has a click a row, with commas between"
+)
+
+_MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,7 +69,11 @@ class UnknownPicture(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What was clicked: an object of a picture in the first round, or a mask's mistake."""
+    """What was clicked: an object of a picture in the first round, or a mask's mistake.
+
+    `full_stem` follows from the others: `image`, `image_______object` where there are several,
+    and in later rounds `_model_kind`, with `_device_number` if a person's click made the mask.
+    """
 
     dataset: str
     full_stem: str
@@ -161,7 +172,7 @@ def _batches(path: Path) -> Iterator[Any]:
 
     texts = {name: pa.dictionary(pa.int32(), pa.string()) for name in COLUMNS[:7]}
     numbers = {name: pa.int64() for name in _NUMBERS}
-    _check_header(path)
+    names = _header(path)
     done = 0
     try:
         reader = pc.open_csv(
@@ -180,32 +191,39 @@ def _batches(path: Path) -> Iterator[Any]:
             done += batch.num_rows
             yield batch
     except pa.ArrowInvalid as error:
-        raise BadInput(f"{path.name}{_place(str(error), done)}") from None
+        raise BadInput(f"{path.name}{_place(str(error), done, names)}") from None
 
 
-def _check_header(path: Path) -> None:
+def _header(path: Path) -> list[str]:
+    """The names of the columns, each of which is there once."""
     try:
         with path.open("rb") as file:
             head = file.readline(1 << 16)
         names = [name.strip('"') for name in head.decode("utf-8-sig").strip().split(",")]
     except UnicodeDecodeError:
-        raise BadInput(f"{path.name}, row 1: the header is not UTF-8 text") from None
+        raise BadInput(f"{path.name}, row 1: the header is not UTF-8 text; {_LOOKS}") from None
     except OSError as error:
         raise BadInput(f"clicks file '{path}' cannot be read: {error.strerror}") from None
-    missing = [name for name in COLUMNS if names.count(name) != 1]
-    if missing:
-        raise BadInput(
-            f"{path.name}, row 1: there is not one column '{missing[0]}'; "
-            f"a clicks file has {', '.join(COLUMNS)}"
-        )
+    if not head:
+        raise BadInput(f"{path.name} is empty; {_LOOKS}")
+    if not set(names) & set(COLUMNS):
+        raise BadInput(f"{path.name}, row 1: none of the columns is there; {_LOOKS}")
+    for name in COLUMNS:
+        if name not in names:
+            raise BadInput(f"{path.name}, row 1: no column '{name}'; {_LOOKS}")
+        if names.count(name) > 1:
+            raise BadInput(f"{path.name}, row 1: column '{name}' is there twice; leave one")
+    return names
 
 
-def _place(message: str, done: int) -> str:
+def _place(message: str, done: int, names: Sequence[str]) -> str:
     """Row and reason out of the reader's message; rows count from 1, the header being row 1."""
     row = re.search(r"Row #(\d+)", message)
     where = f", row {row.group(1)}" if row else f", after row {done + 1}"
     if "invalid UTF8" in message:
-        return f"{where}: a text is not UTF-8"
+        column = re.search(r"In CSV column #(\d+)", message)
+        what = f"the text in '{names[int(column.group(1))]}'" if column else "a text"
+        return f"{where}: {what} is not UTF-8"
     if wrong := re.search(r"In CSV column #(\d+).*invalid value '(.{0,40})", message):
         return f"{where}: '{wrong.group(2).rstrip(chr(39))}' is not a whole number"
     if wrong := re.search(r"Expected (\d+) columns, got (\d+)", message):
@@ -229,19 +247,32 @@ def _check(
     outside = (x < -_MARGIN * w) | (y < -_MARGIN * h) | (x > (1 + _MARGIN) * w)
     outside |= y > (1 + _MARGIN) * h
     unlikely = (np.minimum(w, h) < 1) | (np.maximum(w, h) > _LARGEST_SIDE)
-    _refuse(path, before, unlikely, f"a picture's sides are 1 to {_LARGEST_SIDE} pixels")
-    _refuse(path, before, outside, "the click lies outside the picture")
+    if (at := _first(unlikely)) is not None:
+        what = f"a picture's sides are 1 to {_LARGEST_SIDE} pixels, not w {w[at]} x h {h[at]}"
+        raise _wrong(path, before + at, what)
+    if (at := _first(outside)) is not None:
+        shown = f"the picture of w {w[at]} x h {h[at]}"
+        raise _wrong(path, before + at, f"the click at x {x[at]}, y {y[at]} lies outside {shown}")
     codes = {name: _codes(batch.column(name)) for name in COLUMNS[:7]}
-    for name, known in (("click_type", CLICK_TYPES), ("device", DEVICES)):
-        index, words = codes[name]
-        strange = np.array([word not in known for word in words], dtype=bool)
-        what = f"'{name}' is none of {', '.join(known)}"
-        _refuse(path, before, strange[index] if len(words) else np.zeros(0, bool), what)
+    _check_texts(path, before, codes)
     key_of = _keys(path, before, codes, texts, pictures)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     device, words = codes["device"]
     mobile = np.array([word == "mobile" for word in words], dtype=np.int64)[device]
     return key_of, points, np.stack([h, w], axis=1), mobile
+
+
+def _check_texts(path: Path, before: int, codes: dict[str, tuple[Ints, list[str]]]) -> None:
+    """Refuse words that cannot be; each is looked at once a batch."""
+    known = {"click_type": CLICK_TYPES, "device": DEVICES}
+    for name, (index, words) in codes.items():
+        strange = np.array([bool(_UNSEEN.search(word)) for word in words], dtype=bool)
+        if (at := _first(strange[index])) is not None:
+            raise _wrong(path, before + at, f"'{name}' holds a character that cannot be seen")
+        if name in known:
+            strange = np.array([word not in known[name] for word in words], dtype=bool)
+            if (at := _first(strange[index])) is not None:
+                raise _wrong(path, before + at, f"'{name}' is none of {', '.join(known[name])}")
 
 
 def _keys(
@@ -252,26 +283,55 @@ def _keys(
     pictures: Mapping[str, Collection[str]] | Collection[str] | None,
 ) -> Ints:
     """Number of each row's key; a key is looked at once a batch."""
-    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type")
-    joined = np.zeros(len(codes["dataset"][0]), dtype=np.int64)
-    for name in names:
-        joined = joined * max(1, len(codes[name][1])) + codes[name][0]
-    _, first, inverse = np.unique(joined, return_index=True, return_inverse=True)
+    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
+    first, inverse = _alike([codes[name] for name in names])
     numbers = np.empty(len(first), dtype=np.int64)
     for i in np.argsort(first):
-        key = tuple(codes[name][1][codes[name][0][first[i]]] for name in names)
-        if max(map(len, key)) > _LONGEST_TEXT or len(texts) >= _MOST_KEYS:
-            raise BadInput(
-                f"{path.name}, row {before + int(first[i]) + 2}: a text is longer, or there are "
-                "more things to click on, than a clicks file can have"
-            )
+        *key, model = (codes[name][1][codes[name][0][first[i]]] for name in names)
+        at = before + int(first[i])
+        if max(map(len, (*key, model))) > _LONGEST_TEXT or len(texts) >= _MOST_KEYS:
+            what = "a text is longer, or there are more things to click on,"
+            raise _wrong(path, at, f"{what} than a clicks file can have")
+        _check_stem(path, at, key, model)
         if not _known(key[0], key[2], pictures):
             raise UnknownPicture(
-                f"{path.name}, row {before + int(first[i]) + 2}: picture '{key[2][:60]}' is not "
+                f"{path.name}, row {at + 2}: picture '{key[2][:60]}' is not "
                 f"in the data set '{key[0][:60]}'"
             )
-        numbers[i] = texts.setdefault(key, len(texts))
+        numbers[i] = texts.setdefault(tuple(key), len(texts))
     return numbers[inverse]
+
+
+def _alike(columns: Sequence[tuple[Ints, list[str]]]) -> tuple[Ints, Ints]:
+    """First row of each different row, and which of them each row is."""
+    joined = np.zeros(len(columns[0][0]), dtype=np.int64)
+    size = 1
+    for index, words in columns:
+        size *= max(1, len(words))
+        if size > np.iinfo(np.int64).max:  # rows of one block are few, so this is rare
+            joined = np.unique(joined, return_inverse=True)[1]
+            size = (len(joined) + 1) * max(1, len(words))
+        joined = joined * max(1, len(words)) + index
+    _, first, inverse = np.unique(joined, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def _check_stem(path: Path, at: int, key: Sequence[str], model: str) -> None:
+    """Refuse a row whose `full_stem` does not name what its other columns say was clicked.
+
+    Clicks of one object would otherwise count as clicks of two.
+    """
+    _, stem, image, object, kind = key
+    due = f"{image}_______{object}" if object else image
+    if kind == "first":
+        fits, more = stem == due, ""
+    else:
+        due = f"{due}_{model}_{kind}"
+        fits = stem.startswith(due) and bool(_MADE_BY.fullmatch(stem[len(due) :]))
+        more = " (with _pc_NUMBER or _mobile_NUMBER behind it if a click made the mask)"
+    if not fits:
+        named = f"'full_stem' is '{stem[:60]}', but the row's other columns make it"
+        raise _wrong(path, at, f"{named} '{due[:120]}'{more}")
 
 
 def _known(
@@ -287,6 +347,10 @@ def _codes(column: Any) -> tuple[Ints, list[str]]:
     return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), list(words)
 
 
-def _refuse(path: Path, before: int, wrong: npt.NDArray[np.bool_], what: str) -> None:
-    if wrong.any():
-        raise BadInput(f"{path.name}, row {before + int(wrong.argmax()) + 2}: {what}")
+def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
+    return int(wrong.argmax()) if wrong.any() else None
+
+
+def _wrong(path: Path, at: int, what: str) -> BadInput:
+    """The refusal of the row that comes `at` clicks after the file's first."""
+    return BadInput(f"{path.name}, row {at + 2}: {what}")
