@@ -74,6 +74,7 @@ def write_report(
     """
     from segmeter.core import catalogue
     from segmeter.report.exports import export
+    from segmeter.report.naming import renamed
     from segmeter.report.page import render
     from segmeter.report.trail import missing, trail
     from segmeter.store import Run
@@ -81,7 +82,8 @@ def write_report(
 
     results = Run.open(run, roots(data, None), settings(cost))
     own = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
-    sections = [*own, missing(results), trail(results)]
+    told = renamed([*own, missing(results)], results.plan.datasets)
+    sections = [*told, trail(results)]
     if kind is not Kind.html:
         return export(sections, to or run / "tables", [cast("Format", kind.value)])
     page = to or run / "report.html"
@@ -92,13 +94,15 @@ def write_report(
 def _page(results: Run, sections: Sequence[Section]) -> Page:
     """Title and facts of a run's page."""
     from segmeter.core import catalogue
+    from segmeter.report.naming import display_names
     from segmeter.report.page import Page
 
     plan = results.plan
+    names = display_names(plan.datasets)
     entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = results.provenance["commands"]
     return Page(
-        title=f"{_listed(map(str, plan.subjects))} on {_listed(s.name for s in plan.datasets)}",
+        title=f"{_listed(map(str, plan.subjects))} on {_listed(names.values())}",
         subtitle=entry.summary,
         facts=[
             f"{_rounds(plan)} with {_users(plan)}" if plan.users else "",

@@ -1,0 +1,77 @@
+"""Folders of one's own go by the names that their owners gave them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from segmeter.cli.report import Kind, write_report
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan
+from segmeter.core.sections import Axis, Chart, Column, Label, Line, Section, Table
+from segmeter.engine import run_plan
+from segmeter.report.naming import display_names, renamed
+
+
+def folder(path: str) -> Spec:
+    return Spec("folder", {"path": path})
+
+
+@pytest.mark.parametrize(
+    ("specs", "names"),
+    [
+        ([folder("mine")], ["mine"]),
+        ([folder("/home/me/mine/")], ["mine"]),
+        ([folder("a/mine"), folder("b/mine")], ["mine", "b/mine"]),
+        ([folder("grabcut"), Spec("grabcut")], ["folder?path=grabcut", "grabcut"]),
+        ([folder("../..")], ["folder"]),
+        ([Spec("drawn", {"scenes": 3})], ["drawn"]),
+    ],
+)
+def test_a_folder_goes_by_its_last_part(specs: list[Spec], names: list[str]) -> None:
+    assert list(display_names(specs).values()) == names
+
+
+def test_every_text_of_a_section_is_renamed() -> None:
+    specs = [folder("mine"), folder("mine2")]
+    first, second = map(str, specs)
+    line = Line(f"on {first}", np.arange(3), np.arange(3))
+    made = [
+        Section(
+            "s",
+            f"{first} and {second}",
+            [
+                Table(f"t-{first}", [Column(first, f"{second}, %")], [[Label(second)], [first]]),
+                Chart(second, Axis(first), Axis("y"), [line]),
+            ],
+        )
+    ]
+    (told,) = renamed(made, specs)
+    assert "folder" not in str(told)
+    assert told.text == "mine and mine2"
+    table, chart = told.blocks
+    assert isinstance(table, Table)
+    assert isinstance(chart, Chart)
+    assert table.rows == [[Label("mine2")], ["mine"]]
+    assert chart.marks[0].x is line.x
+
+
+def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) -> None:
+    for kind in ("images", "masks"):
+        (tmp_path / "mine" / kind).mkdir(parents=True)
+        for i in range(2):
+            pixels = np.zeros((24, 24, 3) if kind == "images" else (24, 24), np.uint8)
+            pixels[6 + i : 18, 6:18] = 255
+            Image.fromarray(pixels).save(tmp_path / "mine" / kind / f"{i}.png")
+    spec = folder(str(tmp_path / "mine"))
+    plan = Plan("noc", (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
+    assert run_plan(plan, tmp_path / "run", workers=0).failed == 0
+    (path,) = write_report(tmp_path / "run", kind=Kind.html)
+    page = path.read_text("utf-8")
+    assert "on mine · segmeter</title>" in page
+    told, _, trail = page.partition('<section id="the-trail"')
+    assert str(spec) not in told
+    assert str(spec) in trail
