@@ -118,6 +118,19 @@ def test_the_best_number_is_set_strong_and_only_that() -> None:
     assert best == [[False, False, False], [False, True, True], [False, False, False]]
 
 
+def test_only_rows_of_one_reading_and_data_set_compete() -> None:
+    rows = [
+        [Label("a", reading="published"), "d", 1.0],
+        [Label("a", reading="sound"), "d", 2.0],
+        [Label("b", reading="sound"), "d", 3.0],
+        [Label("a", reading="sound"), "e", 5.0],
+        [Label("b", reading="sound"), "e", 4.0],
+    ]
+    table = Table("t", [Column("m"), Column("data"), Column("up", "", 1, better="higher")], rows)
+    best = [row[2].best for row in table_view(table).rows]
+    assert best == [False, False, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("value", "digits", "said"),
     [(-0.04, 1, "0.0"), (1234.5, 0, "1234"), (float("inf"), 1, "∞"), (0.000123, None, "0.000123")],

@@ -24,7 +24,7 @@ def folder(path: str) -> Spec:
     ("specs", "names"),
     [
         ([folder("mine")], ["mine"]),
-        ([folder("/home/me/mine/")], ["mine"]),
+        ([folder("data/of/mine/")], ["mine"]),
         ([folder("a/mine"), folder("b/mine")], ["mine", "b/mine"]),
         ([folder("grabcut"), Spec("grabcut")], ["folder?path=grabcut", "grabcut"]),
         ([folder("../..")], ["folder"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
@@ -69,19 +70,22 @@ class _Look:
     """What a column's cells share."""
 
     column: Column
-    best: float | None
+    best: set[int]
     scale: Scale | None
     span: tuple[float, float] | None
 
     @classmethod
-    def of(cls, column: Column, cells: list[Cell]) -> _Look:
+    def of(cls, column: Column, cells: list[Cell], kinds: list[Hashable]) -> _Look:
         scale = _scale(column, cells) if column.plot else None
-        return cls(column, _best(column, cells), scale, _span(column, cells))
+        return cls(column, _best(column, cells, kinds), scale, _span(column, cells))
 
 
 def table_view(table: Table, palette: Palette | None = None) -> TableView:
     """Lay out a table; rows named as curves of the page are keyed in their colours."""
-    looks = [_Look.of(c, [row[k] for row in table.rows]) for k, c in enumerate(table.columns)]
+    kinds = _kinds(table)
+    looks = [
+        _Look.of(c, [row[k] for row in table.rows], kinds) for k, c in enumerate(table.columns)
+    ]
     heads = [
         HeadView(
             look.column.title,
@@ -92,9 +96,12 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         for look in looks
     ]
     rows = []
-    for row in table.rows:
+    for i, row in enumerate(table.rows):
         style = palette.known(_name(row[0])) if palette and row else None
-        views = [_view(cell, look, style) for cell, look in zip(row, looks, strict=True)]
+        views = [
+            replace(_view(cell, look, style), best=i in look.best)
+            for cell, look in zip(row, looks, strict=True)
+        ]
         if style:
             views[0] = replace(views[0], text=short(views[0].text), key=style.key())
         rows.append(views)
@@ -120,7 +127,6 @@ def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
         amount(value.value, column.digits, column.percent),
         True,
         interval=spread(value, column),
-        best=known and look.best is not None and value.value == look.best,
         strip=_strip(value, look.scale, style) if look.scale and known else None,
         tint=_tint(value.value, look.span) if known else "",
         link=value.link,
@@ -134,12 +140,34 @@ def _numbers(cells: list[Cell]) -> list[float]:
     return [float(v) for v in found if isinstance(v, int | float) and math.isfinite(v)]
 
 
-def _best(column: Column, cells: list[Cell]) -> float | None:
-    """The best number, where there is something to choose from."""
-    numbers = _numbers(cells)
-    if not column.better or len(numbers) < 2 or len(set(numbers)) < 2:
-        return None
-    return max(numbers) if column.better == "higher" else min(numbers)
+def _kinds(table: Table) -> list[Hashable]:
+    """What rows may be compared: those of one reading, on the same data."""
+    apart = [k for k, column in enumerate(table.columns) if column.title == "data"]
+    return [
+        (
+            row[0].reading if row and isinstance(row[0], Label) else "",
+            *(_name(row[k]) for k in apart),
+        )
+        for row in table.rows
+    ]
+
+
+def _best(column: Column, cells: list[Cell], kinds: list[Hashable]) -> set[int]:
+    """The rows with the best number of their kind, where there is something to choose from."""
+    if not column.better:
+        return set()
+    choose = max if column.better == "higher" else min
+    best: set[int] = set()
+    for kind in dict.fromkeys(kinds):
+        numbers = {
+            i: found[0]
+            for i, cell in enumerate(cells)
+            if kinds[i] == kind and (found := _numbers([cell]))
+        }
+        if len(set(numbers.values())) > 1:
+            limit = choose(numbers.values())
+            best |= {i for i, number in numbers.items() if number == limit}
+    return best
 
 
 def _scale(column: Column, cells: list[Cell]) -> Scale:
