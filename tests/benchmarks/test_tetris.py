@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -322,6 +323,10 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     assert values["disc", "iou-d"] > 0
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
     assert "Moving the whole box" in render(Page("boxes", "", [], made))
+    (answer,) = [b for s in made for b in s.blocks if isinstance(b, Answer)]
+    assert re.search(r"box lie [\d.]+ \(95 % interval [\d.]+ to [\d.]+\) points", answer.sentence)
+    captions = [b.caption for s in made for b in s.blocks if isinstance(b, Gallery)]
+    assert any("dark blue 0 %" in caption for caption in captions)
     with pytest.raises(BadInput, match="no settings"):
         run_plan(replace(plan, options={"a": 1}), tmp_path / "other", workers=0)
 

@@ -11,7 +11,8 @@ from segmeter.core.sections import Cell, Column, Label, Value
 
 __all__ = ["amount", "cell_text", "marked", "paragraphs", "quiet_limits", "reading_note", "spread"]
 
-_LIMITS = re.compile(r"\(−?[\d.]+(?:–| to )−?[\d.]+\)")
+_LIMIT = r"[+−]?[\d.]+(?: fewer| more)?"
+_LIMITS = re.compile(rf"\((?:95 % interval )?{_LIMIT}(?:–| to ){_LIMIT}\)")
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 reading_note = {
@@ -91,6 +92,8 @@ def quiet_limits(text: Markup) -> Markup:
 
     >>> quiet_limits(Markup("9.7 s (6.5–16.1)"))
     Markup('9.7 s <span class="limits">(6.5–16.1)</span>')
+    >>> quiet_limits(Markup("13 % (95 % interval +3 to +38)"))
+    Markup('13 % <span class="limits">(95 % interval +3 to +38)</span>')
     """
     return Markup(_LIMITS.sub(r'<span class="limits">\g<0></span>', str(text)))
 

@@ -35,6 +35,11 @@ _STEPS = np.array(
     ],
     dtype=np.float64,
 )  # fmt: skip
+_LEGEND = (
+    "Dashed: the object. Maps: yellow where a click is likeliest, green half as likely, violet "
+    "where it hardly ever falls, grey where it never does. Groups: violet G1, the least likely "
+    "tenth of clicks, to yellow G10, the most likely."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
         groups = group_of_pixels(_map(user.map, user, case), 0)
         drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
         pictures.append(_over(case, drawn, "groups: dark G1 to bright G10", truth))
-        blocks.append(Gallery(pictures))
+        blocks.append(Gallery(pictures, _LEGEND))
     return blocks
 
 

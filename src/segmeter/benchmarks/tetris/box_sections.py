@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from segmeter.benchmarks.tetris.cases import fragile, shift_maps
 from segmeter.benchmarks.tetris.groups import groups
+from segmeter.benchmarks.tetris.sections import span_sentence
 from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
 from segmeter.benchmarks.tetris.tables import Summary, area_table, difference_table
 from segmeter.core.benchmarks import Results
@@ -52,14 +51,14 @@ def box_sections(run: Results) -> list[Section]:
 
 
 def _answer(summary: Summary, lead: str, dataset: str) -> Answer:
-    order = sorted(summary.of(lead, dataset), key=lambda g: float(g.each("iou-d").mean()))
-    told = [f"**{g.model}** {float(g.each('iou-d').mean()):.1f}" for g in order]
+    members = summary.of(lead, dataset)
     kept = all(
         bool((g.role("min") <= g.role("base")).all() and (g.role("base") <= g.role("max")).all())
-        for g in order
+        for g in members
     )
-    targets = int(np.sum([len(g.keys) for g in order]))
+    cases = sum(len(g.keys) for g in members)
     return Answer(
-        f"On {dataset}, worst and best boxes lie so many points of IoU apart: {', '.join(told)}.",
-        f"Min ≤ Base ≤ Max {'holds' if kept else 'does not hold'} for all {targets} objects.",
+        span_sentence(summary, members, "box"),
+        f"Min ≤ Base ≤ Max {'holds' if kept else 'does not hold'} in all {cases} cases, each "
+        "object with each model.",
     )

@@ -22,6 +22,7 @@ __all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
 
 _SHOWN, _REPLAYED, _MAPS = 8, 2, 8
 _SAID = {"min": "worst clicks", "max": "best clicks"}
+_LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 
 def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Block:
@@ -90,7 +91,10 @@ def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     if not pictures:
         return []
     return [
-        Gallery(pictures, "Yellow: IoU near 100 %; dark blue: near 0. Marked: the worst click.")
+        Gallery(
+            pictures,
+            f"{_LEGEND} Dashed: the object; grey: outside it. Marked: the worst click.",
+        )
     ]
 
 
@@ -125,7 +129,10 @@ def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
                 f"IoU of {_title(key)} for {group.model} as its box is moved",
             )
         )
-    caption = "Down and across as the box moves. Yellow: IoU near 100 %; dark blue: near 0."
+    caption = (
+        "Each small square is one shift of the box, down and across as it moves; the middle one is "
+        f"no move. {_LEGEND}"
+    )
     return [Gallery(pictures, caption)] if pictures else []
 
 

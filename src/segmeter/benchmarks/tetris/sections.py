@@ -34,7 +34,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.intervals import Resampling
 
-__all__ = ["sections"]
+__all__ = ["sections", "span_sentence"]
 
 _MOST_STEPS = 50
 """Whoever tries more clicks than this in a round searches."""
@@ -81,20 +81,29 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
 
 
 def _answer(run: Results, summary: Summary, members: Sequence[Group]) -> Answer:
+    clicks = f"{members[0].role('base').shape[1]} clicks"
+    return Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
+
+
+def span_sentence(summary: Summary, members: Sequence[Group], what: str) -> str:
+    """How far apart worst and best lie, of the models with the least and the most span."""
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
-    said = []
-    for group in order:
-        d = summary.value(group, "iou-d")
-        limits = "" if d.low is None or np.isnan(d.low) else f" [{d.low:.1f}, {d.high:.1f}]"
-        said.append(f"{d.value:.1f}{limits}")
-    least, most = order[0].model, order[-1].model
+    least, most = order[0], order[-1]
     sentence = (
-        f"On {order[0].dataset}, the worst and the best {order[0].role('base').shape[1]} clicks "
-        f"lie {said[0]} points of IoU apart for **{least}**"
+        f"On {least.dataset}, the worst and the best {what} lie "
+        f"{_span(summary, least, '95 % interval ')} points of IoU apart for **{least.model}**"
     )
     if len(order) > 1:
-        sentence += f", the least, and {said[-1]} for **{most}**, the most"
-    return Answer(f"{sentence}.", _order_kept(run, members))
+        sentence += f", the least, and {_span(summary, most)} for **{most.model}**, the most"
+    return f"{sentence}."
+
+
+def _span(summary: Summary, group: Group, words: str = "") -> str:
+    """D with its interval, where photographs differ and so give one."""
+    d = summary.value(group, "iou-d")
+    if d.low is None or d.high is None or not d.low < d.high:
+        return f"{d.value:.1f}"
+    return f"{d.value:.1f} ({words}{d.low:.1f} to {d.high:.1f})"
 
 
 def _unequal(run: Results, summary: Summary) -> list[Block]:
