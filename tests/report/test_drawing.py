@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Axis, Chart, Column, Label, Line, Picture, Table, Value
+from segmeter.core.sections import Axis, Chart, Column, Label, Line, Picture, Points, Table, Value
 from segmeter.report.charts import chart_svg
 from segmeter.report.marks import Palette
 from segmeter.report.outlines import outline_path
@@ -96,6 +96,33 @@ def test_a_name_keeps_its_colour_and_dash_in_every_chart() -> None:
     assert palette["a"] == first
     assert first.colour != second.colour
     assert first.dash != second.dash
+
+
+def test_names_of_dots_stay_on_the_paper_and_apart() -> None:
+    x = np.array([0.97, 0.96, 0.98, 0.02])
+    names = ["a rather long name", "another long name", "a third long name", "one at the left"]
+    dots = Points("dots", x, np.array([0.5, 0.505, 0.49, 0.5]), names)
+    chart = Chart("c", Axis("x", 0, 1), Axis("y", 0, 1), [dots])
+    drawn = str(chart_svg(chart, Palette(), 380, 290))
+    found = re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)" class="name c0">([^<]+)<', drawn)
+    assert len(found) >= 3
+    spans = [(float(at), float(at) + 6 * len(name), float(line)) for at, line, name in found]
+    assert all(low >= 0 and high <= 380 for low, high, _ in spans)
+    for i, (low, high, line) in enumerate(spans):
+        for start, end, other in spans[:i]:
+            assert abs(line - other) >= 12 or low >= end or start >= high
+
+
+def test_a_phone_stacks_tables_of_some_lines_but_no_matrix() -> None:
+    def cards(rows: int, columns: int, shade: bool = False) -> bool:
+        numbers = [Column(f"c{k}", "", 1, shade=shade) for k in range(columns)]
+        values = [[f"r{i}", *(Value(i + k, i, i + 9) for k in range(columns))] for i in range(rows)]
+        return table_view(Table("t", [Column("m"), *numbers], values)).cards
+
+    assert cards(2, 12)
+    assert cards(9, 5)
+    assert not cards(25, 5)
+    assert not cards(5, 5, shade=True)
 
 
 def test_a_curve_with_gaps_is_drawn_where_it_is_known() -> None:

@@ -18,6 +18,8 @@ from segmeter.report.wording import amount
 __all__ = ["Frame", "chart_svg", "text_width"]
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
+_BOLD = 1.12  # how much wider a bold one is
+_LINE = 13.0  # height of a line of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
         [_band(m, x, y, palette[m.name]) for m in curves],
         [_curve(m, x, y, palette[m.name]) for m in curves],
         [_scatter(m, x, y, palette[m.name]) for m in dots],
+        _dot_labels(dots, x, y, palette, frame),
         _end_labels(curves, x, y, palette, frame),
         _probes(curves, x, y, palette, frame),
     ]
@@ -151,18 +154,45 @@ def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
     for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
         hover = element("title", f"{label or dots.name}: {amount(vx, None)}, {amount(vy, None)}")
         parts.append(element("g", style.dot(px, py), hover))
-        if label:
-            near = px + text_width(label) + 8 > x.end + 90
-            parts.append(
-                element(
-                    "text",
-                    label,
-                    x=px - 7 if near else px + 7,
-                    y=py + 4,
-                    class_=f"name {style.colour}{' end' if near else ''}",
-                )
-            )
     return parts
+
+
+def _dot_labels(
+    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: Frame
+) -> list[Markup]:
+    """Names beside their dots, on the paper and clear of each other; else only on hover."""
+    parts: list[Markup] = []
+    taken: list[_Words] = []
+    for mark in dots:
+        places = _points(mark.x, mark.y, x, y)
+        for (px, py), label in zip(places, mark.labels, strict=False):
+            wide = text_width(label) * _BOLD
+            lefts = (px + 7, px - 7 - wide)
+            spots = (_Words(left, left + wide, py + down) for down in (4, -7, 15) for left in lefts)
+            free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
+            spot = next(free, None)
+            if label and spot is not None:
+                taken.append(spot)
+                name = f"name {palette[mark.name].colour}"
+                parts.append(element("text", label, x=spot.left, y=spot.line, class_=name))
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Where a name would stand."""
+
+    left: float
+    right: float
+    line: float
+
+    def clear(self, others: Sequence[_Words]) -> bool:
+        return all(
+            abs(self.line - other.line) >= _LINE
+            or self.left >= other.right
+            or other.left >= self.right
+            for other in others
+        )
 
 
 def _end_labels(

@@ -18,6 +18,7 @@ from segmeter.report.wording import amount, spread
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]
 
 _STRIP = 120
+_CARD_LINES = 72  # a few turns of a phone's page
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,11 @@ class TableView:
 
     @property
     def cards(self) -> bool:
-        """Whether a phone shows each row as a card; wide tables of numbers scroll instead."""
-        return len(self.rows) <= 6 and len(self.heads) > 2 and not self.dense
+        """Whether a phone shows each row as a card; long tables and matrices scroll instead."""
+        tinted = sum(any(c.tint for c in column) for column in zip(*self.rows, strict=True))
+        matrix = 2 * tinted > len(self.heads)
+        lines = len(self.rows) * len(self.heads)
+        return len(self.heads) > 2 and lines <= _CARD_LINES and not matrix
 
 
 @dataclass(frozen=True, slots=True)

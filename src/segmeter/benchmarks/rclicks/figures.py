@@ -91,7 +91,7 @@ def _pair(means: Floats) -> tuple[float, float]:
 
 def title_of(scene: str, target: str) -> str:
     """An object by name; a number or the scene's own name again says nothing."""
-    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
+    return scene if target in ("", scene, "0", "1", "object") else f"{scene}, {target}"
 
 
 def scatter(found: Sequence[Findings]) -> Chart | None:

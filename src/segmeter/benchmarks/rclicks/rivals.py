@@ -66,7 +66,7 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> str:
         )
     return (
         f"On {d.dataset}, it is not established whether people need fewer clicks with "
-        f"{_both(members)}: {d.first} takes {_clicks(best)} to 90 % IoU, {d.second} "
+        f"{_both(members)}: {d.first} takes {_clicks(best)} clicks to 90 % IoU, {d.second} "
         f"{_clicks(other)}, and the first {_fewer(d)} on the same objects."
     )
 
