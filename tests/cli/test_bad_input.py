@@ -208,22 +208,57 @@ def test_weights_of_another_architecture_are_refused(refused: Refused, tmp_path:
     assert "holds weights of another architecture: a 'resnet', not a 'sam2'" in said
 
 
-def test_tensors_of_another_architecture_are_named_and_the_other_model_is_played(
-    typed: Typed, tmp_path: Path
+def test_tensors_of_another_architecture_are_refused_by_their_header(
+    refused: Refused, tmp_path: Path
 ) -> None:
-    """Seen only when the network is filled: an error row, and the rest goes on."""
     from safetensors.numpy import save_file
 
     pytest.importorskip("torch", reason="needs the extra 'models'")
     own = weights_folder(tmp_path / "weights", "mobile-sam")
     save_file({"some.tensor": np.zeros(3, np.float32)}, own / "model.safetensors")
-    out = tmp_path / "run"
-    words = ("-m", "mobile-sam", "-m", "disc", "--weights", tmp_path / "weights", "-d", "drawn")
-    rest = ("--limit", 1, "--rounds", 1, "--workers", 0, "-o", out)
-    code, _, complaint = typed("run", "noc", *words, *rest)
+    said = refused("-m", "mobile-sam", "-m", "disc", "--weights", tmp_path / "weights")
+    assert "are of another architecture: they" in said
+
+
+def test_a_weights_folder_that_is_named_is_not_passed_over(
+    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor a data folder: what the environment names stands in for nothing that was typed."""
+    from safetensors.numpy import save_file
+
+    own = weights_folder(tmp_path / "around", "mobile-sam")
+    save_file({"some.tensor": np.zeros(3, np.float32)}, own / "model.safetensors")
+    monkeypatch.setenv("SEGMETER_WEIGHTS", str(tmp_path / "around"))
+    (tmp_path / "empty").mkdir()
+    said = refused("-m", "mobile-sam", "--weights", tmp_path / "empty")
+    assert f"no weights for 'mobile-sam' in '{tmp_path / 'empty'}'" in said
+
+
+def test_a_data_folder_that_is_named_is_not_passed_over(
+    typed: Typed, real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEGMETER_DATA", str(real_data))
+    words = ("run", "noc", "-m", "disc", "-d", "grabcut", "-o", tmp_path / "run")
+    code, _, complaint = typed(*words, "--data", tmp_path)
+    assert code == 2
+    assert f"'grabcut' is not in '{tmp_path}'" in complaint
+
+
+def test_a_run_of_which_nothing_was_finished_points_to_no_report(
+    typed: Typed, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'models'")
+    own, out = weights_folder(tmp_path / "weights", "mobile-sam"), tmp_path / "run"
+    torch.save({"some.tensor": torch.zeros(3)}, own / "mobile_sam.pt")  # it has no header
+    words = ("run", "noc", "-m", "mobile-sam", "--weights", tmp_path / "weights", "-d", "drawn")
+    code, said, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
     assert code == 1
     assert "are of another architecture: they" in complaint
-    assert Run.open(out).sql("select distinct model from rows").to_pylist() == [{"model": "disc"}]
+    assert said.strip() == (
+        "1 scene failed and none was finished, so there is no report; "
+        f"the reasons stand above and in {out}/errors"
+    )
+    assert list((out / "errors").iterdir())
 
 
 class Evil:

@@ -96,6 +96,15 @@ def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
     assert cells == ["m\nsound", "0.42\n0.42–0.43", "2.75\n2.3–3.0"]
 
 
+def test_an_interval_with_a_negative_bound_has_no_dash() -> None:
+    cells = []
+    for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):
+        row = SummaryRow("m", "d", "", "sound", "iou-d", 0.0, low, high, 3)
+        (table,) = _tables([row], (), "scene")
+        cells.append(next(iter(table.columns[1].cells)).partition("\n")[2])
+    assert cells == ["-44.4 to -8.9", "-0.20 to 0.10", "1.0–4.0"]
+
+
 def test_compare_says_what_is_established(run: Path) -> None:
     rows = json.loads(segmeter("compare", run, "--json").stdout)["rows"]
     assert {"first", "second", "value", "low", "high", "p_holm", "established"} <= set(rows[0])

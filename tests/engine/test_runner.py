@@ -20,7 +20,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, Roots
 from segmeter.core.scenes import DatasetCard, Scene, Target
 from segmeter.core.threads import threads
 from segmeter.engine import Tally, run_plan
@@ -87,6 +87,17 @@ def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
     run_plan(plan, tmp_path / "run", workers=0)
     trail = Run.open(tmp_path / "run").provenance["subjects"]["grabcut"]
     assert trail["citation"].startswith("Rother, Kolmogorov, Blake.")
+
+
+def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    from segmeter.models.weights import fingerprint
+
+    plan = replace(PLAN, subjects=(Spec("mobile-sam"),), limit=1, rounds=1)
+    run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
+    trail = Run.open(tmp_path / "run").provenance["subjects"]["mobile-sam"]
+    assert trail["weights"] == str(real_weights / "mobile-sam")
+    assert trail["fingerprint"] == fingerprint(real_weights / "mobile-sam")
 
 
 def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:

@@ -55,7 +55,21 @@ def test_the_environment_and_the_cache_are_looked_through(
         if place != weights.home():
             monkeypatch.setenv("SEGMETER_WEIGHTS", str(place))
         assert weights.find("mobile-sam") == place / "mobile-sam"
-    assert weights.find("mobile-sam", tmp_path / "nowhere") == tmp_path / "named" / "mobile-sam"
+
+
+def test_a_folder_that_is_named_stands_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, around = tmp_path / "given", tmp_path / "around"
+    given.mkdir()
+    (around / "mobile-sam").mkdir(parents=True)
+    safetensors.save_file({"a": torch.zeros(1)}, around / "mobile-sam" / "model.safetensors")
+    monkeypatch.setenv("SEGMETER_WEIGHTS", str(around))
+    with pytest.raises(NotFound, match="given") as refused:
+        weights.find("mobile-sam", given)
+    assert str(around) not in str(refused.value)
+    shutil.copytree(around / "mobile-sam", weights.home() / "mobile-sam")
+    assert weights.find("mobile-sam", given) == weights.home() / "mobile-sam"
 
 
 def test_a_fingerprint_changes_with_one_byte(tmp_path: Path) -> None:
@@ -70,9 +84,20 @@ def test_a_fingerprint_changes_with_one_byte(tmp_path: Path) -> None:
 
 def test_weights_of_another_architecture_are_refused(tmp_path: Path) -> None:
     safetensors.save_file({"conv.weight": torch.zeros(3, 3)}, tmp_path / "model.safetensors")
-    model = catalogue.models.make("mobile-sam", weights=str(tmp_path))
-    with pytest.raises(BadWeights, match="another architecture"):
-        model.look(SCENE)
+    for name, said in (("mobile-sam", "another architecture"), ("ritm-h18", "not the weights of")):
+        with pytest.raises(BadWeights, match=said):
+            catalogue.models.make(name, weights=str(tmp_path))
+
+
+@pytest.mark.parametrize("other", ["sam2-hiera-tiny", "eiseg-hrnet18-ocr64", "u2netp"])
+def test_a_folder_of_another_real_network_is_refused_by_its_headers(
+    other: str, real_weights: Path
+) -> None:
+    with pytest.raises(BadWeights, match=f"{other}' are of another architecture"):
+        catalogue.models.make("mobile-sam", weights=str(real_weights / other))
+    if other != "eiseg-hrnet18-ocr64":  # which is a HRNet-18 itself
+        with pytest.raises(BadWeights, match="not the weights of 'ritm-h18'"):
+            catalogue.models.make("ritm-h18", weights=str(real_weights / other))
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
@@ -81,9 +106,8 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
     tensors = {k: v.clone() for k, v in MobileNetwork().parts.state_dict().items()}
     tensors["mask_decoder.iou_token.weight"] = torch.zeros(1, 128)
     safetensors.save_file(tensors, tmp_path / "model.safetensors")
-    model = catalogue.models.make("mobile-sam", weights=str(tmp_path))
     with pytest.raises(BadWeights, match=r"iou_token.weight' is 1 x 128 where 1 x 256 is needed"):
-        model.look(SCENE)
+        catalogue.models.make("mobile-sam", weights=str(tmp_path))
 
 
 def test_truncated_safetensors_are_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -155,7 +179,11 @@ def test_a_config_that_does_not_fit_its_tensors_is_refused(
     tmp_path: Path, real_weights: Path
 ) -> None:
     shutil.copy(real_weights / "sam2-hiera-tiny" / "config.json", tmp_path)
-    safetensors.save_file({"a": torch.zeros(1)}, tmp_path / "model.safetensors")
+    file = tmp_path / "model.safetensors"
+    safetensors.save_file({"a": torch.zeros(1)}, file)
+    with pytest.raises(BadWeights, match="no tensor of a mask decoder"):
+        catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
+    safetensors.save_file({"mask_decoder.iou_token.weight": torch.zeros(1, 256)}, file)
     model = catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
     with pytest.raises(BadWeights, match="missing or of another shape"):
         model.look(SCENE)

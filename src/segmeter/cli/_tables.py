@@ -55,11 +55,18 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
     for table in _tables(rows, headline, "target" if run.plan.users else "scene"):
         console.print(table)
-    if tally.failed:
-        count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
-        said = f"{count} failed; 'segmeter report {out}' names them"
+    for said in _closing(out, tally):
         console.print(said, soft_wrap=True, markup=False, highlight=False)
-    console.print(f"rows in {out}; next: segmeter report {out}", soft_wrap=True, markup=False)
+
+
+def _closing(out: Path, tally: Tally) -> list[str]:
+    """What failed, and where to look further; a run without a row has nothing to report."""
+    count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
+    if tally.failed and not tally.done + tally.before:
+        reasons = f"the reasons stand above and in {out}/errors"
+        return [f"{count} failed and none was finished, so there is no report; {reasons}"]
+    named = [f"{count} failed; 'segmeter report {out}' names them"] if tally.failed else []
+    return [*named, f"rows in {out}; next: segmeter report {out}"]
 
 
 def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:
@@ -90,6 +97,12 @@ def _cell(row: SummaryRow | None) -> str:
     if not (math.isfinite(row.low) and math.isfinite(row.high)):
         return f"{row.value:.2f}"  # one photograph says nothing about others
     if row.measure.startswith("nof"):
-        return f"{row.value:.0f}\n{row.low:.0f}–{row.high:.0f}"
+        return f"{row.value:.0f}\n{_span(row, 0)}"
     places = 2 if max(abs(row.low), abs(row.high)) <= 1 else 1  # shares lie close together
-    return f"{row.value:.2f}\n{row.low:.{places}f}–{row.high:.{places}f}"
+    return f"{row.value:.2f}\n{_span(row, places)}"
+
+
+def _span(row: SummaryRow, places: int) -> str:
+    """An interval; in words where a dash would stand beside a minus."""
+    low, high = f"{row.low:.{places}f}", f"{row.high:.{places}f}"
+    return f"{low} to {high}" if "-" in low + high else f"{low}–{high}"

@@ -124,7 +124,7 @@ def _model(name: str, places: Roots) -> Finding:
 def _weights_of(name: str, model: Any, places: Roots) -> Path | None:
     from segmeter.models import weights
 
-    own = getattr(model, "path", None)
+    own = getattr(model, "weights_path", None)
     if own is not None:
         return Path(own)
     try:

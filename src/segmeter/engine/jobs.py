@@ -123,6 +123,7 @@ def _trail(job: Job, subject: Any) -> dict[str, str]:
     device = str(getattr(subject, "device", "cpu"))
     return {
         "subject": str(job.subject),
+        "weights": str(getattr(subject, "weights_path", "")),
         "fingerprint": card.fingerprint,
         "device": device,
         "licence": card.licence,

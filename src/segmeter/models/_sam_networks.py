@@ -76,6 +76,10 @@ _RENAMED = [
 _LEFT_OUT = ("mask_decoder.pred_obj_score_head.", "mask_decoder.conv_s", "shared_embedding.")
 
 
+_SPARE = ("num_batches_tracked", "image_encoder.norm_head.", "image_encoder.head.")
+"""What files of MobileSAM may hold or lack."""
+
+
 class HubNetwork:
     """A SAM in the layout of the hub: `config.json` and safetensors in a folder."""
 
@@ -168,11 +172,20 @@ class MobileNetwork:
         self.parts.eval().requires_grad_(False)
 
     @classmethod
+    def check(cls, path: Path) -> None:
+        """Refuse weights of another network by the headers of their files, if they have any."""
+        found = weights.sizes(path)
+        if found is None:
+            return
+        with torch.device("meta"):  # shapes without numbers
+            own = {k: tuple(v.shape) for k, v in cls().parts.state_dict().items()}
+        weights.fits(own, found, f"the weights in '{path}'", _SPARE)
+
+    @classmethod
     def load(cls, path: Path, device: str, dtype: str) -> MobileNetwork:
         """From the official `mobile_sam.pt` or the same tensors as safetensors."""
         network = cls(device, dtype)
-        spare = ("num_batches_tracked", "image_encoder.norm_head.", "image_encoder.head.")
-        weights.load_into(network.parts, weights.read(path), f"the weights in '{path}'", spare)
+        weights.load_into(network.parts, weights.read(path), f"the weights in '{path}'", _SPARE)
         network.parts.to(network.device, network.dtype)
         return network
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,7 +70,7 @@ class Sam:
         for option, value in (("masks", masks), ("points", points)):
             if value not in ("published", "sound"):
                 raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
-        self.path = weight_files.find(kind.name, weights, kind.hub)
+        self.weights_path = weight_files.find(kind.name, weights, kind.hub)
         self._check()
 
     @cached_property
@@ -82,7 +83,7 @@ class Sam:
             licence=licence,
             citation=citation,
             family=self.kind.family,
-            fingerprint=weight_files.fingerprint(self.path),
+            fingerprint=weight_files.fingerprint(self.weights_path),
         )
 
     @cached_property
@@ -91,8 +92,8 @@ class Sam:
         from segmeter.models._sam_networks import HubNetwork, MobileNetwork
 
         if self.kind.family == "mobile-sam":
-            return MobileNetwork.load(self.path, self._device, self.dtype)
-        return HubNetwork.load(self.path, self.kind.family, self._device, self.dtype)
+            return MobileNetwork.load(self.weights_path, self._device, self.dtype)
+        return HubNetwork.load(self.weights_path, self.kind.family, self._device, self.dtype)
 
     @property
     def device(self) -> str:
@@ -117,9 +118,14 @@ class Sam:
         return SamView(self.network, frame, embedding, Policy(self.masks, self.points))
 
     def _check(self) -> None:
-        weight_files.check(self.path)
+        found = weight_files.sizes(self.weights_path)
         if self.kind.family != "mobile-sam":
-            _check_config(self.path, self.kind)
+            _check_config(self.weights_path, self.kind)
+            _check_names(self.weights_path, found)
+        elif importlib.util.find_spec("torch") is not None:
+            from segmeter.models._sam_networks import MobileNetwork
+
+            MobileNetwork.check(self.weights_path)
 
 
 _CREDITS = {
@@ -201,6 +207,15 @@ def _check_config(path: Path, kind: Kind) -> None:
     if kind.blocks and blocks and blocks != kind.blocks:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
+        )
+
+
+def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
+    """Refuse tensors of something else beside a config that is right."""
+    if found is not None and not any("mask_decoder." in name for name in found):
+        raise BadWeights(
+            f"'{path}' holds weights of another architecture than its config.json says: "
+            "no tensor of a mask decoder is among them"
         )
 
 

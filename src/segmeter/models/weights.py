@@ -1,8 +1,8 @@
 """Weights: where they lie, what they are, and reading them without running anything.
 
 A model's files are looked for in the folder given (itself, or its sub-folder of the model's
-name), in `SEGMETER_WEIGHTS`, in segmeter's own cache, and in the hub's cache. Nothing is
-downloaded here: `segmeter fetch NAME` does that.
+name), then in segmeter's own cache and in the hub's cache. `SEGMETER_WEIGHTS` stands for the
+folder only where none is given. Nothing is downloaded here: `segmeter fetch NAME` does that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,20 @@ from segmeter.core.errors import BadWeights, NotFound
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["check", "files", "find", "fingerprint", "home", "load_into", "read"]
+__all__ = [
+    "Sizes",
+    "check",
+    "files",
+    "find",
+    "fingerprint",
+    "fits",
+    "home",
+    "load_into",
+    "read",
+    "sizes",
+]
+
+Sizes = dict[str, tuple[int, ...]]
 
 _SUFFIXES = (".safetensors", ".pt", ".pth")
 
@@ -40,7 +54,8 @@ def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
         The hub id the model is published under.
     """
     tried: list[str] = []
-    for place in (given, os.environ.get("SEGMETER_WEIGHTS"), home()):
+    named = given if given is not None else os.environ.get("SEGMETER_WEIGHTS") or None
+    for place in (named, home()):
         if place is None:
             continue
         for path in (Path(place) / name, Path(place)):
@@ -80,15 +95,23 @@ def fingerprint(path: Path) -> str:
 
 def check(path: Path) -> None:
     """Refuse damaged safetensors at once; reads their headers only."""
+    sizes(path)
+
+
+def sizes(path: Path) -> Sizes | None:
+    """The tensors' names and shapes by the headers alone; None for files that have none."""
     from safetensors import SafetensorError, safe_open
 
+    found: Sizes = {}
     for file in files(path):
-        if file.suffix == ".safetensors":
-            try:
-                with safe_open(file, framework="numpy"):
-                    pass
-            except (SafetensorError, OSError) as error:
-                raise _damaged(file, error) from error
+        if file.suffix != ".safetensors":
+            return None
+        try:
+            with safe_open(file, framework="numpy") as opened:
+                found |= {k: tuple(opened.get_slice(k).get_shape()) for k in opened.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise _damaged(file, error) from error
+    return found
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -109,9 +132,14 @@ def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[
     `spare` are endings and beginnings of names that the network may leave unfilled or ignore.
     """
     own = network.state_dict()
+    fits(_sizes_of(own), _sizes_of(tensors), what, spare)
+    network.load_state_dict({k: tensors[k] for k in own if not _spare(k, spare)}, strict=False)
+
+
+def fits(own: Sizes, given: Sizes, what: str, spare: tuple[str, ...]) -> None:
+    """Refuse tensors that a network lacks, needs besides or has in another shape."""
     known = {k for k in own if not _spare(k, spare)}
-    given = {k for k in tensors if not _spare(k, spare)}
-    odd = sorted(known ^ given)
+    odd = sorted(known ^ {k for k in given if not _spare(k, spare)})
     if odd:
         fault = "lack" if odd[0] in known else "also hold"
         raise BadWeights(
@@ -119,12 +147,16 @@ def load_into(network: Any, tensors: dict[str, Tensor], what: str, spare: tuple[
             f"{f' and {len(odd) - 1} more differ' if len(odd) > 1 else ''}"
         )
     for key in sorted(known):
-        if own[key].shape != tensors[key].shape:
-            mine, theirs = (" x ".join(map(str, t.shape)) for t in (own[key], tensors[key]))
+        if own[key] != given[key]:
+            mine, theirs = (" x ".join(map(str, shape)) for shape in (own[key], given[key]))
             raise BadWeights(
                 f"{what} are of another architecture: '{key}' is {theirs} where {mine} is needed"
             )
-    network.load_state_dict({k: tensors[k] for k in known}, strict=False)
+
+
+def _sizes_of(tensors: Mapping[str, Any]) -> Sizes:
+    """Shapes by name; what is no tensor has none and fits nowhere."""
+    return {name: tuple(getattr(value, "shape", ())) for name, value in tensors.items()}
 
 
 def _spare(key: str, spare: tuple[str, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -22,6 +23,8 @@ __all__ = ["ClickNet"]
 class ClickNet:
     """A click network; its weights are read when it first looks at something.
 
+    Safetensors of another network are refused at once, by their headers.
+
     Parameters
     ----------
     settings
@@ -39,12 +42,14 @@ class ClickNet:
         device: str = "auto",
     ) -> None:
         self._card, self.shape, self._settings = card, shape, settings
-        self._path = places.find(card.name, weights)
+        self.weights_path = places.find(card.name, weights)
         self._device = device
+        if importlib.util.find_spec("torch") is not None:
+            containers.check(places.files(self.weights_path)[0], shape, card.name)
 
     @cached_property
     def card(self) -> ModelCard:
-        return replace(self._card, fingerprint=places.fingerprint(self._path))
+        return replace(self._card, fingerprint=places.fingerprint(self.weights_path))
 
     @cached_property
     def network(self) -> Any:
@@ -52,7 +57,7 @@ class ClickNet:
 
         from segmeter.models._sam_networks import pick_device
 
-        file = places.files(self._path)[0]
+        file = places.files(self.weights_path)[0]
         network = containers.load(file, self.shape, self._card.name)
         device = pick_device(self._device)
         # A quarter faster on a processor (answers and attack of EISeg's HRNet-18).

@@ -9,20 +9,40 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
+from segmeter.models.weights import sizes
 
-__all__ = ["load", "read"]
+__all__ = ["check", "load", "read"]
 
 _LOSS = "isegm.model.modeling.transformer_helper.cross_entropy_loss"
 _NORMS = {
     "torch.nn.modules.batchnorm.BatchNorm2d",
     "torch.nn.modules.batchnorm.SyncBatchNorm",
 }
+
+
+def check(path: Path, shape: Shape, name: str) -> None:
+    """Refuse safetensors of another network by their header; a pickle has none."""
+    import torch
+
+    found = sizes(path)
+    if found is None:
+        return
+    with torch.device("meta"):  # shapes without numbers
+        own = {k: tuple(v.shape) for k, v in _network(shape).state_dict().items()}
+    _refuse_odd(path, name, [k for k in own if k not in found], [k for k in found if k not in own])
+    for key in own.keys() & found.keys():
+        if own[key] != found[key]:
+            mine, theirs = (" x ".join(map(str, shape)) for shape in (own[key], found[key]))
+            raise BadWeights(
+                f"{path}: '{key}' is {theirs} where {mine} is needed, "
+                f"so these are not the weights of '{name}'"
+            )
 
 
 def load(path: Path, shape: Shape, name: str) -> Any:
@@ -34,11 +54,7 @@ def load(path: Path, shape: Shape, name: str) -> Any:
         raise BadWeights(f"{path}: these weights are {found}, not '{name}'; {hint}")
     network = _network(shape)
     missing, unexpected = network.load_state_dict(_float32(path, state), strict=False)
-    tolerated = ("num_batches_tracked", "head.up_conv")
-    lost = [key for key in missing if not any(part in key for part in tolerated)]
-    if lost or unexpected:
-        what = f"lacks '{lost[0]}'" if lost else f"holds an unknown '{unexpected[0]}'"
-        raise BadWeights(f"{path}: {what}, so these are not the weights of '{name}'")
+    _refuse_odd(path, name, missing, unexpected)
     # Frozen: whoever follows a gradient follows it to the click, not to the weights.
     return network.eval().requires_grad_(False)
 
@@ -55,6 +71,15 @@ def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
     if "state_dict" not in content:
         return content, None
     return content["state_dict"], _shape(path, content.get("config"))
+
+
+def _refuse_odd(path: Path, name: str, missing: Sequence[str], unexpected: Sequence[str]) -> None:
+    """Refuse weights that do not have the network's names."""
+    tolerated = ("num_batches_tracked", "head.up_conv")
+    lost = [key for key in missing if not any(part in key for part in tolerated)]
+    if lost or unexpected:
+        what = f"lacks '{lost[0]}'" if lost else f"holds an unknown '{unexpected[0]}'"
+        raise BadWeights(f"{path}: {what}, so these are not the weights of '{name}'")
 
 
 def _network(shape: Shape) -> Any:
