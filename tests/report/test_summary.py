@@ -112,7 +112,8 @@ def test_every_number_on_the_page_is_in_the_json(
                 assert float(cell["order"]) == row["value"]
                 digits = len(cell["v"].partition(".")[2])
                 limits = (f"{float(row[end]):.{digits}f}" for end in ("low", "high"))
-                assert cell["ci"] == "–".join(limits)
+                wide = row["low"] != row["high"]  # where all are alike there is no interval
+                assert cell.get("ci", "") == ("–".join(limits) if wide else "")
                 compared += 1
     assert compared == count
 

@@ -18,7 +18,7 @@ from segmeter.report.wording import amount, spread
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]
 
 _STRIP = 120
-_CARD_LINES = 72  # a few turns of a phone's page
+_CARD_LINES = 96  # a few turns of a phone's page
 
 
 @dataclass(frozen=True, slots=True)

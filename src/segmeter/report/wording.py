@@ -40,14 +40,16 @@ def amount(value: float | None, digits: int | None, percent: bool = False) -> st
 
 
 def spread(value: Value, column: Column) -> str:
-    """The interval of a value, or nothing.
+    """The interval of a value, or nothing; one of no width tells only that all were alike.
 
     >>> spread(Value(1.5, 1.25, 1.75), Column("clicks", digits=2))
     '1.25–1.75'
+    >>> spread(Value(0.0, 0.0, 0.0), Column("clicks", digits=2))
+    ''
     """
     if value.low is None or value.high is None:
         return ""
-    if math.isnan(value.low) or math.isnan(value.high):
+    if math.isnan(value.low) or math.isnan(value.high) or value.low == value.high:
         return ""
     low, high = (amount(v, column.digits, column.percent) for v in (value.low, value.high))
     return f"{low} to {high}" if "−" in low + high else f"{low}–{high}"
