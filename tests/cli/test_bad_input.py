@@ -261,6 +261,46 @@ def test_a_run_of_which_nothing_was_finished_points_to_no_report(
     assert list((out / "errors").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--rate", "nan"], "--rate is a number above 0, not nan"),
+        (["--rate", "inf"], "--rate is a number above 0, not inf"),
+        (["--rate", "0"], "--rate is a number above 0, not 0"),
+        (["--rate", "-0.1"], "--rate is a number above 0, not -0.1"),
+        (["--workers", "-1"], "invalid value for '--workers'"),
+        (["--frame", "0"], "the frame is a multiple of 32"),
+        (["--device", "foo"], "no device 'foo'"),
+    ],
+)
+def test_numbers_that_make_no_sense_train_nothing(
+    words: list[str], sentence: str, typed: Typed, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    (tmp_path / "clicks.csv").write_text("")
+    command = ("train", "clickability", "--clicks", tmp_path / "clicks.csv", "-d", "drawn")
+    code, _, complaint = typed(*command, "-o", tmp_path / "out", *words)
+    assert code == 2
+    (line,) = complaint.strip().splitlines()
+    assert sentence in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["calibrate", "--tables", ".", "--scenes", "0"], "invalid value for '--scenes'"),
+        (["lifelike", "-d", "drawn", "--to", "c.csv", "--people", "0"], "'--people'"),
+        (["lifelike", "-d", "drawn", "--to", "c.csv", "--limit", "0"], "'--limit'"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(words: list[str], sentence: str, typed: Typed) -> None:
+    code, _, complaint = typed(*words)
+    assert code == 2
+    (line,) = complaint.strip().splitlines()
+    assert sentence in line
+
+
 class Evil:
     """What an attacker puts into a checkpoint: a call that runs when it is unpickled."""
 

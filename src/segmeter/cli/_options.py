@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ __all__ = [
     "Weights",
     "benchmark_options",
     "dataset_spec",
+    "finite",
     "readings",
     "roots",
     "settings",
@@ -74,6 +76,14 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
         if path is not None and not path.is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
     return Roots(data, weights)
+
+
+def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
+    """A number from the command line; ranges alone would let through what is not a number."""
+    if not math.isfinite(value) or value <= above:
+        wanted = "a number" if above == -math.inf else f"a number above {above:g}"
+        raise BadInput(f"{flag} is {wanted}, not {value:g}")
+    return value
 
 
 def settings(cost: Path | None) -> dict[str, Path]:

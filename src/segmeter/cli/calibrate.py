@@ -40,7 +40,8 @@ def calibrate(
     weights: Weights = None,
     model: Models = None,
     scenes: Annotated[
-        int, typer.Option("--scenes", help="Pictures a data set on which models make mistakes.")
+        int,
+        typer.Option("--scenes", min=1, help="Pictures a data set on which models make mistakes."),
     ] = 24,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets
-from segmeter.cli._options import Data, roots
+from segmeter.cli._clicked import clicked_datasets, say_of_lessons
+from segmeter.cli._options import Data, finite, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -62,7 +62,7 @@ def clickability(
     rate: Annotated[float | None, typer.Option("--rate", help="Largest learning rate.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1...")] = "cpu",
-    workers: Annotated[int, typer.Option("--workers", help="Processes that prepare.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes that prepare.")] = 0,
 ) -> int:
     """Train the clickability network on where people clicked.
 
@@ -72,15 +72,16 @@ def clickability(
     """
     from segmeter.clickability import recipes
     from segmeter.clickability.training import Course, train
+    from segmeter.models._sam_networks import pick_device
 
     chosen = recipes.recipe(recipe)
     chosen = replace(
         chosen,
         epochs=epochs or chosen.epochs,
         batch=batch or chosen.batch,
-        rate=rate or chosen.rate,
+        rate=chosen.rate if rate is None else finite("--rate", rate, above=0),
     )
-    course = Course(chosen, size, frame, seed, device, workers, backbone)
+    course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)
     lessons = _lessons(clicks, dataset, roots(data, None), previous)
     learning, choosing = _parts(lessons, learn, report, chosen.sound, seed)
     typer.echo(f"{len(learning)} lessons to learn from, {len(choosing)} to choose by", err=True)
@@ -98,7 +99,9 @@ def _lessons(
     from segmeter.clickability.records import read_clicks
 
     opened = clicked_datasets(datasets, place.data)
-    return lessons_of(read_clicks(clicks), opened, previous)
+    file = read_clicks(clicks)
+    say_of_lessons(clicks, file, opened, previous)
+    return lessons_of(file, opened, previous)
 
 
 def _parts(
@@ -159,7 +162,7 @@ def _teller() -> Callable[[Step], None]:
         if step.likeness is not None:
             console.print(
                 f"epoch {step.epoch}: step {step.step} of {step.steps}, "
-                f"loss {step.loss:.3f}, likeness {step.likeness:.3f}"
+                f"mean loss {step.mean_loss:.3f}, likeness {step.likeness:.3f}"
             )
         if step.step == step.steps:
             bar.stop()

@@ -119,6 +119,12 @@ def click_map(
         raise BadInput(f"target '{target.id}' has no pixel that could be clicked")
     rows, columns = (np.arange(a, b, stride) for a, b in zip(valid.low, valid.high, strict=True))
     tried = valid.dense()[np.ix_(rows, columns)]
+    if not tried.any():
+        height, width = valid.bits.shape
+        raise BadInput(
+            f"no click that lies on target '{target.id}' is left at a stride of {stride} pixels; "
+            f"take a smaller one, its box is {height} x {width}"
+        )
     places = np.argwhere(tried) * stride + np.array(valid.low)
     centre = _centre(valid)
     scores = _scores(view, target, np.concatenate([np.array([centre]), places]), progress, speed)
