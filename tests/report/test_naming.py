@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from segmeter.cli.clickmap import _title
 from segmeter.cli.report import Kind, write_report
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
@@ -75,3 +76,15 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) ->
     told, _, trail = page.partition('<section id="the-trail"')
     assert str(spec) not in told
     assert str(spec) in trail
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("object", "sam on bird"),
+        ("7", "sam on bird, object 7"),
+        ("object-2", "sam on bird, object-2"),
+    ],
+)
+def test_a_title_says_object_once(target: str, said: str) -> None:
+    assert _title({"model": "sam", "scene": "bird", "target": target}) == said

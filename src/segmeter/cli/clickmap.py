@@ -152,13 +152,22 @@ def _write(out: Path, found: ClickMap, scene: Scene, facts: dict[str, Any]) -> N
     maps = {"IoU": found.iou}
     if not np.isnan(found.boundary_iou).all():
         maps["Boundary IoU"] = found.boundary_iou
-    title = f"{facts['model']} on {facts['scene']}, object {facts['target']}"
+    title = _title(facts)
     shape = (scene.shape[0], scene.shape[1])
     page = map_page(
         title, picture, shape, maps, found.low, found.stride, found.centre, _told(facts)
     )
     (out / "clickmap.html").write_text(page)
     (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _title(facts: dict[str, Any]) -> str:
+    """Model, scene and object; an object that is only called so says nothing more."""
+    target = str(facts["target"])
+    place = f"{facts['model']} on {facts['scene']}"
+    if target in ("", "object"):
+        return place
+    return f"{place}, {target if target.startswith('object') else f'object {target}'}"
 
 
 def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
