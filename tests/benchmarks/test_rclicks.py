@@ -452,7 +452,10 @@ def test_models_are_set_against_each_other() -> None:
     assert "it is not established whether" in _said(nearly, quick)
     assert "0.17 fewer (95 % interval 0.00 to " in _said(nearly, quick)
     assert "established against slow but not against nearly" in _said(slow, nearly, quick)
-    assert "as many clicks with" in _said(quick, _played("twin", 0.95, 12))
+    same = rivalry([quick, _played("twin", 0.95, 12)])
+    assert same is not None
+    assert "as many clicks with" in str(same.blocks[0])
+    assert "quick against twin as many on every photograph" in str(same.blocks[0])
     assert rivalry([quick]) is None
 
 

@@ -94,7 +94,8 @@ def _detail(members: Sequence[Findings], against: dict[str, Difference], photogr
     )
     told = (
         f"Mean clicks to 90 % IoU of all groups of people: {means}. Paired on the same objects of "
-        f"{photographs_in_words(photographs)}: {pairs}; corrected for the number of pairs."
+        f"{photographs_in_words(photographs)}: {pairs}; corrected for the number of pairs. An "
+        f"object that never gets there counts as all {members[0].trial.base.shape[1]} rounds."
     )
     if len({f.trial.keys for f in members}) > 1:
         told += " The models were not played on the same objects: trust the pairs, not the means."
@@ -103,6 +104,8 @@ def _detail(members: Sequence[Findings], against: dict[str, Difference], photogr
 
 def _fewer(d: Difference) -> str:
     """How many fewer clicks the first takes, with the interval where there is one."""
+    if d.value == 0 and not d.low < d.high:
+        return "as many on every photograph"
     if not d.low < d.high:
         return f"{_more_or_fewer(d.value)} (no interval)"
     low, high = _more_or_fewer(d.low), _more_or_fewer(d.high)
