@@ -324,7 +324,9 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
     assert "Moving the whole box" in render(Page("boxes", "", [], made))
     (answer,) = [b for s in made for b in s.blocks if isinstance(b, Answer)]
-    assert re.search(r"box lie [\d.]+ \(95 % interval [\d.]+ to [\d.]+\) points", answer.sentence)
+    assert re.search(
+        r"[\d.]+ points of IoU apart \(95 % interval [\d.]+ to [\d.]+\)", answer.sentence
+    )
     captions = [b.caption for s in made for b in s.blocks if isinstance(b, Gallery)]
     assert any("dark blue 0 %" in caption for caption in captions)
     with pytest.raises(BadInput, match="no settings"):

@@ -91,19 +91,19 @@ def span_sentence(summary: Summary, members: Sequence[Group], what: str) -> str:
     least, most = order[0], order[-1]
     sentence = (
         f"On {least.dataset}, the worst and the best {what} lie "
-        f"{_span(summary, least, '95 % interval ')} points of IoU apart for **{least.model}**"
+        f"{_span(summary, least, ' points of IoU apart', '95 % interval ')} for **{least.model}**"
     )
     if len(order) > 1:
         sentence += f", the least, and {_span(summary, most)} for **{most.model}**, the most"
     return f"{sentence}."
 
 
-def _span(summary: Summary, group: Group, words: str = "") -> str:
+def _span(summary: Summary, group: Group, unit: str = "", words: str = "") -> str:
     """D with its interval, where photographs differ and so give one."""
     d = summary.value(group, "iou-d")
     if d.low is None or d.high is None or not d.low < d.high:
-        return f"{d.value:.1f}"
-    return f"{d.value:.1f} ({words}{d.low:.1f} to {d.high:.1f})"
+        return f"{d.value:.1f}{unit}"
+    return f"{d.value:.1f}{unit} ({words}{d.low:.1f} to {d.high:.1f})"
 
 
 def _unequal(run: Results, summary: Summary) -> list[Block]:
