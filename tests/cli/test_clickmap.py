@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from segmeter.core.models import Ask
 from segmeter.core.prompts import Click
 from segmeter.measures.objects import iou
 from segmeter.report.clickmaps import map_page
+from segmeter.users.box_search import search_boxes
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,6 +72,33 @@ def test_the_worst_box_is_no_better_and_the_best_no_worse_than_the_tight_one(
     with np.load(out / "boxshifts.npz") as held:
         middle = held["iou"].shape[0] // 2
         assert held["iou"][middle, middle] == pytest.approx(boxes["base"], abs=1e-6)
+
+
+def test_the_shifts_are_shown_in_the_page_and_named(
+    made: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    out, _ = made
+    page = (out / "clickmap.html").read_text()
+    drawn = (out / "boxshifts.png").read_bytes()
+    assert base64.b64encode(drawn).decode() in page
+    assert "moved as a whole, down and across" in page
+    assert cv2.imdecode(np.frombuffer(drawn, np.uint8), cv2.IMREAD_COLOR).std() > 10
+    words = ("-m", "disc", "-d", "drawn", "--stride", "20", "--out", str(tmp_path / "out"))
+    assert command(*words, "--boxes").stdout.strip().endswith(".json, boxshifts.npz, .png")
+    plain = command(*words)
+    assert plain.stdout.strip().endswith(".html, .json")
+    assert "<figure>" not in (tmp_path / "out" / "clickmap.html").read_text()
+
+
+def test_the_search_tells_how_many_boxes_it_tried() -> None:
+    data = catalogue.datasets.make("drawn")
+    scene = data.load(data.scenes()[0])
+    told: list[int] = []
+    view = catalogue.models.make("disc").look(scene)
+    found = search_boxes(view, scene.targets[0], progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == found.tried
+    assert len(told) > 3
 
 
 def test_every_valid_click_is_what_the_model_answers_there() -> None:
@@ -141,3 +170,19 @@ def test_what_is_not_there_is_said_and_nothing_written(
     (line,) = done.stderr.strip().splitlines()
     assert said in line
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_takes_no_boxes_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from segmeter.core.models import ModelCard\n"
+        "class Mine:\n"
+        "    card = ModelCard('mine', 'clicks only', frozenset({'click'}))\n"
+        "    def look(self, scene):\n"
+        "        raise NotImplementedError('not before its abilities were asked for')\n"
+    )
+    out = tmp_path / "out"
+    done = command("-m", f"{file}:Mine", "-d", "drawn", "--boxes", "--out", str(out))
+    assert done.returncode == 2
+    assert done.stderr == f"segmeter: model '{file}:Mine' takes no boxes; leave out --boxes\n"
+    assert not out.exists()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["clickmap"]
 
+_SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
+
 
 @app.command()
 def clickmap(
@@ -49,6 +51,10 @@ def clickmap(
     ] = False,
     data: Data = None,
     weights: Weights = None,
+    threads: Annotated[
+        int,
+        typer.Option("--threads", min=1, help="Threads; more pay only where cores lie idle."),
+    ] = 1,
     as_json: AsJson = False,
 ) -> int:
     """Try every click on one object: an array, a heat map, a page to look into.
@@ -57,18 +63,24 @@ def clickmap(
     """
     from segmeter.benchmarks.tetris.clickmap import click_map
     from segmeter.core import catalogue
+    from segmeter.engine.jobs import steady_arithmetic
 
     places = roots(data, weights).options()
     made = catalogue.datasets.make(dataset_spec(dataset), **places)
     subject = catalogue.models.make(model, **places)
+    if boxes and "box" not in subject.card.abilities:
+        raise BadInput(f"model '{model}' takes no boxes; leave out --boxes")
     here, thing = _chosen(made, scene, target)
+    steady_arithmetic(threads)
     view = subject.look(here)
-    found = click_map(view, thing, stride, _progress(), boundary=boundary)
+    found = click_map(view, thing, stride, _progress("clicks"), boundary=boundary)
     facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
     out.mkdir(parents=True, exist_ok=True)
+    figures = []
     if boxes:
-        facts["boxes"] = _boxes(view, here, thing, out)
-    _write(out, found, here, facts)
+        facts["boxes"], picture = _boxes(view, thing, out)
+        figures.append((_SHIFTS, picture))
+    _write(out, found, here, facts, figures)
     if as_json:
         print(json.dumps(facts, indent=1))
     else:
@@ -100,13 +112,14 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
     return loaded, known[target]
 
 
-def _progress() -> Any:
+def _progress(what: str) -> Any:
     """Says how far it is, on a terminal only."""
     if not sys.stderr.isatty():
         return None
 
-    def say(done: int, total: int) -> None:
-        print(f"\r{done} of {total} clicks", end="\n" if done == total else "", file=sys.stderr)
+    def say(done: int, total: int | None = None) -> None:
+        share = f"{done} of {total}" if total else f"{done}"
+        print(f"\r{share} {what}", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
     return say
 
@@ -130,7 +143,13 @@ def _facts(found: ClickMap, threshold: float) -> dict[str, Any]:
     }
 
 
-def _write(out: Path, found: ClickMap, scene: Scene, facts: dict[str, Any]) -> None:
+def _write(
+    out: Path,
+    found: ClickMap,
+    scene: Scene,
+    facts: dict[str, Any],
+    figures: list[tuple[str, bytes]],
+) -> None:
     """The array, the picture, the page and the numbers."""
     import cv2
     import numpy as np
@@ -155,7 +174,7 @@ def _write(out: Path, found: ClickMap, scene: Scene, facts: dict[str, Any]) -> N
     title = _title(facts)
     shape = (scene.shape[0], scene.shape[1])
     page = map_page(
-        title, picture, shape, maps, found.low, found.stride, found.centre, _told(facts)
+        title, picture, shape, maps, found.low, found.stride, found.centre, _told(facts), figures
     )
     (out / "clickmap.html").write_text(page)
     (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
@@ -195,24 +214,22 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _boxes(view: View, scene: Scene, target: Target, out: Path) -> dict[str, Any]:
-    """The best and the worst box within human-like jitter, and a map over shifts."""
-    import cv2
+def _boxes(view: View, target: Target, out: Path) -> tuple[dict[str, Any], bytes]:
+    """The best and the worst box within human-like jitter, and a picture over shifts."""
     import numpy as np
 
     from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.benchmarks.tetris.heat import colours
+    from segmeter.benchmarks.tetris.shift_figure import shift_picture
     from segmeter.users.box_search import search_boxes
 
-    try:
-        found = search_boxes(view, target)
-        shifts = shift_map(view, target)
-    except BadInput as error:
-        raise BadInput(f"--boxes: this model takes no box ({error})") from error
+    found = search_boxes(view, target, progress=_progress("boxes drawn otherwise"))
+    if sys.stderr.isatty():
+        print(file=sys.stderr)  # how many it would be was not known
+    shifts = shift_map(view, target, progress=_progress("boxes moved as a whole"))
     np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
                         down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
-    large = cv2.resize(colours(shifts.iou), None, fx=32, fy=32, interpolation=cv2.INTER_NEAREST)
-    (out / "boxshifts.png").write_bytes(cv2.imencode(".png", large[..., ::-1])[1].tobytes())
+    picture = shift_picture(shifts)
+    (out / "boxshifts.png").write_bytes(picture)
     return {
         "min": found.worst.iou,
         "base": found.tight.iou,
@@ -221,10 +238,11 @@ def _boxes(view: View, scene: Scene, target: Target, out: Path) -> dict[str, Any
         "worst_box": [*found.worst.box.low, *found.worst.box.high],
         "best_box": [*found.best.box.low, *found.best.box.high],
         "tried": found.tried,
-    }
+    }, picture
 
 
 def _print(facts: dict[str, Any], out: Path) -> None:
     for name, value in _told(facts):
         typer.echo(f"{name:<44} {value}")
-    typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json")
+    shifts = ", boxshifts.npz, .png" if "boxes" in facts else ""
+    typer.echo(f"written to {out}: clickmap.npz, .png, .html, .json{shifts}")

@@ -18,7 +18,7 @@ from segmeter.core.threads import set_threads
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import DiskFull
 
-__all__ = ["Objects", "Outcome", "Workshop", "jobs_of"]
+__all__ = ["Objects", "Outcome", "Workshop", "jobs_of", "steady_arithmetic"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
@@ -94,7 +94,7 @@ class Workshop:
         """The model or method; only the last one stays in memory."""
         if self._subject is None or self._subject[0] != spec:
             self._subject = None
-            _steady_arithmetic(self.plan.threads)
+            steady_arithmetic(self.plan.threads)
             set_threads(max(self.plan.threads, self.cores))
             shelf = catalogue.models if self.plan.kind == "model" else catalogue.methods
             self._subject = (spec, self._made(shelf.make, spec))
@@ -132,7 +132,7 @@ def _trail(job: Job, subject: Any) -> dict[str, str]:
     }
 
 
-def _steady_arithmetic(threads: int) -> None:
+def steady_arithmetic(threads: int) -> None:
     """Fix what changes digits: the number of threads, and a GPU's ten-bit float32."""
     import importlib.util
 

@@ -26,6 +26,7 @@ def map_page(
     stride: int,
     centre: tuple[int, int],
     facts: Sequence[tuple[str, str]],
+    figures: Sequence[tuple[str, bytes]] = (),
 ) -> str:
     """The page as HTML text.
 
@@ -38,6 +39,8 @@ def map_page(
         row i and column j is `low + stride * (i, j)`.
     facts
         Names and values of the statistics to print.
+    figures
+        Captions and PNG or JPEG bytes of pictures to show beneath.
     """
     from markupsafe import escape
 
@@ -52,21 +55,31 @@ def map_page(
         "names": names,
         "values": [_packed(maps[name]) for name in names],
     }
-    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
-    address = f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
     listed = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in facts)
     choices = "".join(f'<option value="{i}">{escape(n)}</option>' for i, n in enumerate(names))
+    shown = "".join(
+        f'<figure><img src="{_address(image)}" alt="{escape(caption)}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        for caption, image in figures
+    )
     page = resources.files("segmeter.report").joinpath("assets/clickmap.html").read_text()
     # The data hold numbers and names of measures only; "<" is escaped all the same.
     for mark, text in (
         ("%TITLE%", str(escape(title))),
-        ("%PICTURE%", address),
+        ("%PICTURE%", _address(picture)),
+        ("%FIGURES%", shown),
         ("%FACTS%", listed),
         ("%CHOICES%", choices),
         ("%DATA%", json.dumps(data).replace("<", "\\u003c")),
     ):
         page = page.replace(mark, text)
     return page
+
+
+def _address(picture: bytes) -> str:
+    """A picture inside the page."""
+    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def _packed(values: npt.NDArray[np.float64]) -> str:

@@ -9,7 +9,7 @@ better and the best never worse than it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
@@ -32,7 +32,7 @@ __all__ = ["AdversarialBox", "BoxTrial", "BoxesFound", "jitter_reach", "search_b
 
 SHARE, LIMIT_PX = 0.1, 20.0
 LEVELS, PLACES = 3, 2
-_AT_ONCE = 256
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,17 @@ def jitter_reach(target: Target) -> tuple[float, float]:
 
 
 def search_boxes(
-    view: View, target: Target, levels: int = LEVELS, ignored: bool = True
+    view: View,
+    target: Target,
+    levels: int = LEVELS,
+    ignored: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> BoxesFound:
-    """Look for the worst and the best box together, coarse to fine."""
-    hunt = _Hunt(view, target, ignored)
+    """Look for the worst and the best box together, coarse to fine.
+
+    `progress` is told how many boxes were tried; how many it will be is not known before.
+    """
+    hunt = _Hunt(view, target, ignored, progress)
     hunt.ask([(0.0, 0.0, 0.0, 0.0)])
     ends = (-1.0, 0.0, 1.0)
     hunt.ask(list(product(ends, ends, ends, ends)))
@@ -90,8 +97,10 @@ _STAR = [m for m in product((-1, 0, 1), repeat=4) if 1 <= sum(map(abs, m)) <= 2]
 class _Hunt:
     """What was tried: shifts of top, left, bottom and right in units of the reach."""
 
-    def __init__(self, view: View, target: Target, ignored: bool) -> None:
-        self.view, self.target = view, target
+    def __init__(
+        self, view: View, target: Target, ignored: bool, progress: Callable[[int], None] | None
+    ) -> None:
+        self.view, self.target, self._progress = view, target, progress
         self.ignore: Mask | None = target.ignore if ignored else None
         self.known: dict[Shift, BoxTrial] = {}
         self._tight, self._reach = tight_box(target), jitter_reach(target)
@@ -106,6 +115,8 @@ class _Hunt:
                 truth = self.target.mask
                 scores = iou(truth, mask, self.ignore), boundary_iou(truth, mask, self.ignore)
                 self.known[shift] = BoxTrial(box, *scores)
+            if self._progress is not None:
+                self._progress(len(self.known))
 
     def ranked(self, sign: int) -> list[Shift]:
         """Best first (or worst, for -1); the tight box wins ties, then the smaller shift."""

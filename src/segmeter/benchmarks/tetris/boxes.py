@@ -6,7 +6,7 @@ and D of IoU and Boundary IoU, and a map over shifts of the whole box.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
@@ -46,7 +46,12 @@ class ShiftMap:
     across_px: npt.NDArray[np.float64]
 
 
-def shift_map(view: View, target: Target, steps: int = STEPS) -> ShiftMap:
+def shift_map(
+    view: View,
+    target: Target,
+    steps: int = STEPS,
+    progress: Callable[[int, int], None] | None = None,
+) -> ShiftMap:
     """Try the tight box at a lattice of shifts within jitter; zero is in the middle."""
     from segmeter.benchmarks.tetris.clickmap import score_prompts
 
@@ -60,7 +65,7 @@ def shift_map(view: View, target: Target, steps: int = STEPS) -> ShiftMap:
                 np.clip(np.add(corner, (dy, dx)), 0, last) for corner in (tight.low, tight.high)
             )
             boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
-    scores = score_prompts(view, target, boxes)[:, 0]
+    scores = score_prompts(view, target, boxes, progress)[:, 0]
     return ShiftMap(scores.reshape(steps, steps), down, across)
 
 

@@ -21,7 +21,7 @@ from segmeter.measures.objects import iou
 __all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts"]
 
 Floats = npt.NDArray[np.float64]
-_AT_ONCE = 256
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
