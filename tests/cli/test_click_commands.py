@@ -137,6 +137,57 @@ def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
     assert "needs weights" in _sentence(wrong)
 
 
+def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None:
+    data = catalogue.datasets.make("mini")
+    name = data.scenes()[0]
+    target = data.load(name).targets[0]
+    path = tmp_path / "clicks.csv"
+    write_lifelike(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
+    done = segmeter("similarity", "--clicks", path, "-d", "mini", "--compare", "maps", "--json",
+                    "--map", "uniform", "--reading", "sound")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {row["keys"] for row in json.loads(done.stdout)} == {1}
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("clicks.csv: 80 of 120 clicks are left out: 80 (2 keys) of later rounds")
+    assert "--previous" in line
+    done = segmeter("train", "clickability", "--clicks", path, "-d", "mini", "--size", "tiny",
+                    "-o", tmp_path / "net")  # fmt: skip
+    first, *_ = done.stderr.splitlines()
+    assert first == line
+
+
+def test_recorded_clicks_are_for_the_benchmarks_that_play_them(
+    clicks: Path, tmp_path: Path
+) -> None:
+    start = ("-m", "grabcut", "-d", "mini", "-o", tmp_path / "run", "--clicks")
+    refused = _sentence(segmeter("run", "noc", *start, clicks))
+    assert refused.endswith("leave out --clicks, which is for rclicks and tetris")
+    text = clicks.read_text().replace(",first,", ",first,x", 1)
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text(text)
+    for benchmark in ("rclicks", "tetris"):
+        refused = _sentence(segmeter("run", benchmark, *start, wrong))
+        assert "wrong.csv, row 2: 'full_stem' is 'x" in refused
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_says_which_clicks_it_leaves_out_and_that_clicks_miss(
+    clicks: Path, tmp_path: Path
+) -> None:
+    header, *rows = clicks.read_text().splitlines()
+    fields = [row.split(",") for row in rows]
+    missed = [",".join([*row[:7], "0", "0", *row[9:]]) for row in fields]
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join([header, *missed]) + "\n")
+    done = segmeter("run", "tetris", "-m", "grabcut", "-d", "mini", "--limit", 1, "--rounds", 1,
+                    "--option", "exhaustive=0", "--clicks", path, "-o", tmp_path / "r")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    scene = catalogue.datasets.make("mini").scenes()[0]
+    other = sum(row[1] != scene for row in fields)
+    assert f"clicks.csv: {other} of {len(rows)} clicks are left out" in done.stderr
+    assert "clicks.csv: most first clicks lie outside the object" in done.stderr
+
+
 def test_nothing_to_click_on_is_refused(tmp_path: Path, real_data: Path) -> None:
     done = segmeter("lifelike", "-d", "bsds500", "--data", real_data, "--limit", 1,
                     "--to", tmp_path / "clicks.csv")  # fmt: skip

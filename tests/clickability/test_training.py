@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,21 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
     assert (tmp_path / "cut/history.csv").read_text() == (
         tmp_path / "whole/history.csv"
     ).read_text()
+
+
+def test_what_is_told_after_an_epoch_is_what_the_history_holds(tmp_path: Path) -> None:
+    told: list[Step] = []
+    train([_lesson(i) for i in range(8)], [_lesson(9)], _course(), tmp_path, told.append)
+    an_epoch = len(told) // QUICK.epochs
+    assert an_epoch > 1
+    with (tmp_path / "history.csv").open(newline="") as file:
+        history = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    ends = [step for step in told if step.mean_loss is not None]
+    assert [(s.step, s.mean_loss, s.likeness) for s in ends] == [
+        (row["step"], row["mean_loss"], row["likeness"]) for row in history
+    ]
+    losses = np.array([step.loss for step in told]).reshape(-1, an_epoch)
+    assert losses.mean(axis=1) == pytest.approx([row["mean_loss"] for row in history])
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:

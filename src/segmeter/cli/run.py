@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from segmeter.cli._clicked import clicks_option, say_of_played
 from segmeter.cli._options import (
     AsJson,
     Data,
@@ -63,7 +64,7 @@ def run(
         typer.Option("--option", help="A setting of the benchmark's own, as name=value."),
     ] = None,
     clicks: Annotated[
-        Path | None, typer.Option("--clicks", help="Recorded clicks of people (for rclicks).")
+        Path | None, typer.Option("--clicks", help="People's clicks (for rclicks and tetris).")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     limit: Annotated[
@@ -99,10 +100,12 @@ def run(
         seed=seed,
         limit=limit,
         threads=threads,
-        options=benchmark_options(option or []) | ({"clicks": str(clicks)} if clicks else {}),
+        options=benchmark_options(option or []) | clicks_option(benchmark, clicks),
     )
     places = roots(data, weights)
     _say_data(plan.datasets, places)
+    if "clicks" in plan.options:
+        say_of_played(plan, places)
     tally = run_plan(plan, out, roots=places, workers=workers, progress=Bar())
     print_summary(out, tally, as_json)
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets
+from segmeter.cli._clicked import clicked_datasets, say, say_of_lessons
 from segmeter.cli._options import AsJson, Data, ReadingChoice, readings, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -58,14 +58,33 @@ def similarity(
     datasets = clicked_datasets(dataset, roots(data, None).data)
     file = read_clicks(clicks)
     if compare == "maps":
+        say_of_lessons(clicks, file, datasets, previous)
         found = _maps(file, datasets, previous, map or list(_MAPS), readings(reading))
     else:
+        _say(clicks, file, datasets, compare)
         found = _samples(file, datasets, compare, readings(reading))
     if as_json:
         print(json.dumps([{"reading": each, **asdict(row)} for each, row in found], indent=1))
     else:
         _print(found)
     return Exit.DONE
+
+
+def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -> None:
+    """On stderr: which clicks are not compared, and if they miss their objects."""
+    from segmeter.clickability import notices
+    from segmeter.clickability.similarity import ENOUGH, HALVES, REFERENCE
+
+    if compare == "modes":
+        only = next(iter(datasets.values()))
+        datasets = {key.dataset: only for key in file.keys}
+        reason = notices.without_partner(file, REFERENCE)
+    elif compare == "devices":
+        reason = notices.few_of_a_device(file, ENOUGH)
+    else:
+        reason = notices.too_few(HALVES)
+    scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
+    say(path, notices.left_out(file, reason), notices.astray(file, datasets, scenes))
 
 
 def _samples(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets
+from segmeter.cli._clicked import clicked_datasets, say_of_lessons
 from segmeter.cli._options import Data, finite, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -99,7 +99,9 @@ def _lessons(
     from segmeter.clickability.records import read_clicks
 
     opened = clicked_datasets(datasets, place.data)
-    return lessons_of(read_clicks(clicks), opened, previous)
+    file = read_clicks(clicks)
+    say_of_lessons(clicks, file, opened, previous)
+    return lessons_of(file, opened, previous)
 
 
 def _parts(
@@ -160,7 +162,7 @@ def _teller() -> Callable[[Step], None]:
         if step.likeness is not None:
             console.print(
                 f"epoch {step.epoch}: step {step.step} of {step.steps}, "
-                f"loss {step.loss:.3f}, likeness {step.likeness:.3f}"
+                f"mean loss {step.mean_loss:.3f}, likeness {step.likeness:.3f}"
             )
         if step.step == step.steps:
             bar.stop()

@@ -25,6 +25,8 @@ __all__ = ["MODES", "REFERENCE", "Row", "ceilings", "devices", "display_modes", 
 
 # The published comparison takes keys with at least so many clicks of each device.
 ENOUGH = 10
+# A half has two clicks at least.
+HALVES = 4
 REFERENCE = "Text_Description"
 MODES = ("Object_CutOut", "Shifted_CutOut", "Silhouette_Mask", "Highlighted_Instance")
 _DRAWS = 1000
@@ -97,7 +99,7 @@ def _halves(
     groups: Iterable[tuple[Key, Points]], sides: SidesOf
 ) -> Iterator[tuple[str, SampleScores]]:
     for key, points in groups:
-        if len(points) >= 4:
+        if len(points) >= HALVES:
             rng = generator("halves", key.dataset, key.full_stem, key.kind)
             yield key.image, ceiling(points, sides(key), rng)
 

@@ -56,12 +56,14 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is told after each step; `likeness` only after an epoch."""
+    """What is told after each step: its `loss`, and after an epoch the mean of the epoch's
+    losses and the likeness, as in the history."""
 
     epoch: int
     step: int
     steps: int
     loss: float
+    mean_loss: float | None = None
     likeness: float | None = None
 
 
@@ -100,10 +102,10 @@ def train(
         for planes in _batches(lessons, course, state.step, steps, an_epoch):
             loss = _learn(state, course, planes.to(course.device), steps)
             ended = state.step % an_epoch == 0
-            found = _end_epoch(state, course, judged, out) if ended else None
+            found = _end_epoch(state, course, judged, out) if ended else (None, None)
             if ended or state.step % _SAVE_EVERY == 0:
                 _save(state, out, identity)
-            tell(Step((state.step - 1) // an_epoch + 1, state.step, steps, loss, found))
+            tell(Step((state.step - 1) // an_epoch + 1, state.step, steps, loss, *found))
     except KeyboardInterrupt:
         _save(state, out, identity)
         raise
@@ -184,8 +186,11 @@ def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
     return value
 
 
-def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> float:
-    """Judge the network, keep it if it is the best so far, and write the history."""
+def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> tuple[float, float]:
+    """Judge the network, keep it if it is the best so far, and write the history.
+
+    Returns the mean of the epoch's losses, and the mean likeness.
+    """
     state.network.eval()
     rows = [[(-1, i)] for i in range(len(judged))]
     found = []
@@ -196,8 +201,9 @@ def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> flo
             found.append(float(likeness(made, moved, course.recipe)[0]))
     state.network.train()
     mean = sum(found) / len(found)
+    mean_loss = sum(state.losses) / len(state.losses)
     epoch = len(state.history) + 1
-    state.history.append([epoch, state.step, sum(state.losses) / len(state.losses), mean])
+    state.history.append([epoch, state.step, mean_loss, mean])
     state.losses.clear()
     if mean > state.best:
         state.best = mean
@@ -205,9 +211,9 @@ def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> flo
         save(state.network, out / _WEIGHTS, notes)
     with (out / _HISTORY).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["epoch", "step", "loss", "likeness"])
+        writer.writerow(["epoch", "step", "mean_loss", "likeness"])
         writer.writerows(state.history)
-    return mean
+    return mean_loss, mean
 
 
 def _save(state: _State, out: Path, identity: str) -> None:

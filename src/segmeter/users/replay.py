@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -9,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.records import Clicks, read_clicks
+from segmeter.clickability.records import Clicks, UnknownPicture, read_clicks
 from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Sight
 
-__all__ = ["NAMES", "Replay", "open_clicks", "recorded"]
+__all__ = ["NAMES", "Replay", "check_clicks", "open_clicks", "recorded"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -60,6 +62,22 @@ class Replay:
             point = file.points[place][0].astype(np.float64)
         y, x = np.clip(point, 0, np.array(shape) - 1)
         return Click((float(y), float(x)), True)
+
+
+def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
+    """Refuse a clicks file with a wrong row, or with no click on a data set that is played.
+
+    Rows of data sets that are not played are checked too, but for their pictures.
+    """
+    known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
+    try:
+        clicks = read_clicks(path, known if absent == "refuse" else None)
+    except UnknownPicture as error:
+        raise BadInput(f"{error}; '--option absent=skip' leaves such clicks out") from None
+    told = {key.dataset for key in clicks.keys if key.kind == "first"}
+    for name in known:
+        if name not in told:
+            raise BadInput(f"{path.name} holds no first click on the data set '{name}'")
 
 
 @lru_cache(maxsize=4)

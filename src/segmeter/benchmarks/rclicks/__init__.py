@@ -101,7 +101,7 @@ class Rclicks:
         """Read the recorded clicks before anything is written; a wrong row stops the run."""
         settings = Settings.of(plan.options)
         if settings.clicks:
-            from segmeter.benchmarks.rclicks.play import check_clicks
+            from segmeter.users.replay import check_clicks
 
             scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
             check_clicks(Path(settings.clicks), scenes, settings.absent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,22 +10,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from segmeter.benchmarks.sessions import judge_by, rows_of
-from segmeter.clickability.records import UnknownPicture, read_clicks
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Player, play
 from segmeter.core.users import User
 from segmeter.users.clicking_group import ClickingGroup, MapSample
-from segmeter.users.replay import NAMES, Replay, open_clicks, recorded
+from segmeter.users.replay import Replay, open_clicks, recorded
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.rclicks import Settings
 
-__all__ = ["check_clicks", "play_people", "players_of", "singles_of"]
+__all__ = ["play_people", "players_of", "singles_of"]
 
 
 def play_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
@@ -74,22 +72,6 @@ def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[Player]:
         everyone: list[User] = [*people, *drawn]
         players += [Player(target, u, reading) for reading in plan.readings for u in everyone]
     return players
-
-
-def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
-    """Refuse a clicks file with a wrong row, or with no click on a data set that is played.
-
-    Rows of data sets that are not played are checked too, but for their pictures.
-    """
-    known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
-    try:
-        clicks = read_clicks(path, known if absent == "refuse" else None)
-    except UnknownPicture as error:
-        raise BadInput(f"{error}; '--option absent=skip' leaves such clicks out") from None
-    told = {key.dataset for key in clicks.keys if key.kind == "first"}
-    for name in known:
-        if name not in told:
-            raise BadInput(f"{path.name} holds no first click on the data set '{name}'")
 
 
 def _people(scene: Scene, target: str, settings: Settings) -> Sequence[Replay]:

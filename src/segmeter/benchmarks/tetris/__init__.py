@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 
 __all__ = ["Settings", "Tetris"]
@@ -79,6 +79,15 @@ class Tetris:
             if needed not in filled.measures:
                 filled = replace(filled, measures=(*filled.measures, needed))
         return replace(filled, users=users, options=asdict(Settings.of(plan.options)))
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        """Read the recorded clicks before anything is written; a wrong row stops the run."""
+        settings = Settings.of(plan.options)
+        if settings.clicks:
+            from segmeter.users.replay import check_clicks
+
+            scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
+            check_clicks(Path(settings.clicks), scenes, absent="skip")
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.tetris.play import play_scene
