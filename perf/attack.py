@@ -24,6 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import View
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.users import Sight
+from segmeter.engine.jobs import steady_arithmetic
 from segmeter.users.attack import Attempt, Direction, follow
 
 COLUMNS = 4
@@ -68,8 +69,7 @@ def main() -> None:
     parser.add_argument("--model", default="mobile-sam")
     parser.add_argument("--objects", type=int, default=8)
     chosen = parser.parse_args()
-    # As in a run: ten-bit arithmetic would send the steps of a session elsewhere.
-    torch.backends.cudnn.allow_tf32 = False
+    steady_arithmetic(threads=1)  # as in a run, lest rounding send steps elsewhere
     try:
         model = catalogue.models.make(chosen.model, weights=chosen.weights)
         dataset = catalogue.datasets.make("grabcut", data=chosen.data)

@@ -19,7 +19,7 @@ from segmeter.clickability import maps
 from segmeter.clickability.drawing import Draw, drawn_on_prior
 from segmeter.clickability.groups import Point
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.prior import prior, prior_on
+from segmeter.clickability.prior import Round, prior_on
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -31,6 +31,7 @@ __all__ = ["NAMES", "ClickSource", "FirstRounds", "check_source", "source"]
 NAMES = ("prior", "uniform", "distance", "saliency", "saliency-crop", "network")
 _TRAINED = NAMES[3:]
 _MOST_KEPT = 512
+_ROUND: dict[bool, Round] = {True: "first", False: "later"}
 
 
 class ClickSource(Protocol):
@@ -103,11 +104,6 @@ class _Prior(FirstRounds):
     ) -> ClickMap:
         return super().map(scene, target, mistake, first, "sound")
 
-    def _on(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
-    ) -> ClickMap:
-        return prior_on(mistake, round="first" if first else "later")
-
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         return drawn_on_prior(draws)
 
@@ -145,7 +141,7 @@ def _made(name: str, checkpoint: Path | None) -> ClickSource:
     check_source(name, checkpoint)
     match name:
         case "prior":
-            return _Shape(name, lambda m, first, _: prior(m, round="first" if first else "later"))
+            return _Shape(name, lambda m, first, _: prior_on(m, round=_ROUND[first]))
         case "uniform":
             return _Shape(name, lambda m, _, __: maps.uniform(m))
         case "distance":
