@@ -13,6 +13,7 @@ using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cp
 
 void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);
+void bind_components(nb::module_ &m);
 void bind_depth(nb::module_ &m);
 void bind_draws(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
@@ -23,3 +24,4 @@ void bind_prior(nb::module_ &m);
 void bind_runs(nb::module_ &m);
 void bind_tables(nb::module_ &m);
 void bind_thinning(nb::module_ &m);
+void bind_volume_distances(nb::module_ &m);

@@ -5,6 +5,7 @@
 NB_MODULE(_kernels, m) {
     bind_box(m);
     bind_clicks(m);
+    bind_components(m);
     bind_depth(m);
     bind_draws(m);
     bind_erosion(m);
@@ -15,4 +16,5 @@ NB_MODULE(_kernels, m) {
     bind_runs(m);
     bind_tables(m);
     bind_thinning(m);
+    bind_volume_distances(m);
 }

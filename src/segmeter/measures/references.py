@@ -40,6 +40,9 @@ REFERENCES = {
     "object segmentation, CVPR 2016",
     "cheng2021": "B. Cheng, R. Girshick, P. Dollar, A. C. Berg, A. Kirillov, Boundary IoU: "
     "improving object-centric image segmentation evaluation, CVPR 2021",
+    "nikolov2021": "S. Nikolov et al., Clinically applicable segmentation of head and neck anatomy "
+    "for radiotherapy: deep learning algorithm development and validation study, "
+    "Journal of Medical Internet Research 23, 2021",
     "rclicks2024": "A. Antonov et al., RClicks: realistic click simulation for benchmarking "
     "interactive segmentation, NeurIPS 2024",
 }

@@ -1,0 +1,201 @@
+"""Surface measures in volumes: how far two surfaces lie apart, in millimetres.
+
+A surface is taken where Nikolov et al. take it: at the corners between voxels, wherever the
+eight voxels around a corner are not all alike. A corner stands for the area of the surface
+that marching cubes draws among its eight voxels, on the grid's own spacing. Other tools take
+the outermost voxels and count each of them as one; `voxel_surface_distances` does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.distances import check_spacing, squared_distances
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Bits, Mask, joint_box
+from segmeter.core.measures import measure
+from segmeter.kernels import compiled
+from segmeter.measures._marching_cubes import corner_areas
+from segmeter.measures.references import REFERENCES
+
+__all__ = [
+    "SurfaceDistances",
+    "hd95",
+    "mean_surface_distance",
+    "nsd",
+    "surface_distances",
+    "voxel_surface_distances",
+]
+
+Floats = npt.NDArray[np.float64]
+Spacing = Sequence[float]
+UNIT = (1.0, 1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceDistances:
+    """Distances between two surfaces in both directions, with the area behind each.
+
+    Attributes
+    ----------
+    truth_mm, guess_mm
+        From each element of one surface to the nearest of the other.
+    truth_area, guess_area
+        Area of each element in square millimetres, or ones where elements are counted.
+    """
+
+    truth_mm: Floats
+    truth_area: Floats
+    guess_mm: Floats
+    guess_area: Floats
+
+    def within(self, tolerance_mm: float) -> float:
+        """Share of both surfaces that lies within the tolerance of the other."""
+        near = self.truth_area[self.truth_mm <= tolerance_mm].sum()
+        near += self.guess_area[self.guess_mm <= tolerance_mm].sum()
+        return float(near / (self.truth_area.sum() + self.guess_area.sum()))
+
+    def percentile(self, percent: float) -> float:
+        """The larger of both directions' area-weighted percentiles, in mm."""
+        return max(
+            _percentile(self.truth_mm, self.truth_area, percent),
+            _percentile(self.guess_mm, self.guess_area, percent),
+        )
+
+    def mean(self) -> float:
+        """Mean of both directions' area-weighted means, in mm."""
+        there = np.average(self.truth_mm, weights=self.truth_area)
+        back = np.average(self.guess_mm, weights=self.guess_area)
+        return float(there + back) / 2
+
+
+def surface_distances(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> SurfaceDistances:
+    """Distances between the surfaces of two masks that are not empty.
+
+    Only the box around both is looked at. A mask that touches the volume's border has its
+    surface there.
+    """
+    spacing = _checked(truth, guess, spacing_mm)
+    low, high = joint_box(truth, guess)
+    pair = truth.crop(low, high), guess.crop(low, high)
+    if compiled is None:
+        found = _plain_surfaces(*pair, spacing)
+    else:
+        found = compiled.surface_distances(*pair, *spacing)
+    areas = _areas(spacing)
+    truth_mm, truth_code, guess_mm, guess_code = found
+    return SurfaceDistances(
+        truth_mm,
+        areas[np.asarray(truth_code, dtype=np.intp)],
+        guess_mm,
+        areas[np.asarray(guess_code, dtype=np.intp)],
+    )
+
+
+def voxel_surface_distances(
+    truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT
+) -> SurfaceDistances:
+    """The same between centres of outermost voxels, each counted as one.
+
+    A voxel is outermost when one of its six neighbours is not in the mask.
+    """
+    spacing = _checked(truth, guess, spacing_mm)
+    low, high = joint_box(truth, guess)
+    one, two = _outermost(truth.crop(low, high)), _outermost(guess.crop(low, high))
+    there = np.sqrt(squared_distances(two, spacing)[one])
+    back = np.sqrt(squared_distances(one, spacing)[two])
+    return SurfaceDistances(there, np.ones_like(there), back, np.ones_like(back))
+
+
+@measure("nsd", both_empty=1.0, one_empty=0.0, cite=REFERENCES["nikolov2021"])
+def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0) -> float:
+    """Normalised surface Dice: share of both surfaces within a tolerance of the other.
+
+    >>> nsd(Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6)), Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 7)))
+    1.0
+    """
+    if not tolerance_mm >= 0:
+        raise BadInput(f"the tolerance of nsd is millimetres from 0, not {tolerance_mm}")
+    return surface_distances(truth, guess, spacing_mm).within(tolerance_mm)
+
+
+@measure(
+    "hd95",
+    range=(0.0, float("inf")),
+    better="lower",
+    both_empty=0.0,
+    one_empty=float("inf"),
+    cite=REFERENCES["nikolov2021"],
+)
+def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
+    """Hausdorff distance without the farthest twentieth of each surface, in mm.
+
+    >>> hd95(Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6)), Mask.box((9, 9, 9), (2, 2, 4), (6, 6, 8)))
+    2.0
+    """
+    return surface_distances(truth, guess, spacing_mm).percentile(95)
+
+
+@measure(
+    "mean-surface-distance",
+    range=(0.0, float("inf")),
+    better="lower",
+    both_empty=0.0,
+    one_empty=float("inf"),
+    cite=REFERENCES["nikolov2021"],
+)
+def mean_surface_distance(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
+    """Mean distance between two surfaces, the mean of both directions, in mm."""
+    return surface_distances(truth, guess, spacing_mm).mean()
+
+
+def _percentile(distances: Floats, areas: Floats, percent: float) -> float:
+    """The smallest distance within which that share of the area lies."""
+    order = np.argsort(distances, kind="stable")
+    share = np.cumsum(areas[order]) / areas.sum()
+    place = int(np.searchsorted(share, percent / 100.0))
+    return float(distances[order[min(place, len(order) - 1)]])
+
+
+def _checked(truth: Mask, guess: Mask, spacing_mm: Spacing) -> tuple[float, ...]:
+    truth.check_frame(guess)
+    if len(truth.shape) != 3:
+        raise BadInput("surface measures compare volumes; boundary measures compare pictures")
+    if not truth or not guess:
+        raise BadInput("an empty mask has no surface; the measure's card says what it scores")
+    return check_spacing(spacing_mm, 3)
+
+
+@cache
+def _areas(spacing: tuple[float, ...]) -> Floats:
+    return corner_areas(spacing)
+
+
+def _outermost(bits: Bits) -> Bits:
+    from scipy import ndimage
+
+    return np.asarray(bits & ~ndimage.binary_erosion(bits), dtype=bool)
+
+
+def _plain_surfaces(truth: Bits, guess: Bits, spacing: tuple[float, ...]) -> tuple[Floats, ...]:
+    codes = _codes(truth), _codes(guess)
+    one, two = ((c != 0) & (c != 255) for c in codes)
+    there = np.sqrt(squared_distances(two, spacing)[one])
+    back = np.sqrt(squared_distances(one, spacing)[two])
+    return there, codes[0][one].astype(float), back, codes[1][two].astype(float)
+
+
+def _codes(bits: Bits) -> npt.NDArray[np.uint8]:
+    """The eight voxels around each corner as bits; 4 z + 2 y + x is the voxel's place."""
+    ringed = np.pad(bits, 1).astype(np.uint8)
+    codes = np.zeros([n + 1 for n in bits.shape], dtype=np.uint8)
+    for place in range(8):
+        z, y, x = place >> 2, place >> 1 & 1, place & 1
+        part = tuple(slice(s, s + n + 1) for s, n in zip((z, y, x), bits.shape, strict=True))
+        codes |= ringed[part] << place
+    return codes

@@ -1,0 +1,143 @@
+"""Surface measures: known distances, an independent tool, and what must not matter."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.measures import surfaces
+from segmeter.measures._marching_cubes import corner_areas
+from segmeter.measures.surfaces import (
+    hd95,
+    mean_surface_distance,
+    nsd,
+    surface_distances,
+    voxel_surface_distances,
+)
+
+SPACINGS = [(1.0, 1.0, 1.0), (3.0, 1.0, 1.0), (5.0, 0.7, 0.9)]
+
+
+def clouds(seed: int, shape: tuple[int, int, int] = (14, 20, 18)) -> list[npt.NDArray[np.bool_]]:
+    """Two irregular masks with holes and several parts, away from the border."""
+    draws = np.random.default_rng(seed)
+    smooth = [ndimage.gaussian_filter(draws.normal(size=shape), 1.5) for _ in range(2)]
+    return [np.pad(s > 0.05, 2) for s in smooth]
+
+
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_surface_measures_agree_with_deepminds_tool(spacing: tuple[float, ...]) -> None:
+    # Convention: corners between voxels, weighted by area; its NumPy names are of 2018.
+    tool = pytest.importorskip("surface_distance")
+    truth, guess = clouds(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        theirs = tool.compute_surface_distances(truth, guess, spacing)
+    masks = Mask.of(truth), Mask.of(guess)
+    ours = surface_distances(*masks, spacing)
+    np.testing.assert_allclose(np.sort(ours.truth_mm), theirs["distances_gt_to_pred"], rtol=1e-12)
+    np.testing.assert_allclose(np.sort(ours.guess_mm), theirs["distances_pred_to_gt"], rtol=1e-12)
+    assert ours.truth_area.sum() == pytest.approx(theirs["surfel_areas_gt"].sum(), rel=1e-12)
+    for tolerance in (0.5, 1.0, 2.0):
+        expected = tool.compute_surface_dice_at_tolerance(theirs, tolerance)
+        assert nsd(*masks, spacing, tolerance) == pytest.approx(expected, abs=1e-12)
+    assert hd95(*masks, spacing) == pytest.approx(tool.compute_robust_hausdorff(theirs, 95))
+    both_ways = tool.compute_average_surface_distance(theirs)
+    assert mean_surface_distance(*masks, spacing) == pytest.approx(sum(both_ways) / 2)
+
+
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_corner_areas_are_deepminds(spacing: tuple[float, ...]) -> None:
+    tables = pytest.importorskip("surface_distance.lookup_tables")
+    weights = tables.ENCODE_NEIGHBOURHOOD_3D_KERNEL.ravel()
+    theirs = tables.create_table_neighbour_code_to_surface_area(spacing)
+    renumbered = [
+        theirs[sum(int(w) for place, w in enumerate(weights) if code >> place & 1)]
+        for code in range(256)
+    ]
+    np.testing.assert_allclose(corner_areas(spacing), renumbered, rtol=1e-12, atol=1e-12)
+
+
+def test_voxel_surfaces_agree_with_scipy_on_the_whole_volume() -> None:
+    # Convention: centres of outermost voxels, each counted once (as MONAI and medpy do).
+    truth, guess = clouds(5)
+    outer = [m & ~ndimage.binary_erosion(m) for m in (truth, guess)]
+    to_guess = ndimage.distance_transform_edt(~outer[1], sampling=(3, 1, 1))[outer[0]]
+    to_truth = ndimage.distance_transform_edt(~outer[0], sampling=(3, 1, 1))[outer[1]]
+    ours = voxel_surface_distances(Mask.of(truth), Mask.of(guess), (3, 1, 1))
+    np.testing.assert_allclose(np.sort(ours.truth_mm), np.sort(to_guess), rtol=1e-12)
+    assert ours.mean() == pytest.approx((to_guess.mean() + to_truth.mean()) / 2)
+
+
+def test_a_face_moved_by_one_slice_lies_one_spacing_away() -> None:
+    truth = Mask.box((20, 20, 20), (2, 2, 2), (10, 18, 18))
+    guess = Mask.box((20, 20, 20), (2, 2, 2), (11, 18, 18))
+    found = surface_distances(truth, guess, (5.0, 1.0, 1.0))
+    assert found.truth_mm.max() == 5.0
+    assert nsd(truth, guess, (5.0, 1.0, 1.0), tolerance_mm=4.9) < 1.0
+    assert nsd(truth, guess, (5.0, 1.0, 1.0), tolerance_mm=5.0) == 1.0
+
+
+def test_empty_cases_are_what_the_cards_say() -> None:
+    full, empty = Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3)), Mask.empty((5, 5, 5))
+    for name, both, one in (
+        ("nsd", 1.0, 0.0),
+        ("hd95", 0.0, float("inf")),
+        ("mean-surface-distance", 0.0, float("inf")),
+    ):
+        measure = catalogue.measures.make(name)
+        assert measure(empty, empty) == both
+        assert measure(full, empty) == measure(empty, full) == one
+
+
+masks = st.integers(0, 2**27 - 1).map(
+    lambda bits: np.array([bits >> i & 1 for i in range(27)], dtype=bool).reshape(3, 3, 3)
+)
+
+
+@given(masks, masks, st.sampled_from(SPACINGS))
+def test_the_compiled_surfaces_equal_the_plain_ones(
+    truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_], spacing: tuple[float, ...]
+) -> None:
+    truth, guess = np.pad(truth, ((0, 2), (1, 0), (0, 1))), np.pad(guess, ((2, 0), (0, 1), (0, 1)))
+    truth[0, 1, 0] = guess[2, 0, 0] = True
+    ours = surface_distances(Mask.of(truth), Mask.of(guess), spacing)
+    plain = surfaces._plain_surfaces(truth, guess, spacing)
+    np.testing.assert_allclose(ours.truth_mm, plain[0], rtol=1e-12)
+    np.testing.assert_allclose(ours.guess_mm, plain[2], rtol=1e-12)
+    areas = corner_areas(spacing)
+    np.testing.assert_array_equal(ours.truth_area, areas[plain[1].astype(int)])
+
+
+@given(masks, st.permutations([0, 1, 2]))
+def test_turning_both_masks_and_the_spacing_changes_nothing(
+    truth: npt.NDArray[np.bool_], axes: list[int]
+) -> None:
+    truth = np.pad(truth, 1)
+    truth[1, 1, 1] = True
+    guess = ndimage.binary_dilation(truth)[::-1]
+    spacing = (4.0, 1.5, 0.8)
+    turned = [Mask.of(np.ascontiguousarray(m.transpose(axes)[:, ::-1])) for m in (truth, guess)]
+    turned_spacing = tuple(spacing[a] for a in axes)
+    for measure in (nsd, hd95, mean_surface_distance):
+        before = measure(Mask.of(truth), Mask.of(guess), spacing)
+        assert measure(turned[0], turned[1], turned_spacing) == pytest.approx(before, abs=1e-9)
+
+
+def test_pictures_and_bad_spacing_are_refused_in_one_sentence() -> None:
+    flat, solid = Mask.box((5, 5), (1, 1), (3, 3)), Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3))
+    with pytest.raises(BadInput, match="compare volumes"):
+        nsd(flat, flat)
+    with pytest.raises(BadInput, match="3 positive numbers of millimetres"):
+        hd95(solid, solid, (1.0, 0.0, 1.0))
+    with pytest.raises(BadInput, match="tolerance of nsd"):
+        nsd(solid, solid, (1.0, 1.0, 1.0), float("nan"))
