@@ -1,0 +1,133 @@
+"""Points of Segment Anything's evaluation: the deepest pixel of the whole error, every round.
+
+The whole error is looked at, all its components together, and a pixel may be clicked twice;
+the click benchmarks' robot (`centre-click`) never clicks a pixel again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.mistakes import Depth, deepest_sides, mistakes
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Click, Prompt
+from segmeter.core.scenes import Target
+from segmeter.core.users import Sight
+
+__all__ = ["CentrePoint", "RandomPoint", "next_point", "next_points", "random_point"]
+
+Guess = tuple[Target, Mask, Reading]
+
+
+def next_point(target: Target, guess: Mask, reading: Reading = "sound") -> Click | None:
+    """A click on the pixel of the whole error that lies farthest from the error's boundary.
+
+    Positive when the false negatives are deeper than the false positives; first in raster
+    order among equally deep pixels; the picture's border counts as boundary. Equally deep:
+    `published` clicks the false positive, `sound` the one in the larger component (of
+    8-connected pixels), and the false negative when these are equal too. With no error,
+    `sound` is content, while `published` gives a negative click at (0, 0).
+
+    >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
+    >>> next_point(square, Mask.empty((9, 9)))
+    Click(point=(4, 4), positive=True)
+    >>> next_point(square, square.mask, "published")
+    Click(point=(0, 0), positive=False)
+    """
+    return next_points([(target, guess, reading)])[0]
+
+
+def next_points(guesses: Sequence[Guess]) -> list[Click | None]:
+    """The next points of many sessions, found together."""
+    sides = deepest_sides([(target, guess, ()) for target, guess, _ in guesses])
+    return [_chosen(guess, *both) for guess, both in zip(guesses, sides, strict=True)]
+
+
+def random_point(target: Target, rng: np.random.Generator) -> Click:
+    """A positive click on the object, every judged pixel as likely as the other: one draw."""
+    inside = mistakes(target, Mask.empty(target.mask.shape))[0]
+    places = np.argwhere(inside.bits)
+    place = places[int(rng.integers(len(places)))]
+    return Click(tuple(int(p) + a for p, a in zip(place, inside.low, strict=True)), True)
+
+
+def _chosen(guess: Guess, missed: Depth, added: Depth) -> Click | None:
+    target, mask, reading = guess
+    if missed.point is None and added.point is None:
+        return None if reading == "sound" else Click((0,) * len(mask.shape), False)
+    positive = missed.squared > added.squared
+    if missed.squared == added.squared and reading == "sound":
+        positive = _larger_side(target, mask, missed, added)
+    point = missed.point if positive else added.point
+    return None if point is None else Click(point, positive)
+
+
+def _larger_side(target: Target, guess: Mask, missed: Depth, added: Depth) -> bool:
+    """Whether the false negatives' deepest component is at least as large as the other's."""
+    sides = zip(mistakes(target, guess), (missed, added), strict=True)
+    first, second = (_component_area(mask, depth.point) for mask, depth in sides)
+    return first >= second
+
+
+def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
+    """How many pixels hang together with a pixel of the mask, over edges and corners."""
+    from scipy import ndimage
+
+    if point is None:
+        return 0
+    labels, _ = ndimage.label(mask.bits, np.ones((3,) * mask.bits.ndim))
+    place = tuple(p - a for p, a in zip(point, mask.low, strict=True))
+    return int(np.count_nonzero(labels == labels[place]))
+
+
+class _Team:
+    """All such users of a scene: their points are found in one call."""
+
+    def next_for(
+        self,
+        users: Sequence[CentrePoint | RandomPoint],
+        sights: Sequence[Sight],
+        draws: Sequence[np.random.Generator],
+    ) -> list[Prompt | None]:
+        found = next_points([(s.target, s.mask, s.reading) for s in sights])
+        return [
+            random_point(sight.target, rng) if user.starts_anywhere and not sight.prompts else click
+            for user, sight, rng, click in zip(users, sights, draws, found, strict=True)
+        ]
+
+
+_TEAM = _Team()
+
+
+@catalogue.users.add("centre-point", summary="Segment Anything's points: deepest pixel of all")
+@dataclass(frozen=True, slots=True)
+class CentrePoint:
+    """Clicks the object's centre, then the deepest pixel of the whole error."""
+
+    team: ClassVar[_Team] = _TEAM
+    starts_anywhere: ClassVar[bool] = False
+    name: str = "centre-point"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        return next_point(sight.target, sight.mask, sight.reading)
+
+
+@catalogue.users.add("random-point", summary="the same with a first point anywhere on the object")
+@dataclass(frozen=True, slots=True)
+class RandomPoint:
+    """Clicks anywhere on the object, then the deepest pixel of the whole error."""
+
+    team: ClassVar[_Team] = _TEAM
+    starts_anywhere: ClassVar[bool] = True
+    name: str = "random-point"
+
+    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        if not sight.prompts:
+            return random_point(sight.target, rng)
+        return next_point(sight.target, sight.mask, sight.reading)
