@@ -1,0 +1,212 @@
+"""Detections met with ground truth: COCO's and LVIS's matching with any measure of overlap.
+
+A library counts masks and boxes (`segmeter.measures.detections`); this module is for what no
+library does: matching by boundaries, and the same numbers for resampled pictures. The rules
+are those of the COCO evaluator:
+
+- detections go by score, stable, the best first; each takes the free truth it overlaps most,
+  at or above the threshold; among equal overlaps the later truth in the list;
+- truths that are ignored (crowd regions, sizes outside the range) come last, and whoever
+  holds a regular one looks at none of them; a crowd region may be taken many times;
+- who took an ignored truth, or took none and lies outside the range, counts nowhere;
+- precision is made monotone from the right and sampled at recall 0, 0.01 ... 1, the first
+  place where recall reaches it; 0 where it is never reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "RECALLS",
+    "THRESHOLDS",
+    "Cell",
+    "Matched",
+    "match",
+    "precision_and_recall",
+    "resampled_precision",
+]
+
+Real = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+THRESHOLDS: Real = np.linspace(0.5, 0.95, 10)
+RECALLS: Real = np.linspace(0.0, 1.0, 101)
+_NEVER_EXACT = 1 - 1e-10
+_MOST_NUMBERS = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One picture's truths and detections of one class, in the order of their lists.
+
+    `overlaps` is detections x truths. `forgiving` tells that not every object of the class
+    is outlined there (LVIS), so that a detection without a truth is no mistake.
+    """
+
+    image: int
+    category: int
+    scores: Real
+    areas: Real
+    truth_areas: Real
+    crowd: Flags
+    overlaps: Real
+    forgiving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How a cell's detections fared: `hit` and `ignored` are thresholds x detections."""
+
+    image: int
+    category: int
+    scores: Real
+    hit: Flags
+    ignored: Flags
+    truths: int
+
+
+def match(
+    cell: Cell,
+    sizes: tuple[float, float] = (0.0, np.inf),
+    most: int = 100,
+    thresholds: Real = THRESHOLDS,
+) -> Matched:
+    """Match one cell; `sizes` is the range of areas, both ends in it."""
+    outside = (cell.truth_areas < sizes[0]) | (cell.truth_areas > sizes[1])
+    ignore = cell.crowd | outside
+    truths = np.argsort(ignore, kind="stable")
+    ranked = np.argsort(-cell.scores, kind="stable")[:most]
+    overlaps = cell.overlaps[np.ix_(ranked, truths)]
+    taken = _taken(overlaps, ignore[truths], cell.crowd[truths], thresholds)
+    hit = taken >= 0
+    ignored = hit & _at(ignore[truths], taken)
+    areas = cell.areas[ranked]
+    forgiven = (areas < sizes[0]) | (areas > sizes[1]) | cell.forgiving
+    ignored |= ~hit & forgiven
+    return Matched(
+        cell.image, cell.category, cell.scores[ranked], hit, ignored, int((~ignore).sum())
+    )
+
+
+def _taken(overlaps: Real, ignore: Flags, crowd: Flags, thresholds: Real) -> npt.NDArray[np.intp]:
+    """Which truth each detection takes at each threshold, -1 for none."""
+    detections, truths = overlaps.shape
+    taken = np.full((thresholds.size, detections), -1, dtype=np.intp)
+    if not truths:
+        return taken
+    least = np.minimum(thresholds, _NEVER_EXACT)
+    free = np.ones((thresholds.size, truths), dtype=bool)
+    regular = int((~ignore).sum())
+    for k, row in enumerate(overlaps):
+        if row.max() < least[0]:
+            continue
+        for t in range(thresholds.size):
+            open_ = free[t] & (row >= least[t])
+            place = _last_best(row, open_, 0, regular)
+            if place < 0:
+                place = _last_best(row, open_, regular, truths)
+            if place >= 0:
+                taken[t, k] = place
+                free[t, place] = crowd[place]
+    return taken
+
+
+def _last_best(row: Real, open_: Flags, start: int, end: int) -> int:
+    """The last place of the greatest overlap among those that are open, -1 without one."""
+    values = np.where(open_[start:end], row[start:end], -1.0)[::-1]
+    if not values.size:
+        return -1
+    best = int(values.argmax())
+    return end - 1 - best if values[best] >= 0 else -1
+
+
+def _at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
+    """Flags of places, where place -1 has none."""
+    return np.append(flags, False)[places]
+
+
+def precision_and_recall(
+    matched: Sequence[Matched], thresholds: int = 10
+) -> tuple[Real, Real] | None:
+    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without truths.
+
+    `matched` are the class's cells in order of their pictures.
+    """
+    truths = sum(m.truths for m in matched)
+    if not truths:
+        return None
+    hit, ignored, _ = _pooled(matched, thresholds)
+    good = np.cumsum(hit & ~ignored, axis=1).astype(float)
+    bad = np.cumsum(~hit & ~ignored, axis=1).astype(float)
+    recall = good / truths
+    precision = np.zeros((thresholds, RECALLS.size))
+    envelope = _envelope(good / (good + bad + np.spacing(1)))
+    for t in range(thresholds):
+        places = np.searchsorted(recall[t], RECALLS, side="left")
+        reached = places < recall.shape[1]
+        precision[t, reached] = envelope[t, places[reached]]
+    last = recall[:, -1] if recall.shape[1] else np.zeros(thresholds)
+    return precision, last
+
+
+def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: int = 10) -> Real:
+    """Average precision of one class for weighted pictures, `(resamples, thresholds)`.
+
+    `weights` is resamples x pictures: how often each was drawn. NaN in a resample in which
+    no truth of the class was drawn.
+    """
+    hit, ignored, images = _pooled(matched, thresholds)
+    truths = np.zeros(weights.shape[1])
+    for m in matched:
+        truths[m.image] += m.truths
+    totals = weights @ truths
+    made = np.zeros((len(weights), thresholds))
+    step = max(1, _MOST_NUMBERS // max(1, hit.size))
+    for start in range(0, len(weights), step):
+        part = slice(start, start + step)
+        drawn = weights[part][:, None, images]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            good = np.cumsum(drawn * (hit & ~ignored), axis=2)
+            bad = np.cumsum(drawn * (~hit & ~ignored), axis=2)
+            recall = good / totals[part, None, None]
+        made[part] = _sampled(recall, _envelope(good / (good + bad + np.spacing(1))))
+    made[totals == 0] = np.nan
+    return made
+
+
+def _pooled(
+    matched: Sequence[Matched], thresholds: int
+) -> tuple[Flags, Flags, npt.NDArray[np.intp]]:
+    """Hits, ignored ones and pictures of all detections of a class, the best first."""
+    if not matched:
+        nothing = np.zeros((thresholds, 0), dtype=bool)
+        return nothing, nothing, np.zeros(0, dtype=np.intp)
+    order = np.argsort(-np.concatenate([m.scores for m in matched]), kind="stable")
+    hit = np.concatenate([m.hit for m in matched], axis=1)[:, order]
+    ignored = np.concatenate([m.ignored for m in matched], axis=1)[:, order]
+    images = np.concatenate([np.full(m.scores.size, m.image, dtype=np.intp) for m in matched])
+    return hit, ignored, images[order]
+
+
+def _envelope(precision: Real) -> Real:
+    return np.maximum.accumulate(precision[..., ::-1], axis=-1)[..., ::-1]
+
+
+def _sampled(recall: Real, envelope: Real) -> Real:
+    """Mean precision over the recall levels; rows share one search, moved apart by two."""
+    rows = recall.reshape(-1, recall.shape[-1])
+    if not rows.shape[1]:
+        return np.zeros(recall.shape[:-1])
+    apart = 2.0 * np.arange(len(rows))[:, None]
+    flat = np.nan_to_num(rows) + apart
+    places = np.searchsorted(flat.ravel(), (RECALLS + apart).ravel(), side="left")
+    inside = places.reshape(len(rows), -1) - np.arange(len(rows))[:, None] * rows.shape[1]
+    reached = inside < rows.shape[1]
+    values = envelope.reshape(rows.shape)
+    picked = np.take_along_axis(values, np.minimum(inside, rows.shape[1] - 1), axis=1)
+    return np.asarray(np.where(reached, picked, 0.0).mean(axis=1).reshape(recall.shape[:-1]))
