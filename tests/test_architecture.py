@@ -43,6 +43,7 @@ HEAVY_TO_LIST = ("torch", "transformers", "duckdb", "matplotlib", "skimage")
 SHELVES = [
     catalogue.models,
     catalogue.methods,
+    catalogue.detectors,
     catalogue.datasets,
     catalogue.users,
     catalogue.measures,

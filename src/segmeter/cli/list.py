@@ -21,6 +21,7 @@ __all__ = ["list_names"]
 _SHELVES: dict[str, Shelf[object]] = {
     "models": catalogue.models,
     "methods": catalogue.methods,
+    "detectors": catalogue.detectors,
     "datasets": catalogue.datasets,
     "users": catalogue.users,
     "measures": catalogue.measures,
@@ -32,7 +33,7 @@ _SHELVES: dict[str, Shelf[object]] = {
 def list_names(
     kind: Annotated[
         str | None,
-        typer.Argument(help="models, methods, datasets, users, measures or benchmarks."),
+        typer.Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
     ] = None,
     name: Annotated[
         str | None, typer.Argument(help="One of them: its options, licence, citation.")
@@ -41,7 +42,7 @@ def list_names(
     weights: Weights = None,
     as_json: AsJson = False,
 ) -> int:
-    """List models, methods, data sets, users, measures and benchmarks.
+    """List models, methods, detectors, data sets, users, measures and benchmarks.
 
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """

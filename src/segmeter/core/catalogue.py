@@ -29,6 +29,7 @@ __all__ = [
     "Spec",
     "benchmarks",
     "datasets",
+    "detectors",
     "measures",
     "methods",
     "models",
@@ -246,6 +247,7 @@ def _text(value: Any) -> str:
 
 models: Shelf[Any] = Shelf("model", "segmeter.models")
 methods: Shelf[Any] = Shelf("method", "segmeter.models")
+detectors: Shelf[Any] = Shelf("detector", "segmeter.models")
 datasets: Shelf[Any] = Shelf("dataset", "segmeter.datasets")
 users: Shelf[Any] = Shelf("user", "segmeter.users")
 measures: Shelf[Any] = Shelf("measure", "segmeter.measures")

@@ -34,7 +34,7 @@ __all__ = [
 
 Sizes = dict[str, tuple[int, ...]]
 
-_SUFFIXES = (".safetensors", ".pt", ".pth")
+_SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
 
 
 def home() -> Path:

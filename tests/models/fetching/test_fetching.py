@@ -296,7 +296,7 @@ def test_nonsense_after_from_is_one_sentence(tmp_path: Path) -> None:
 def test_every_offer_is_of_a_model_and_has_a_source() -> None:
     from segmeter.core import catalogue
 
-    names = catalogue.models.names()
+    names = {*catalogue.models.names(), *catalogue.detectors.names()}
     for name, offer in offers().items():
         assert name in names
         assert offer.sources

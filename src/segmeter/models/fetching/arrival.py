@@ -107,7 +107,7 @@ def _clear(folder: Path) -> None:
 def _check(offer: Offer, folder: Path, source: Source) -> None:
     found = weights.files(folder)
     if not found and not isinstance(source, ByHand):
-        raise BadWeights(f"{source}: holds no weights (.safetensors, .pt or .pth)")
+        raise BadWeights(f"{source}: holds no weights (.safetensors, .pt, .pth or .onnx)")
     for file in found:
         try:
             check_digest(file, offer.sha256.get(file.name, ""))

@@ -23,7 +23,7 @@ __all__ = [
     "source_of",
 ]
 
-_KEPT = (".safetensors", ".pt", ".pth", ".json")
+_KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
 
 class Source(Protocol):

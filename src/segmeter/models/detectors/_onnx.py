@@ -1,0 +1,75 @@
+"""Networks in ONNX files, run by onnxruntime in one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.models import weights as weight_files
+
+__all__ = ["OnnxFile", "least_score"]
+
+Array = npt.NDArray[np.float32]
+
+
+class OnnxFile:
+    """The network of a detector: found when made, opened at the first picture."""
+
+    def __init__(self, name: str, weights: str | None, inputs: frozenset[str]) -> None:
+        self.name, self._inputs = name, inputs
+        self.path = weight_files.find(name, weights)
+        self._file = next((f for f in weight_files.files(self.path) if f.suffix == ".onnx"), None)
+        if self._file is None:
+            raise BadWeights(f"'{self.path}' holds no .onnx file; '{name}' is read from one")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return weight_files.fingerprint(self.path)
+
+    def run(self, feeds: Mapping[str, Array]) -> Array:
+        """The first output for the given inputs."""
+        made: Array = self._session.run(None, dict(feeds))[0]
+        return made
+
+    @cached_property
+    def _session(self) -> Any:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise NotFound(
+                f"detector '{self.name}' needs 'onnxruntime': pip install 'segmeter[detectors]'"
+            ) from error
+        session = _opened(onnxruntime, Path(str(self._file)))
+        found = {entry.name for entry in session.get_inputs()}
+        if found != self._inputs:
+            raise BadWeights(
+                f"'{self._file}' holds another network: it takes {', '.join(sorted(found))},"
+                f" not {', '.join(sorted(self._inputs))}"
+            )
+        return session
+
+
+def _opened(onnxruntime: Any, file: Path) -> Any:
+    options = onnxruntime.SessionOptions()
+    # One thread: sums then do not depend on the machine, and jobs run side by side.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    errors = onnxruntime.capi.onnxruntime_pybind11_state
+    try:
+        return onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
+    except (errors.InvalidProtobuf, errors.Fail, errors.InvalidGraph, errors.NoSuchFile) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again") from error
+
+
+def least_score(name: str, value: float) -> float:
+    """A least score between 0 and 1, refused otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BadInput(f"detector '{name}': 'least' is a score from 0 to 1, not {value!r}")
+    return float(value)
