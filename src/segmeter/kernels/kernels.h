@@ -16,6 +16,7 @@ void bind_clicks(nb::module_ &m);
 void bind_components(nb::module_ &m);
 void bind_depth(nb::module_ &m);
 void bind_draws(nb::module_ &m);
+void bind_enlarging(nb::module_ &m);
 void bind_erosion(nb::module_ &m);
 void bind_limits(nb::module_ &m);
 void bind_matching(nb::module_ &m);

@@ -8,6 +8,7 @@ NB_MODULE(_kernels, m) {
     bind_components(m);
     bind_depth(m);
     bind_draws(m);
+    bind_enlarging(m);
     bind_erosion(m);
     bind_limits(m);
     bind_matching(m);

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.scenes import Pixels
+from segmeter.models._enlarging import Enlargement
 
 __all__ = ["Frame", "Padded", "Squeezed"]
 
@@ -40,6 +41,10 @@ class Frame(Protocol):
         """Low-resolution logits `(B, 1, h, w)` at the picture's size `(B, 1, H, W)`."""
         ...
 
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        """How `leave` enlarges maps of a size, for those who look only along contours."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Squeezed:
@@ -65,15 +70,23 @@ class Squeezed:
     def leave(self, logits: Tensor) -> Tensor:
         return _bilinear(logits, self.shape)
 
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """The first SAM's way: the long side fills the square, the rest is zero."""
+    """The first SAM's way: the long side fills the square, the rest is zero.
+
+    Click benchmarks resize in floating point; Meta's own predictor resizes with Pillow, which
+    rounds to 8 bits (`pillow`). Scores differ by up to 0.005, masks by pixels.
+    """
 
     shape: tuple[int, int]
     side: int = 1024
     mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
     deviation: tuple[float, float, float] = (58.395, 57.12, 57.375)
+    pillow: bool = False
 
     @property
     def inside(self) -> tuple[int, int]:
@@ -88,7 +101,10 @@ class Padded:
         return high / height, wide / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        resized = _resize(_channels(pixels, device), self.inside)
+        if self.pillow:
+            resized = _channels(_resize_by_pillow(pixels, self.inside), device)
+        else:
+            resized = _resize(_channels(pixels, device), self.inside)
         normal = (resized - _column(self.mean, device)) / _column(self.deviation, device)
         return self._pad(normal, self.side)
 
@@ -101,6 +117,9 @@ class Padded:
         high, wide = self.inside
         square = _bilinear(logits, (self.side, self.side))
         return _bilinear(square[..., :high, :wide], self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, self.inside)
 
     def _pad(self, x: Tensor, side: int) -> Tensor:
         high, wide = x.shape[-2:]
@@ -120,6 +139,15 @@ def _column(values: tuple[float, float, float], device: torch.device) -> Tensor:
 def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
     """In floating point with antialias, as the originals do (rounding to 8 bits moves masks)."""
     return F.interpolate(x, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def _resize_by_pillow(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+    """In 8 bits with antialias, as Meta's predictor does."""
+    import numpy as np
+    from PIL import Image
+
+    whole = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.asarray(whole.resize((size[1], size[0]), Image.Resampling.BILINEAR))
 
 
 def _bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:

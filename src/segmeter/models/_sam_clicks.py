@@ -69,6 +69,28 @@ class LoneClicks:
         single, other = self._masks(cells, torch.cat([heads[:, :, :1], chosen], dim=2)).unbind(1)
         return single.where((stability(single.float()) >= STABLE)[:, None, None], other)
 
+    def candidates(self, sparse: Tensor, above: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Maps `(m, low, low)`, scores and clicks of the three masks of each click that pass.
+
+        The score is known before any map is made: clicks without a mask above are left there.
+        """
+        tokens, cells = self._transform(
+            torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
+        )
+        skip = 1 if self._decoder.fine else 0
+        scores = self._decoder.iou_prediction_head(tokens[:, skip])[:, 1:]
+        scores = (scores.sigmoid() if self._decoder.fine else scores).float()
+        passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
+        some = passed.any(dim=1).nonzero()[:, 0]
+        if not len(some):
+            low = 4 * math.isqrt(cells.shape[1])
+            return cells.new_zeros(0, low, low).float(), scores[passed], some
+        mlps = list(self._decoder.output_hypernetworks_mlps)[1:]
+        own = tokens[some, skip + 2 : skip + 5].unbind(1)
+        heads = torch.stack([mlp(token) for mlp, token in zip(mlps, own, strict=True)], dim=2)
+        maps = self._masks(cells[some], heads)[passed[some]].float()
+        return maps, scores[passed], passed.nonzero()[:, 0]
+
     def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
         tokens, cells = self._first_block(start)

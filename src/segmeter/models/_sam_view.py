@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, Pr
 if TYPE_CHECKING:
     from segmeter.models._sam_clicks import LoneClicks
     from segmeter.models._sam_soft import SoftPoints
+    from segmeter.models.automatic.candidates import Candidates
 
 __all__ = ["Network", "Policy", "SamPrediction", "SamView"]
 
@@ -192,6 +194,23 @@ class SamView:
         from segmeter.models._sam_clicks import LoneClicks
 
         return LoneClicks(self, dtype)
+
+    @cached_property
+    def grid_clicks(self) -> LoneClicks | None:
+        """The decoder for a grid of clicks in the network's own precision, made once."""
+        return self.lone_clicks(self.network.prompts.no_mask_embed.weight.dtype)
+
+    def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
+        """The three masks of each lone click `(y, x)` whose score is above, as logits."""
+        from segmeter.models._sam_grid import candidates_of
+
+        return candidates_of(self, points, above)
+
+    def refined(self, points: npt.NDArray[np.float64], candidates: Candidates) -> Candidates:
+        """Each candidate again, from its click and its own logits."""
+        from segmeter.models._sam_grid import refined
+
+        return refined(self, points, candidates)
 
     def soften(self, asks: Sequence[Ask]) -> SoftPoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""

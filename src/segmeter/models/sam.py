@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
 Choice = Literal["published", "sound"]
+Resize = Literal["float", "pillow"]
 Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
 
 ABILITIES = frozenset({"click", "box", "scribble", "mask", "differentiable"})
@@ -53,6 +54,9 @@ class Sam:
         `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
     masks, points
         `published` or `sound`: which mask is shown, and where in a pixel a click lies.
+    resize
+        How the first SAM's picture is brought to size: in `float`, as click benchmarks do, or
+        by `pillow` in 8 bits, as Meta's own predictor does. Later SAMs know `float` only.
     """
 
     def __init__(
@@ -63,10 +67,13 @@ class Sam:
         dtype: str = "float32",
         masks: Choice = "published",
         points: Choice = "published",
+        resize: Resize = "float",
     ) -> None:
         self.kind = kind
         self._device, self.dtype = device, dtype
-        self.masks, self.points = masks, points
+        self.masks, self.points, self.resize = masks, points, resize
+        if resize not in get_args(Resize):
+            raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
         for option, value in (("masks", masks), ("points", points)):
             if value not in ("published", "sound"):
                 raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
@@ -106,12 +113,15 @@ class Sam:
         """Embed the picture."""
         import torch
 
+        from segmeter.models._frames import Padded
         from segmeter.models._sam_view import Policy, SamView
 
         if scene.spacing_mm is not None:
             raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
         height, width = scene.shape
         frame = self.network.frame((height, width))
+        if self.resize == "pillow" and isinstance(frame, Padded):
+            frame = replace(frame, pillow=True)
         with torch.no_grad():
             pixels = frame.enter(scene.pixels, self.network.device)
             embedding = self.network.encode(pixels)
@@ -231,8 +241,9 @@ def _maker(kind: Kind) -> Callable[..., Any]:
         dtype: str = "float32",
         masks: Choice = "published",
         points: Choice = "published",
+        resize: Resize = "float",
     ) -> Sam:
-        return Sam(kind, weights, device, dtype, masks, points)
+        return Sam(kind, weights, device, dtype, masks, points, resize)
 
     return make
 

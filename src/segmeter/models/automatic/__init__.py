@@ -1,0 +1,1 @@
+"""Automatic masks: everything in a picture, from any view that takes clicks."""

@@ -1,0 +1,174 @@
+"""A model with a known answer at every point, for pictures that carry their own position.
+
+Red is x, green is y, both modulo 256, blue holds what is above, so a crop knows where it
+lies. Ellipses answer clicks inside them with three maps of different steepness, some with a
+hole and an island; all numbers are exact in single precision. Whole pipelines can be
+computed by hand on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, ModelCard
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene
+from segmeter.models._enlarging import Enlargement
+from segmeter.models.automatic.candidates import Logits
+
+__all__ = ["Blob", "BlobView", "Blobs", "position_picture"]
+
+Single = npt.NDArray[np.float32]
+_SUMMARY = "ellipses of known logits on a picture that carries its own position, for tests"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """An ellipse: centre, half axes, and for each of its maps how steep and how sure."""
+
+    cx: int
+    cy: int
+    a: int
+    b: int
+    slope: tuple[int, int, int]
+    base: tuple[int, int, int]
+    hole: int = 0
+    island: int = 0
+
+    @property
+    def whole(self) -> int:
+        return (self.a * self.b) ** 2
+
+    def distance(self, x: npt.NDArray[np.int64], y: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Squared distance from the centre in units where the outline is at `whole`."""
+        return (self.b * (x - self.cx)) ** 2 + (self.a * (y - self.cy)) ** 2
+
+    def maps(self, x: npt.NDArray[np.int64], y: npt.NDArray[np.int64]) -> Single:
+        """Logits `(3, H, W)` at columns `x` `(W,)` and rows `y` `(H, 1)`."""
+        far = self.distance(x, y)
+        return np.stack([self._map(m, far, x, y) for m in range(3)])
+
+    def _map(
+        self,
+        m: int,
+        far: npt.NDArray[np.int64],
+        x: npt.NDArray[np.int64],
+        y: npt.NDArray[np.int64],
+    ) -> Single:
+        rise = (4 * (m + 2) ** 2 * self.whole - 64 * far) // self.whole
+        logits = (self.slope[m] * np.clip(rise, -512, 512) / 64).astype(np.float32)
+        if m >= 1 and self.hole:
+            inside = np.abs(x - (self.cx + self.a // 4)) <= self.hole
+            logits[inside & (np.abs(y - self.cy) <= self.hole)] = -6
+        if m >= 1 and self.island:
+            inside = np.abs(x - (self.cx + self.a + 9)) <= self.island
+            logits[inside & (np.abs(y - (self.cy - self.b - 9)) <= self.island)] = 6
+        return logits
+
+
+_DEFAULT = (
+    Blob(40, 40, 22, 14, (40, 34, 8), (983, 899, 907), 3, 2),
+    Blob(90, 60, 18, 20, (12, 20, 50), (924, 987, 886)),
+)
+
+
+@catalogue.models.add("blobs", summary=_SUMMARY)
+class Blobs:
+    """The model; `file` is JSON with a list `blobs` of cx, cy, a, b, slope, base, hole, island."""
+
+    card = ModelCard("blobs", _SUMMARY, frozenset({"click"}))
+
+    def __init__(self, file: str | Path | None = None) -> None:
+        self.blobs = _DEFAULT if file is None else _read(Path(file))
+
+    def look(self, scene: Scene) -> BlobView:
+        return BlobView(scene.pixels, self.blobs)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPrediction:
+    scores: Single
+    maps: Single
+    memory: None = None
+
+    @property
+    def shown(self) -> int:
+        return int(np.argmax(self.scores))
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        return Mask.of(self.maps[self.shown if candidate is None else candidate] > 0)
+
+
+class BlobView:
+    """Answers by the last positive click, and by the first pixel where there is none."""
+
+    def __init__(self, pixels: npt.NDArray[np.uint8], blobs: Sequence[Blob]) -> None:
+        height, width = pixels.shape[:2]
+        red, green, blue = (int(value) for value in pixels[0, 0])
+        self.left, self.top = red + 256 * (blue % 16), green + 256 * (blue // 16)
+        self.x = np.arange(width) + self.left
+        self.y = np.arange(height)[:, None] + self.top
+        self.blobs = tuple(blobs)
+        self.shape = (height, width)
+
+    def answer(self, asks: Sequence[Ask]) -> list[BlobPrediction]:
+        return [BlobPrediction(*self._at(*_last_click(ask))) for ask in asks]
+
+    def candidates(self, points: npt.NDArray[np.float64], above: float) -> Logits:
+        found = [self._at(float(y), float(x)) for y, x in points]
+        scores = np.concatenate([scores for scores, _ in found])
+        maps = np.concatenate([maps for _, maps in found])
+        every = Logits(
+            scores, np.repeat(np.arange(len(points)), 3), maps, Enlargement(self.shape, self.shape)
+        )
+        return every.take(np.flatnonzero(scores > np.float32(above))) if above > 0 else every
+
+    def _at(self, v: float, u: float) -> tuple[Single, Single]:
+        x = self.left + int(np.floor(u + 1e-6))
+        y = self.top + int(np.floor(v + 1e-6))
+        here = np.array([x]), np.array([y])
+        for blob in self.blobs:
+            if blob.distance(*here)[0] <= blob.whole:
+                scores = [(blob.base[m] - (3 * x + 5 * y + 7 * m) % 13) / 1000 for m in range(3)]
+                return np.array(scores, dtype=np.float32), blob.maps(self.x, self.y)
+        return self._nothing_at(x, y)
+
+    def _nothing_at(self, x: int, y: int) -> tuple[Single, Single]:
+        maps = np.empty((3, *self.shape), dtype=np.float32)
+        maps[0], maps[1] = -8, 8
+        maps[2] = np.where(np.abs(self.x - x) <= 3, 4, -4)
+        scores = [0.30, 0.95, 0.50 + ((7 * x + 13 * y) % 41) / 100]
+        return np.array(scores, dtype=np.float32), maps
+
+
+def position_picture(height: int, width: int) -> npt.NDArray[np.uint8]:
+    """A picture whose colours tell where each pixel lies."""
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x % 256, y % 256, x // 256 + 16 * (y // 256)], axis=-1).astype(np.uint8)
+
+
+def _last_click(ask: Ask) -> tuple[float, float]:
+    points = [p.point for p in ask.prompts if isinstance(p, Click) and p.positive]
+    return (float(points[-1][0]), float(points[-1][1])) if points else (0.0, 0.0)
+
+
+def _read(file: Path) -> tuple[Blob, ...]:
+    try:
+        return tuple(_blob(fields) for fields in json.loads(file.read_text())["blobs"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"'{file}' holds no blobs: {error}") from error
+
+
+def _blob(fields: dict[str, Any]) -> Blob:
+    whole: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Blob(**whole)

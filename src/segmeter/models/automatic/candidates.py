@@ -1,0 +1,162 @@
+"""Candidates: what a view offers at each point of a grid, measured before masks are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, View
+from segmeter.core.prompts import Click
+from segmeter.models._enlarging import Enlargement, Measured
+from segmeter.models.automatic.regions import clean_logits
+
+__all__ = [
+    "AnswersGrids",
+    "Candidates",
+    "Logits",
+    "Masks",
+    "RefinesCandidates",
+    "candidates_of",
+]
+
+Single = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
+Points = npt.NDArray[np.float64]
+
+
+class Candidates(Protocol):
+    """Candidates of many points, point by point.
+
+    `scores` are the model's own; `places` tell which point each one answers.
+    """
+
+    @property
+    def scores(self) -> Single: ...
+
+    @property
+    def places(self) -> Places: ...
+
+    def measure(self, threshold: float, offset: float) -> Measured:
+        """Areas and boxes at the size of what was looked at."""
+        ...
+
+    def take(self, kept: Places) -> Self:
+        """Only these, in this order."""
+        ...
+
+    def masks(self, threshold: float) -> list[Mask]: ...
+
+    def values(self) -> Single:
+        """Logits at full size, `(n, H, W)`."""
+        ...
+
+    def cleaned(self, smallest: int, threshold: float) -> Self:
+        """With small regions of the logits lifted or lowered, as SAM 2 does."""
+        ...
+
+
+@runtime_checkable
+class AnswersGrids(Protocol):
+    """A view that answers thousands of lone clicks with logits of all candidates."""
+
+    def candidates(self, points: Points, above: float) -> Candidates:
+        """Candidates of clicks `(n, 2)`, `(y, x)`, whose score is above a number.
+
+        The comparison is strict and in single precision; a number of 0 or less lets all
+        through.
+        """
+        ...
+
+
+@runtime_checkable
+class RefinesCandidates(Protocol):
+    """A view that takes its candidates back and answers each once more."""
+
+    def refined(self, points: Points, candidates: Candidates) -> Candidates:
+        """One candidate for each, from its click and its own logits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """Candidates as logit maps of low (or full) resolution in the host's memory."""
+
+    scores: Single
+    places: Places
+    maps: Single
+    to: Enlargement
+    threads: int = 1
+
+    def measure(self, threshold: float, offset: float) -> Measured:
+        return self.to.measure(self.maps, threshold, offset, self.threads)
+
+    def take(self, kept: Places) -> Logits:
+        return Logits(self.scores[kept], self.places[kept], self.maps[kept], self.to, self.threads)
+
+    def masks(self, threshold: float) -> list[Mask]:
+        return self.to.masks(self.maps, threshold)
+
+    def values(self) -> Single:
+        return self.to.values(self.maps)
+
+    def cleaned(self, smallest: int, threshold: float) -> Logits:
+        maps = clean_logits(self.maps, smallest, threshold)
+        return Logits(self.scores, self.places, maps, self.to, self.threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """Candidates that are finished masks: no threshold moves them, so they are stable."""
+
+    scores: Single
+    places: Places
+    finished: tuple[Mask, ...]
+
+    def measure(self, threshold: float, offset: float) -> Measured:
+        areas = np.array([m.area for m in self.finished], dtype=np.int64)
+        boxes = [
+            (m.low[1], m.low[0], m.high[1] - 1, m.high[0] - 1) if m else (0, 0, 0, 0)
+            for m in self.finished
+        ]
+        return Measured(areas, areas, areas, np.array(boxes, dtype=np.int64).reshape(-1, 4))
+
+    def take(self, kept: Places) -> Masks:
+        return Masks(self.scores[kept], self.places[kept], tuple(self.finished[i] for i in kept))
+
+    def masks(self, threshold: float) -> list[Mask]:
+        return list(self.finished)
+
+    def values(self) -> Single:
+        raise BadInput("this model gives finished masks, no logits; edges cannot be made of them")
+
+    def cleaned(self, smallest: int, threshold: float) -> Masks:
+        raise BadInput("this model gives finished masks, no logits; clean the masks instead")
+
+
+def candidates_of(view: View, points: Points, above: float) -> Candidates:
+    """Candidates of clicks `(n, 2)`, `(y, x)`, from any view that takes clicks."""
+    if isinstance(view, AnswersGrids):
+        return view.candidates(points, above)
+    asks = [Ask((Click((float(y), float(x))),)) for y, x in points]
+    found = [
+        (float(score), place, prediction.mask(candidate))
+        for place, prediction in enumerate(view.answer(asks))
+        for candidate, score in enumerate(prediction.scores)
+    ]
+    return _above(found, above)
+
+
+def _above(found: Sequence[tuple[float, int, Mask]], above: float) -> Masks:
+    scores = np.array([score for score, _, _ in found], dtype=np.float32)
+    every = Masks(
+        scores,
+        np.array([place for _, place, _ in found], dtype=np.intp),
+        tuple(mask for _, _, mask in found),
+    )
+    return every.take(np.flatnonzero(scores > np.float32(above))) if above > 0 else every

@@ -1,0 +1,156 @@
+"""Options of automatic masks, checked when they are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Reading
+
+__all__ = ["Clean", "Nms", "Options"]
+
+Clean = Literal["masks", "logits"]
+Nms = Literal["boxes", "masks"]
+Grid = npt.NDArray[np.float64]
+
+MOST_LAYERS = 6
+"""Crops double on a side with every layer; six layers are 5461 crops."""
+
+
+_LEAST = {"points": 1, "crops": 0, "fewer": 1, "smallest": 0, "batch": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How masks are made, filtered and thinned out; the defaults are those of SAM's code.
+
+    Attributes
+    ----------
+    points
+        Points on a side of the grid over the whole picture.
+    crops
+        Layers of crops beyond the whole picture: layer i has 2^i on a side.
+    fewer
+        A crop of layer i has `points / fewer^i` points on a side.
+    overlap
+        How far crops overlap, as a share of the picture's shorter side.
+    score, stability
+        A mask stays when the model's own score is above, and its stability at least this;
+        0 switches a filter off.
+    threshold, offset
+        Logits above the threshold are the mask; stability moves it by the offset.
+    box_nms, crop_nms
+        Of masks whose boxes overlap more than this the better one stays, within a crop and
+        between crops.
+    smallest
+        Holes and islands below so many pixels are filled and removed; 0 leaves them.
+    clean
+        `masks`: as SAM, on finished masks, with one more suppression. `logits`: as SAM 2, on
+        low-resolution logits, counted in their pixels.
+    refine
+        SAM 2: every mask is given back to the model once before it is judged.
+    nms
+        `boxes` as published, or `masks`: overlap of the masks themselves.
+    covers
+        Masks that cover at least this share of the picture are removed. The paper says 0.95
+        and the code does not do it: None is off in `published` and 0.95 in `sound`.
+    batch
+        Points that are asked at once; changes memory, never results.
+    grids
+        Own grids instead, one a layer: `(n, 2)` of x and y in 0..1.
+    """
+
+    points: int = 32
+    crops: int = 0
+    fewer: int = 1
+    overlap: float = 512 / 1500
+    score: float = 0.88
+    stability: float = 0.95
+    threshold: float = 0.0
+    offset: float = 1.0
+    box_nms: float = 0.7
+    crop_nms: float = 0.7
+    smallest: int = 0
+    clean: Clean = "masks"
+    refine: bool = False
+    nms: Nms = "boxes"
+    covers: float | None = None
+    batch: int = 64
+    reading: Reading = "published"
+    grids: tuple[Grid, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "float" and not _finite(value):
+                raise BadInput(f"automatic masks: {field.name} is a finite number, not {value!r}")
+        self._check_counts()
+        self._check_choices()
+
+    @property
+    def cover_limit(self) -> float:
+        """The share of the picture from which on a mask is removed; above 1 for never."""
+        if self.covers is not None:
+            return self.covers
+        return 0.95 if self.reading == "sound" else math.inf
+
+    def points_in(self, layer: int) -> int:
+        """Points on a side in a crop of a layer."""
+        return int(self.points / self.fewer**layer)
+
+    def _check_counts(self) -> None:
+        for name, least in (
+            ("points", 1),
+            ("crops", 0),
+            ("fewer", 1),
+            ("smallest", 0),
+            ("batch", 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise BadInput(
+                    f"automatic masks: {name} is a whole number from {least} on, not {value!r}"
+                )
+        if self.crops > MOST_LAYERS:
+            raise BadInput(
+                f"automatic masks: at most {MOST_LAYERS} layers of crops, not {self.crops}"
+            )
+        if self.grids is None and self.points_in(self.crops) < 1:
+            raise BadInput(
+                f"automatic masks: {self.points} points on a side, divided by {self.fewer} in each "
+                f"of {self.crops} layers of crops, leave a grid of no points; take more points or "
+                "fewer layers"
+            )
+        if self.grids is not None:
+            _check_grids(self.grids, self.crops)
+        if self.offset < 0 or self.overlap < 0:
+            raise BadInput("automatic masks: offset and overlap are not negative")
+
+    def _check_choices(self) -> None:
+        for name, kind in (("clean", Clean), ("nms", Nms), ("reading", Reading)):
+            if getattr(self, name) not in get_args(kind):
+                raise BadInput(
+                    f"automatic masks: {name} is {' or '.join(get_args(kind))}, "
+                    f"not {getattr(self, name)!r}"
+                )
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _check_grids(grids: tuple[Grid, ...], crops: int) -> None:
+    if len(grids) <= crops:
+        raise BadInput(
+            f"automatic masks: {crops} layers of crops need {crops + 1} grids, not {len(grids)}"
+        )
+    for layer, grid in enumerate(grids):
+        if grid.ndim != 2 or grid.shape[1:] != (2,) or not len(grid):
+            raise BadInput(f"automatic masks: grid {layer} is no list of points, x and y each")
+        if not np.isfinite(grid).all() or grid.min() < 0 or grid.max() > 1:
+            raise BadInput(f"automatic masks: grid {layer} has points outside 0..1")

@@ -1,0 +1,161 @@
+"""What the generator promises: both readings, any model, properties of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene
+from segmeter.models.automatic.blobs import position_picture
+from segmeter.models.automatic.generator import generate
+from segmeter.models.automatic.options import Options
+
+SHAPE = (120, 160)
+OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)
+
+
+def scene(shape: tuple[int, int] = SHAPE) -> Scene:
+    return Scene("blobs", "default", position_picture(*shape), [])
+
+
+def blobs(options: Options) -> list[Any]:
+    return generate(catalogue.models.make("blobs"), scene(), options)
+
+
+class Strange:
+    """Answers every click with the same masks."""
+
+    card = ModelCard("strange", "the same masks always", frozenset({"click"}))
+
+    def __init__(self, *masks: Mask, score: float = 0.9) -> None:
+        self.masks, self.score, self.clicks = masks, score, list[Any]()
+
+    def look(self, scene: Scene) -> Strange:
+        return self
+
+    def answer(self, asks: Any) -> list[MaskPrediction]:
+        self.clicks += [ask.prompts[0].point for ask in asks]
+        return [
+            MaskPrediction(self.masks[i % len(self.masks)], self.score) for i, _ in enumerate(asks)
+        ]
+
+
+def test_without_filters_every_point_gives_three_masks() -> None:
+    assert len(blobs(OPEN)) == 3 * 36
+
+
+def test_any_model_that_takes_clicks_gives_masks() -> None:
+    method = catalogue.methods.make("automatic?model=disc&points=3&score=0.5")
+    result = method.segment(scene((60, 90)))
+    assert len(result.proposals) == 9
+    assert {m.shape for m in result.proposals} == {(60, 90)}
+
+
+def test_a_model_that_takes_no_clicks_is_refused() -> None:
+    class Reader:
+        card = ModelCard("reader", "reads words", frozenset({"words"}))
+
+        def look(self, scene: Scene) -> Any:
+            raise AssertionError
+
+    with pytest.raises(BadInput, match="takes no clicks"):
+        catalogue.methods.make("automatic", model=Reader())
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("automatic?model=disc&points=0", "points is a whole number from 1 on"),
+        ("automatic?model=disc&points=2&crops=2&fewer=2", "a grid of no points"),
+        ("automatic?model=disc&score=NaN", "score is a finite number"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_loaded(spec: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        catalogue.methods.make(spec)
+
+
+def test_sound_removes_masks_that_cover_the_picture_and_empty_ones() -> None:
+    published, sound = (blobs(replace(OPEN, reading=r)) for r in ("published", "sound"))
+    whole = SHAPE[0] * SHAPE[1]
+    assert any(m.mask.area >= 0.95 * whole for m in published)
+    assert any(not m.mask for m in published)
+    assert all(0 < m.mask.area < 0.95 * whole for m in sound)
+    papers = blobs(replace(OPEN, covers=0.95))
+    assert all(m.mask.area < 0.95 * whole for m in papers)
+
+
+def test_sound_clicks_at_pixel_centres_and_published_half_a_pixel_beside() -> None:
+    square = Mask.box((10, 20), (2, 2), (6, 6))
+    places = {}
+    for reading in ("published", "sound"):
+        model = Strange(square)
+        generate(model, scene((10, 20)), replace(OPEN, points=1, reading=reading))
+        places[reading] = model.clicks
+    assert places == {"published": [(5.0, 10.0)], "sound": [(4.5, 9.5)]}
+
+
+def test_sound_boxes_count_pixels() -> None:
+    square = Mask.box((10, 20), (2, 3), (6, 10))
+    (one,) = generate(Strange(square), scene((10, 20)), replace(OPEN, points=1))
+    assert one.record("published")["bbox"] == [3, 2, 6, 3]
+    assert one.record("sound")["bbox"] == [3, 2, 7, 4]
+    assert one.record("sound")["cleaned"] is False
+
+
+def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_when_sound() -> None:
+    bits = np.zeros((30, 40), dtype=bool)
+    bits[3:5, 3:8] = bits[20:23, 20:25] = True
+    model, options = Strange(Mask.of(bits)), replace(OPEN, points=1, smallest=50)
+    (kept,) = generate(model, scene((30, 40)), options)
+    assert kept.cleaned
+    assert kept.mask.area == 15
+    assert generate(model, scene((30, 40)), replace(options, reading="sound")) == []
+
+
+def test_masks_one_pixel_wide_pile_up_as_published_only() -> None:
+    line = Mask.box((30, 40), (3, 5), (20, 6))
+    options = replace(OPEN, points=2, box_nms=0.7)
+    assert len(generate(Strange(line), scene((30, 40)), options)) == 4
+    assert len(generate(Strange(line), scene((30, 40)), replace(options, reading="sound"))) == 1
+
+
+def test_ring_and_disc_of_one_box_both_stay_by_their_masks() -> None:
+    ring = np.ones((30, 40), dtype=bool)
+    ring[8:22, 8:32] = False
+    ring[:4], ring[-4:], ring[:, :4], ring[:, -4:] = False, False, False, False
+    disc = np.zeros_like(ring)
+    disc[4:26, 20], disc[15, 4:36] = True, True  # a cross with the ring's box
+    model = Strange(Mask.of(ring), Mask.of(disc))
+    options = replace(OPEN, points=2, box_nms=0.7, reading="sound")
+    assert len(generate(model, scene((30, 40)), options)) == 1
+    assert len(generate(model, scene((30, 40)), replace(options, nms="masks"))) == 2
+
+
+def test_no_mask_at_all_is_an_empty_list_with_and_without_crops() -> None:
+    nothing = Strange(Mask.empty((30, 40)), score=0.1)
+    for crops in (0, 1):
+        options = replace(OPEN, points=2, score=0.5, crops=crops)
+        assert generate(nothing, scene((30, 40)), options) == []
+
+
+def test_refining_needs_a_model_that_can() -> None:
+    with pytest.raises(BadInput, match="leave refine off"):
+        generate(Strange(Mask.empty(SHAPE)), scene(), replace(OPEN, refine=True))
+
+
+def test_blobs_answer_clicks_as_they_answer_grids() -> None:
+    view = catalogue.models.make("blobs").look(scene())
+    points = np.array([[40.0, 40.0], [60.2, 91.7], [5.0, 150.0]])
+    together = view.candidates(points, 0.0)
+    alone = view.answer([Ask((Click((y, x)),)) for y, x in points])
+    assert together.scores.tolist() == [s for p in alone for s in p.scores.tolist()]
+    assert together.masks(0.0) == [p.mask(k) for p in alone for k in range(3)]
