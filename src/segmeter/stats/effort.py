@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import first_round
@@ -38,6 +39,12 @@ class CostModel:
         To draw one box: 7 s (Papadopoulos et al. 2017, extreme clicking).
     scribble
         To draw one stroke: 3 s. No source: twice a click, our assumption.
+    stroke
+        To draw one stroke in a volume, for each voxel of its length on top of `scribble`:
+        0.02 s. No source: our assumption.
+    scroll
+        To pass one slice on the way to the next: 0.1 s. No source: ten slices a second, our
+        assumption.
     other
         Any other prompt, such as words: 3 s. No source, our assumption.
     by_hand
@@ -53,6 +60,8 @@ class CostModel:
     click: float = 1.5
     box: float = 7.0
     scribble: float = 3.0
+    stroke: float = 0.02
+    scroll: float = 0.1
     other: float = 3.0
     by_hand: float = 0.0
     wait: bool = True
@@ -89,6 +98,17 @@ class CostModel:
         """Seconds for one prompt of a kind: `click`, `box`, `scribble` or another."""
         known = {"click": self.click, "box": self.box, "scribble": self.scribble}
         return known.get(kind, self.other)
+
+    def of_effort(self, effort: Effort) -> float:
+        """Seconds of work in a volume; a 3D box is drawn as two boxes, in two planes.
+
+        >>> CostModel().of_effort(Effort(points=2, scrolled=10))
+        4.0
+        """
+        named = effort.slices * self.click
+        boxes = (effort.boxes + 2 * effort.boxes_3d) * self.box
+        strokes = effort.scribbles * self.scribble + effort.stroke_px * self.stroke
+        return effort.points * self.click + named + boxes + strokes + effort.scrolled * self.scroll
 
 
 def seconds_after(

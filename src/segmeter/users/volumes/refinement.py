@@ -1,0 +1,234 @@
+"""Refinement: what is said about a mask that is not yet right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from segmeter.core.components import largest_component
+from segmeter.core.masks import Bits, Mask, joint_box
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Click, Scribble
+from segmeter.users.volumes.contour_scribble import contour_scribble
+from segmeter.users.volumes.draws import Draws
+from segmeter.users.volumes.points_per_volume import points_per_volume
+from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices, plane
+
+__all__ = [
+    "Correction",
+    "near",
+    "point_per_wrong_slice",
+    "point_per_wrong_volume",
+    "scribble_correction",
+    "scribble_correction_3d",
+]
+
+Voxel = tuple[int, ...]
+
+_FALLBACK, _FALLBACK_3D = 3, 5
+_HALF_PATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction and how it came about.
+
+    Attributes
+    ----------
+    clicks
+        The voxels it names, one click each.
+    stroke
+        The same as a stroke in drawing order; None where single points were drawn.
+    negative
+        Whether false positives were corrected.
+    plane
+        Axis and index of the plane a negative stroke lies in.
+    fallback
+        No stroke was possible, and random false positives were clicked.
+    """
+
+    clicks: tuple[Click, ...]
+    stroke: Scribble | None = None
+    negative: bool = False
+    plane: tuple[int, int] | None = None
+    fallback: bool = False
+
+
+def point_per_wrong_slice(target: Mask, guess: Mask, draws: Draws) -> list[Click]:
+    """One random wrong pixel in each of the target's slices that has any.
+
+    The original seeds anew for every slice, so that one random word decides them all.
+    """
+    clicks = []
+    for z in foreground_slices(target):
+        truth, here = plane(target, z), plane(guess, z)
+        low, high = joint_box(truth, here)
+        wrong = np.argwhere(truth.crop(low, high) ^ here.crop(low, high)) + low
+        if len(wrong):
+            draws.restart()
+            y, x = (int(c) for c in wrong[draws.below(len(wrong))])
+            clicks.append(Click((z, y, x), truth[y, x]))
+    return clicks
+
+
+def point_per_wrong_volume(
+    target: Mask, guess: Mask, draws: Draws, reading: Reading
+) -> list[Click]:
+    """One random wrong voxel; none when the mask is right.
+
+    `published` numbers voxels in the file's order, x first.
+    """
+    if reading == "published":
+        target, guess = _turned(target), _turned(guess)
+    low, high = joint_box(target, guess)
+    wrong = np.argwhere(target.crop(low, high) ^ guess.crop(low, high)) + low
+    if not len(wrong):
+        return []
+    draws.restart()
+    voxel = tuple(int(c) for c in wrong[draws.below(len(wrong))])
+    click = Click(voxel, target[voxel])
+    return [_turned_click(click)] if reading == "published" else [click]
+
+
+def scribble_correction(
+    target: Mask,
+    guess: Mask,
+    draws: Draws,
+    reading: Reading,
+    *,
+    centre: Centre = "mass",
+    fallback: int = _FALLBACK,
+    always_draw: bool = False,
+) -> Correction | None:
+    """A stroke through the larger kind of error, drawn by chance in proportion to its size.
+
+    Positive: a line through the middle of the largest part of the false negatives, slice by
+    slice. Negative: a stroke along the target's outline in the plane across the slices with
+    most false positives, where it lies on the mask; `published` looks at planes of fixed y
+    only, `sound` also at those of fixed x. Where no stroke can be drawn, a few random false
+    positives are clicked, which `published` calls positive. None when the mask is right.
+    """
+    missed, spilled = _errors(target, guess)
+    if not missed and not spilled:
+        return None
+    total = missed.area + spilled.area
+    if always_draw or (missed and spilled):
+        negative = draws.chance(spilled.area / total)
+    else:
+        negative = bool(spilled)
+    if not negative:
+        return _positive(missed, centre)
+    return _negative(target, guess, spilled, draws, reading, fallback)
+
+
+def scribble_correction_3d(
+    target: Mask, guess: Mask, draws: Draws, reading: Reading
+) -> Correction | None:
+    """The same for a model that sees the whole volume.
+
+    `published` draws in the file's order of axes, so that the positive line runs along x, and
+    keeps one random point of it. `sound` draws along z and keeps all positive points, one
+    negative one, as the paper says.
+    """
+    if reading == "sound":
+        found = scribble_correction(target, guess, draws, reading, fallback=1)
+        if found is None or not found.negative:
+            return found
+        one = found.clicks[draws.below(len(found.clicks))]
+        return Correction((one,), None, True, found.plane, found.fallback)
+    found = scribble_correction(
+        _turned(target), _turned(guess), draws, reading, fallback=_FALLBACK_3D, always_draw=True
+    )
+    if found is None:
+        return None
+    one = found.clicks[draws.choose(len(found.clicks), 1)[0]]
+    where = None if found.plane is None else (2 - found.plane[0], found.plane[1])
+    return Correction((_turned_click(one),), None, found.negative, where, found.fallback)
+
+
+def near(mask: Mask, point: Sequence[float], half: int = _HALF_PATCH) -> Mask:
+    """The part of a mask within the patch around a point, which is all that SAM-Med3D sees."""
+    low = tuple(max(0, int(p) - half) for p in point)
+    high = tuple(min(n, int(p) + half) for p, n in zip(point, mask.shape, strict=True))
+    return Mask.of(mask.crop(low, high), low, mask.shape)
+
+
+def _errors(target: Mask, guess: Mask) -> tuple[Mask, Mask]:
+    """False negatives and false positives."""
+    low, high = joint_box(target, guess)
+    truth, here = target.crop(low, high), guess.crop(low, high)
+    return Mask.of(truth & ~here, low, target.shape), Mask.of(here & ~truth, low, target.shape)
+
+
+def _positive(missed: Mask, centre: Centre) -> Correction:
+    part = largest_component(missed, tie="last")
+    points = [(z, *centre_of(plane(part, z), centre)) for z in foreground_slices(part)]
+    clicks = tuple(Click(point, True) for point in points)
+    return Correction(clicks, Scribble(tuple(points), True))
+
+
+def _negative(
+    target: Mask, guess: Mask, spilled: Mask, draws: Draws, reading: Reading, fallback: int
+) -> Correction:
+    axis, index = _worst_plane(spilled, (1,) if reading == "published" else (1, 2))
+    truth, here = _whole_plane(target, axis, index), _whole_plane(guess, axis, index)
+    raster, drawn = _stroke(truth, here, draws)
+    if not raster:
+        points = points_per_volume(spilled, fallback, draws)
+        clicks = tuple(Click(p.point, reading == "published") for p in points)
+        return Correction(clicks, None, True, (axis, index), fallback=True)
+    return Correction(
+        tuple(Click(_lifted(pixel, axis, index), False) for pixel in raster),
+        Scribble(tuple(_lifted(pixel, axis, index) for pixel in drawn), False),
+        True,
+        (axis, index),
+    )
+
+
+def _stroke(
+    truth: Bits, guess: Bits, draws: Draws
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Pixels of the guess under a stroke, in raster order and in the order of drawing."""
+    if not truth.any():
+        column = int(guess.sum(axis=0).argmax())
+        down = [(int(row), column) for row in np.flatnonzero(guess[:, column])]
+        return down, down
+    found = contour_scribble(truth, guess, draws.fraction())
+    if found is None:
+        return [], []
+    return [p for p in found.pixels if guess[p]], [p for p in found.drawn if guess[p]]
+
+
+def _worst_plane(spilled: Mask, axes: Sequence[int]) -> tuple[int, int]:
+    """The plane with most false positives; the first axis, then the first index, on a tie."""
+    best = (0, 0, 0)
+    for axis in axes:
+        others = tuple(a for a in range(3) if a != axis)
+        counts = spilled.bits.sum(axis=others)
+        place = int(counts.argmax())
+        if counts[place] > best[0]:
+            best = (int(counts[place]), axis, place + spilled.low[axis])
+    return best[1], best[2]
+
+
+def _whole_plane(mask: Mask, axis: int, index: int) -> Bits:
+    low = tuple(index if a == axis else 0 for a in range(3))
+    high = tuple(index + 1 if a == axis else n for a, n in enumerate(mask.shape))
+    return mask.crop(low, high).squeeze(axis)
+
+
+def _lifted(pixel: tuple[int, int], axis: int, index: int) -> Voxel:
+    """A pixel of a plane as a voxel."""
+    row, column = pixel
+    return (row, index, column) if axis == 1 else (row, column, index)
+
+
+def _turned(mask: Mask) -> Mask:
+    """The same mask with its axes in the file's order, x first."""
+    return Mask(mask.shape[::-1], mask.low[::-1], np.ascontiguousarray(mask.bits.transpose()))
+
+
+def _turned_click(click: Click) -> Click:
+    return Click(click.point[::-1], click.positive)

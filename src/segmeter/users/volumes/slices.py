@@ -1,0 +1,118 @@
+"""Slices of a target: which there are, which are shown to a person, where their middle is.
+
+Everything is rounded in coordinates of the whole volume: half to even depends on parity, so
+rounding inside a crop with an odd offset would move points and boxes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from segmeter.core.components import largest_component
+from segmeter.core.distances import deepest_voxel
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Box
+
+__all__ = [
+    "Centre",
+    "centre_of",
+    "foreground_slices",
+    "median_slice",
+    "nearest_pixel",
+    "plane",
+    "seed_slices",
+    "tight_box",
+]
+
+Centre = Literal["box", "mass", "edt"]
+Pixel = tuple[int, int]
+
+
+def foreground_slices(target: Mask) -> list[int]:
+    """Slices that hold any of the target, ascending."""
+    _check(target)
+    filled = np.flatnonzero(target.bits.any(axis=(1, 2)))
+    return [int(z) + target.low[0] for z in filled]
+
+
+def plane(mask: Mask, z: int) -> Mask:
+    """One slice of a volume's mask, as a mask of a picture."""
+    inside = z - mask.low[0]
+    if not 0 <= inside < mask.bits.shape[0]:
+        return Mask.empty(mask.shape[1:])
+    return Mask.of(mask.bits[inside], mask.low[1:], mask.shape[1:])
+
+
+def seed_slices(target: Mask, count: int, reading: Reading) -> list[int]:
+    """Slices a person would prompt, about `count` of them, from the first to the last.
+
+    `published` spaces them equally along z and takes the nearest slice of the target, the
+    lower one on a tie, so that several may fall together; `sound` spaces them equally among
+    the slices that hold the target.
+    """
+    own = foreground_slices(target)
+    count = min(count, len(own))
+    if reading == "sound":
+        return [own[int(i)] for i in np.linspace(0, len(own) - 1, count)]
+    wanted = np.linspace(own[0], own[-1], count).astype(int)
+    return [_nearest_slice(own, int(z)) for z in wanted]
+
+
+def median_slice(target: Mask) -> int:
+    """The middle one of the target's slices, truncated, else the nearest, lower on a tie."""
+    own = foreground_slices(target)
+    return _nearest_slice(own, int(np.median(own)))
+
+
+def tight_box(mask: Mask, z: int, reading: Reading) -> Box:
+    """The box around all of a slice's mask.
+
+    `sound` gives its first and last pixel. `published` hands over what the original does,
+    where the last is one past it.
+    """
+    past = 0 if reading == "published" else 1
+    return Box((z, *mask.low), (z, *(h - past for h in mask.high)))
+
+
+def centre_of(mask: Mask, centre: Centre) -> Pixel:
+    """A pixel in the middle of a slice's largest component.
+
+    `box`: the middle of its box; `mass`: the mean of its pixels; each rounded half to even,
+    then the nearest pixel of the component. `edt`: its deepest pixel. The last component in
+    raster order wins a tie for the largest.
+    """
+    part = largest_component(mask, tie="last")
+    if centre == "edt":
+        _, point = deepest_voxel(part, (1.0, 1.0))
+        return (0, 0) if point is None else (point[0], point[1])
+    if centre == "box":
+        middle = [(a + h - 1) / 2 for a, h in zip(part.low, part.high, strict=True)]
+    else:
+        pixels = np.argwhere(part.bits) + part.low
+        middle = [float(m) for m in pixels.mean(axis=0)]
+    return nearest_pixel(part, (round(middle[0]), round(middle[1])))
+
+
+def nearest_pixel(mask: Mask, point: Pixel) -> Pixel:
+    """The mask's pixel nearest to a point; first in raster order among equals."""
+    if mask[point]:
+        return point
+    pixels = np.argwhere(mask.bits) + mask.low
+    away = ((pixels - point) ** 2).sum(axis=1)
+    y, x = pixels[int(away.argmin())]
+    return int(y), int(x)
+
+
+def _nearest_slice(own: list[int], z: int) -> int:
+    return min(own, key=lambda s: (abs(s - z), s))
+
+
+def _check(target: Mask) -> None:
+    if len(target.shape) != 3:
+        raise BadInput("volume prompters need a target of a volume; this one is of a picture")
+    if not target:
+        raise BadInput("an empty target cannot be prompted; leave it out")
