@@ -26,6 +26,7 @@ from segmeter.models._sam_view import Policy, SamView, stability  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "sound"]
+Masks = Literal["published", "sound", "zeroshot"]
 
 
 class SmallNetwork:
@@ -44,7 +45,7 @@ class SmallNetwork:
         return Embedding(torch.randn(1, 16, 256), fine)
 
 
-def look(second: bool, masks: Choice = "published", points: Choice = "published") -> SamView:
+def look(second: bool, masks: Masks = "published", points: Choice = "published") -> SamView:
     network = SmallNetwork(second)
     embedding = network.encode(torch.zeros(1, 3, 64, 64))
     return SamView(network, network.frame(SHAPE), embedding, Policy(masks, points))
@@ -90,6 +91,24 @@ def test_the_sound_policy_is_the_same_for_all(second: bool) -> None:
     first, later, box = view.answer([Ask(ONE), Ask(TWO), Ask((Box((2, 2), (9, 9)),))])
     assert first.shown == 1 + int(first.scores[1:].argmax())
     assert later.shown == box.shown == 0
+
+
+def test_the_zeroshot_policy_offers_three_masks_where_each_family_does() -> None:
+    """The first SAM: a lone click or box, nothing fed back. The second: a lone click."""
+    box, best = (Box((2, 2), (9, 9)),), "best of three"
+    for second, wanted in ((False, [best, 0, best, 0, 0]), (True, [best, 0, 0, best, 0])):
+        view = look(second, masks="zeroshot")
+        memory = view.answer([Ask(ONE)])[0].memory
+        asks = [Ask(ONE), Ask(TWO), Ask(box), Ask(ONE, memory), Ask(box, memory)]
+        logits = torch.full((1, 4, 16, 16), 9.0)  # stable, so that no fall-back interferes
+        scores = torch.tensor([[0.9, 0.1, 0.8, 0.3]])
+        shown = [int(view.choose(logits, scores, [view._ambiguous(ask)])) for ask in asks]
+        assert shown == [2 if rule == best else 0 for rule in wanted]
+
+
+def test_the_zeroshot_policy_feeds_every_rounds_logits_back() -> None:
+    view = look(second=False, masks="zeroshot")
+    assert all(view.keeps_memory(p, "published") for p in (ONE, TWO))
 
 
 def test_published_drops_the_memory_while_each_sign_was_clicked_at_most_once() -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Network", "Policy", "SamPrediction", "SamView"]
 
 Choice = Literal["published", "sound"]
+Masks = Literal["published", "sound", "zeroshot"]
 
 STABILITY_OFFSET, STABLE = 0.05, 0.98
 """SAM 2 keeps its single mask when its area hardly changes with the threshold."""
@@ -65,11 +66,13 @@ class Policy:
 
     `masks`: `published` shows the best of three at every click (SAM) or the single mask with
     the stability fall-back (SAM 2); `sound` the best of three for one lone click and the
-    single mask afterwards, for all. `points`: `published` scales pixel indices, `sound`
-    pixel centres.
+    single mask afterwards, for all; `zeroshot` does as Segment Anything's own evaluation: the
+    best of three for a lone click (with the first SAM also for a lone box), then the single
+    mask (SAM 2 with its fall-back), and every round's logits go back in. `points`:
+    `published` scales pixel indices, `sound` pixel centres.
     """
 
-    masks: Choice = "published"
+    masks: Masks = "published"
     points: Choice = "published"
 
 
@@ -115,7 +118,7 @@ class SamView:
             sparse = self.encode_points(points.reshape(len(group), -1, 2), labels)
             dense = self.encode_masks([self.mask_prompt(asks[i]) for i in group])
             logits, scores = self.decode(sparse, dense)
-            first = [_lone_click(asks[i].prompts) for i in group]
+            first = [self._ambiguous(asks[i]) for i in group]
             predictions |= zip(group, self._predictions(logits, scores, first), strict=True)
         return [predictions[i] for i in range(len(asks))]
 
@@ -167,7 +170,7 @@ class SamView:
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
         """Published: not while there is at most one click of each sign, faulty as it is."""
         only_clicks = all(isinstance(p, Click) for p in prompts)
-        if reading == "sound" or not only_clicks:
+        if reading == "sound" or not only_clicks or self.policy.masks == "zeroshot":
             return True
         return max(signs(prompts)) > 1
 
@@ -179,13 +182,25 @@ class SamView:
             yield SamPrediction(self, logits[i], own[i], index)
 
     def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
-        """Which of the four masks is shown, `(B,)`; `first` marks lone clicks."""
+        """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""
         best = 1 + scores[:, 1:].argmax(dim=1)
-        if self.policy.masks == "sound":
-            return best.where(torch.tensor(first, device=best.device), 0)
-        if self.network.second:
-            return best.where(stability(logits[:, 0]) < STABLE, 0)
-        return best
+        several = torch.tensor(first, device=best.device)
+        if self.policy.masks == "published":
+            several = torch.full_like(several, not self.network.second)
+        if self.network.second and self.policy.masks != "sound":
+            several = several | (stability(logits[:, 0]) < STABLE)
+        return best.where(several, 0)
+
+    def _ambiguous(self, ask: Ask) -> bool:
+        """Whether the prompts may mean several things, so that three masks are offered.
+
+        A lone click does; by the first SAM's own rule a lone box does too, and neither does
+        once logits are fed back.
+        """
+        if self.policy.masks != "zeroshot" or self.network.second:
+            return len(ask.prompts) == 1 and isinstance(ask.prompts[0], Click)
+        alone = len(ask.prompts) == 1 and ask.memory is None
+        return alone and isinstance(ask.prompts[0], Click | Box)
 
     def lone_clicks(self, dtype: torch.dtype = torch.float32) -> LoneClicks | None:
         """A decoder for thousands of lone clicks; SAM-HQ's refinement has no such way."""
@@ -282,10 +297,6 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             raise BadInput("SAM kinds read no words; ask by clicks, boxes, strokes or masks")
         case _:
             return []
-
-
-def _lone_click(prompts: Sequence[Prompt]) -> bool:
-    return len(prompts) == 1 and isinstance(prompts[0], Click)
 
 
 def _groups(sizes: Sequence[int], together: int) -> Iterator[list[int]]:

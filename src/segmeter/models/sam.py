@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
 Choice = Literal["published", "sound"]
+Masks = Literal["published", "sound", "zeroshot"]
 Resize = Literal["float", "pillow"]
 Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
 
@@ -53,7 +54,8 @@ class Sam:
     device, dtype
         `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
     masks, points
-        `published` or `sound`: which mask is shown, and where in a pixel a click lies.
+        `published` or `sound`: which mask is shown, and where in a pixel a click lies;
+        `masks=zeroshot` does as Segment Anything's own evaluation, not as click benchmarks.
     resize
         How the first SAM's picture is brought to size: in `float`, as click benchmarks do, or
         by `pillow` in 8 bits, as Meta's own predictor does. Later SAMs know `float` only.
@@ -65,7 +67,7 @@ class Sam:
         weights: str | None = None,
         device: str = "auto",
         dtype: str = "float32",
-        masks: Choice = "published",
+        masks: Masks = "published",
         points: Choice = "published",
         resize: Resize = "float",
     ) -> None:
@@ -75,7 +77,7 @@ class Sam:
         if resize not in get_args(Resize):
             raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
         for option, value in (("masks", masks), ("points", points)):
-            if value not in ("published", "sound"):
+            if value not in ("published", "sound") and (option, value) != ("masks", "zeroshot"):
                 raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
         self.weights_path = weight_files.find(kind.name, weights, kind.hub)
         self._check()
@@ -239,7 +241,7 @@ def _maker(kind: Kind) -> Callable[..., Any]:
         weights: str | None = None,
         device: str = "auto",
         dtype: str = "float32",
-        masks: Choice = "published",
+        masks: Masks = "published",
         points: Choice = "published",
         resize: Resize = "float",
     ) -> Sam:
