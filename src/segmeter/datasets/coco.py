@@ -110,6 +110,10 @@ class CocoJson:
         path = self._at_hand[scene]
         return Scene(name, scene, lambda: read_rgb(path), lambda: self._targets(scene))
 
+    def picture(self, scene: str) -> Path:
+        """The file of a scene's picture."""
+        return self._at_hand[scene]
+
     def fingerprint(self) -> str:
         return digest([self._annotations, *self._at_hand.values()])
 

@@ -1,0 +1,233 @@
+"""Masks kept as pictures of numbers: labels, instance ids, ADE20K's colours, HDF5."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_values
+from segmeter.datasets.zeroshot.listed import Item, Named
+
+__all__ = ["ade_png", "folder_of_masks", "hdf5_ids", "id_png", "label_png", "masks_of_ids"]
+
+Ids = npt.NDArray[np.int64]
+Size = tuple[int, int]
+_MOST_IDS = 1 << 14
+
+
+def label_png(
+    images: Path,
+    masks: Path,
+    *,
+    picture_end: str = "",
+    mask_end: str = "",
+    ignore: Collection[int] = (),
+    labels: Mapping[int, str] | None = None,
+) -> dict[str, Item]:
+    """A label image a picture: a mask for each value but 0 and those ignored.
+
+    Files are paired by their path inside the two folders, without suffix and without the
+    given ends. Colours count as one number each.
+    """
+    drawn = _by_name(masks, mask_end)
+    read = partial(_label_masks, ignore=frozenset(ignore), labels=labels or {})
+    return {
+        name: Item(picture, partial(read, drawn[name]), (drawn[name],))
+        for name, picture in _by_name(images, picture_end).items()
+        if name in drawn
+    }
+
+
+def folder_of_masks(root: Path) -> dict[str, Item]:
+    """A folder a scene, with `images` that hold one picture and `masks` of one object each."""
+    found: dict[str, Item] = {}
+    for folder in sorted(p for p in root.iterdir() if (p / "masks").is_dir()):
+        pictures = _pictures(folder / "images")
+        if len(pictures) != 1:
+            raise BadInput(f"'{folder / 'images'}' holds {len(pictures)} pictures instead of one")
+        files = tuple(_pictures(folder / "masks"))
+        found[folder.name] = Item(pictures[0], partial(_file_masks, files), files)
+    return found
+
+
+def ade_png(root: Path) -> dict[str, Item]:
+    """ADE20K: beside `NAME.jpg` its `NAME_seg.png` and `NAME_parts_1.png` and so on.
+
+    Red and green say the class, (R // 10) * 256 + G, blue the instance; class 0 is nothing.
+    Parts are masks of their own.
+    """
+    found: dict[str, Item] = {}
+    for file in sorted(root.rglob("*_seg.png")):
+        name = file.name.removesuffix("_seg.png")
+        picture = file.with_name(f"{name}.jpg")
+        if not picture.is_file():
+            continue
+        parts = sorted(file.parent.glob(f"{name}_parts_*.png"), key=_number)
+        files = (file, *parts)
+        found[name] = Item(picture, partial(_ade_masks, files), files)
+    return found
+
+
+def id_png(
+    images: Path,
+    masks: Path,
+    *,
+    picture_end: str = "",
+    mask_end: str = "",
+    stuff: Mapping[int, str],
+    things: Mapping[int, str],
+) -> dict[str, Item]:
+    """Instance ids of 16 bits, as Cityscapes has them.
+
+    An id below 1000 is a class that is not counted (stuff), others are class * 1000 + number.
+    Classes that are named in neither list (void) are left out, and so are regions of
+    countable classes that nobody told apart (id below 1000).
+    """
+    drawn = _by_name(masks, mask_end)
+    read = partial(_id_masks, stuff=dict(stuff), things=dict(things))
+    return {
+        name: Item(picture, partial(read, drawn[name]), (drawn[name],))
+        for name, picture in _by_name(images, picture_end).items()
+        if name in drawn
+    }
+
+
+def hdf5_ids(
+    root: Path, picture: Callable[[Path], Path], pattern: str = "**/*.hdf5", key: str = "dataset"
+) -> dict[str, Item]:
+    """An id image in an HDF5 file a picture; -1 is nothing. `picture` names a file's picture."""
+    found: dict[str, Item] = {}
+    for file in sorted(root.glob(pattern)):
+        image = picture(file)
+        if image.is_file():
+            name = str(image.relative_to(root).with_suffix("")).replace("\\", "/")
+            found[name] = Item(image, partial(_hdf5_masks, file, key), (file,))
+    return found
+
+
+def masks_of_ids(ids: Ids, nothing: Collection[int]) -> Iterator[tuple[int, Mask]]:
+    """Each id with its mask, by ascending id; inside the id's own box, not the whole picture."""
+    numbers, flat = np.unique(ids, return_inverse=True)
+    if numbers.size > _MOST_IDS:
+        raise BadInput(f"{numbers.size} different ids: that is a picture, not a map of ids")
+    places = flat.reshape(ids.shape)
+    for number, box in zip(numbers.tolist(), _boxes(places, numbers.size), strict=True):
+        if number in nothing:
+            continue
+        low = tuple(s.start for s in box)
+        place = int(np.searchsorted(numbers, number))
+        yield number, Mask.of(places[box] == place, low, ids.shape)
+
+
+def _boxes(places: npt.NDArray[np.intp], count: int) -> list[tuple[slice, ...]]:
+    from scipy import ndimage
+
+    return list(ndimage.find_objects(places.astype(np.int32) + 1, count))
+
+
+def _label_masks(
+    file: Path, size: Size, ignore: Collection[int], labels: Mapping[int, str]
+) -> Iterator[Named]:
+    ids = _checked(_numbers(read_values(file)), size, file)
+    for number, mask in masks_of_ids(ids, {0, *ignore}):
+        yield Named(str(number), mask, labels.get(number, ""))
+
+
+def _file_masks(files: tuple[Path, ...], size: Size) -> Iterator[Named]:
+    for file in files:
+        values = _checked(_numbers(read_values(file)), size, file)
+        yield Named(file.stem, Mask.of(values > 0))
+
+
+def _ade_masks(files: tuple[Path, ...], size: Size) -> Iterator[Named]:
+    for level, file in enumerate(files):
+        values = read_values(file)
+        if values.ndim != 3:
+            raise BadInput(f"'{file}' is grey; ADE20K codes classes in red and green")
+        blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
+        kinds = (red // 10) * 256 + green
+        ids = _checked(np.where(kinds > 0, kinds * 256 + blue, 0), size, file)
+        for number, mask in masks_of_ids(ids, {0}):
+            kind, rank = divmod(number, 256)
+            part = f"part{level}-" if level else ""
+            yield Named(f"{part}{kind}-{rank}", mask, str(kind))
+
+
+def _id_masks(
+    file: Path, size: Size, stuff: Mapping[int, str], things: Mapping[int, str]
+) -> Iterator[Named]:
+    ids = _checked(_numbers(read_values(file)), size, file)
+    for number, mask in masks_of_ids(ids, ()):
+        kind = number if number < 1000 else number // 1000
+        names = stuff if number < 1000 else things
+        if kind in names:
+            yield Named(str(number), mask, names[kind])
+
+
+def _hdf5_masks(file: Path, key: str, size: Size) -> Iterator[Named]:
+    for number, mask in masks_of_ids(_checked(_read_hdf5(file, key), size, file), {-1}):
+        yield Named(str(number), mask)
+
+
+def _read_hdf5(file: Path, key: str) -> Ids:
+    try:
+        import h5py
+    except ImportError as error:
+        raise NotFound(f"'{file}' needs 'h5py': pip install 'segmeter[hdf5]'") from error
+    try:
+        with h5py.File(file, "r") as opened:
+            if key not in opened:
+                raise BadInput(f"'{file}' has no '{key}'; it has {', '.join(opened) or 'nothing'}")
+            stored = opened[key]
+            if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
+                raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one a pixel")
+            return np.asarray(stored[()], dtype=np.int64)
+    except OSError as error:
+        raise BadInput(f"'{file}' is not a whole HDF5 file; get it again") from error
+
+
+def _numbers(values: npt.NDArray[Any]) -> Ids:
+    """One number a pixel; equal channels are one, other colours red, green, blue in that order."""
+    if values.ndim == 2:
+        return values.astype(np.int64)
+    blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)
+    if (blue == green).all() and (green == red).all():
+        return np.asarray(red)
+    return np.asarray(red * 65536 + green * 256 + blue)
+
+
+def _checked(ids: Ids, size: Size, file: Path) -> Ids:
+    if ids.shape != size:
+        raise BadInput(
+            f"'{file}' is {ids.shape[1]} x {ids.shape[0]} but its picture is {size[1]} x {size[0]};"
+            " resize it or leave the scene out"
+        )
+    return ids
+
+
+def _by_name(folder: Path, end: str) -> dict[str, Path]:
+    """Pictures anywhere under a folder, by path without suffix and end."""
+    found: dict[str, Path] = {}
+    for path in _pictures(folder, deep=True):
+        name = str(path.relative_to(folder).with_suffix("")).replace("\\", "/")
+        if name.endswith(end) and found.setdefault(name.removesuffix(end), path) is not path:
+            raise BadInput(f"'{path}' and another file are both '{name}'; move one of them away")
+    return found
+
+
+def _pictures(folder: Path, deep: bool = False) -> list[Path]:
+    paths = folder.rglob("*") if deep else folder.glob("*")
+    return sorted(p for p in paths if p.suffix.lower() in SUFFIXES and p.name[0] != ".")
+
+
+def _number(path: Path) -> int:
+    found = re.search(r"(\d+)\.png$", path.name)
+    return int(found[1]) if found else 0

@@ -1,0 +1,185 @@
+"""Data sets that are a list of pictures, each with a way to its masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Pixels, Scene, Target
+from segmeter.datasets.pictures import header_size, read_bytes, read_rgb
+from segmeter.datasets.places import digest, known
+from segmeter.datasets.zeroshot.sampling import sampled
+
+__all__ = ["Item", "Listed", "Named", "Selection", "size_of"]
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One mask of a picture: its name there, its class and groups."""
+
+    id: str
+    mask: Mask
+    label: str = ""
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One scene.
+
+    Attributes
+    ----------
+    picture
+        Its file.
+    masks
+        Reads the masks, for a picture of the given `(H, W)`.
+    files
+        What the masks are read from.
+    groups
+        What all its targets share, such as the video that it is a frame of (`photograph`).
+    """
+
+    picture: Path
+    masks: Callable[[Size], Iterable[Named]]
+    files: tuple[Path, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a data set is played.
+
+    Attributes
+    ----------
+    sample
+        Seed of the sample of large sets; None plays everything.
+    least_area
+        Smaller masks are left out, in pixels after resizing.
+    most_side
+        Pictures are reduced to this longest side, never enlarged; 0 leaves them.
+    split
+        A file that names a scene a line; only these are played.
+    category
+        Only masks of this class.
+    """
+
+    sample: int | None = None
+    least_area: int = 0
+    most_side: int = 0
+    split: str | None = None
+    category: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("least_area", "most_side"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise BadInput(f"'{name}' is a whole number of pixels, not {value!r}")
+
+
+class Listed:
+    """A data set made of items, in the order of their names. Empty masks are passed over."""
+
+    def __init__(
+        self, card: DatasetCard, items: Mapping[str, Item], selection: Selection | None = None
+    ) -> None:
+        self._card = card
+        self._selection = selection or Selection()
+        self._items = _in_split(card.name, items, self._selection.split)
+        if not self._items:
+            raise NotFound(f"data set '{card.name}': no picture with masks in its folder")
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        if self._selection.sample is None:
+            return self._card
+        chosen = sum(self._counts[name] for name in self.scenes())
+        note = f" {len(self.scenes())} pictures with {chosen} masks are played."
+        return replace(self._card, notes=self._card.notes + note, targets=chosen)
+
+    def scenes(self) -> Sequence[str]:
+        return list(self._items) if self._selection.sample is None else self._sampled
+
+    def load(self, scene: str) -> Scene:
+        known(self._card.name, scene, self._items)
+        item = self._items[scene]
+        return Scene(
+            self._card.name, scene, lambda: self._pixels(item), lambda: self._targets(item)
+        )
+
+    def fingerprint(self) -> str:
+        files = [f for item in self._items.values() for f in (item.picture, *item.files)]
+        return digest(dict.fromkeys(files))
+
+    @cached_property
+    def _sampled(self) -> list[str]:
+        chosen = sampled(self._counts, int(self._selection.sample or 0))
+        return [name for name in self._items if name in chosen]
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        """How many masks each picture has; every file of masks is read once for it."""
+        return {name: len(self._targets(item)) for name, item in self._items.items()}
+
+    def _pixels(self, item: Item) -> Pixels:
+        pixels = read_rgb(item.picture)
+        size = _reduced(pixels.shape[:2], self._selection.most_side)
+        if size == pixels.shape[:2]:
+            return pixels
+        import cv2
+
+        return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
+
+    def _targets(self, item: Item) -> list[Target]:
+        size = size_of(item.picture)
+        found = []
+        for named in item.masks(size):
+            mask = _resized(named.mask, _reduced(size, self._selection.most_side))
+            wanted = self._selection.category in (None, named.label)
+            groups = {**item.groups, **named.groups}
+            if mask and wanted and mask.area >= self._selection.least_area:
+                found.append(Target(named.id, mask, label=named.label, groups=groups))
+        return found
+
+
+def size_of(picture: Path) -> Size:
+    """`(H, W)` of a picture by its header."""
+    try:
+        return header_size(read_bytes(picture))
+    except ValueError as error:
+        raise BadInput(f"'{picture}' is not a whole picture: {error}; get it again") from error
+
+
+def _in_split(name: str, items: Mapping[str, Item], split: str | None) -> dict[str, Item]:
+    ordered = {scene: items[scene] for scene in sorted(items)}
+    if split is None:
+        return ordered
+    wanted = [line.strip() for line in read_bytes(Path(split)).decode().splitlines()]
+    wanted = [scene for scene in wanted if scene]
+    unknown = next((scene for scene in wanted if scene not in ordered), None)
+    if unknown is not None:
+        raise NotFound(f"'{split}' names the scene '{unknown}', which '{name}' does not have")
+    return {scene: ordered[scene] for scene in wanted}
+
+
+def _reduced(size: tuple[int, ...], most_side: int) -> Size:
+    height, width = size[0], size[1]
+    scale = most_side / max(height, width) if most_side else 1.0
+    if scale >= 1:
+        return height, width
+    return max(1, round(height * scale)), max(1, round(width * scale))
+
+
+def _resized(mask: Mask, size: Size) -> Mask:
+    if mask.shape == size:
+        return mask
+    import cv2
+    import numpy as np
+
+    bits = mask.dense().view(np.uint8)
+    return Mask.of(cv2.resize(bits, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT) > 0)
