@@ -183,8 +183,8 @@ def test_ytvis_json_has_a_scene_a_frame_and_passes_over_absent_tracks(tmp_path):
                     "height": 12, "width": 16}],
         "categories": [{"id": 4, "name": "fish"}],
         "annotations": [
-            {"id": n, "video_id": 1, "category_id": 4, "segmentations": [runs.to_coco(), None, last]}
-            for n, last in ((7, plain), (8, None))
+            {"id": n, "video_id": 1, "category_id": 4, "segmentations": [first, None, last]}
+            for n, first, last in ((7, runs.to_coco(), plain), (8, runs.to_coco(), None))
         ],
     })  # fmt: skip
     data = opened("ovis", tmp_path)
