@@ -10,7 +10,7 @@ from published_runs import STARTS
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.prompts import Box, Prompt
 from segmeter.users.volumes.boxes import box_3d, box_per_slice
 from segmeter.users.volumes.draws import FreeDraws, PublishedDraws, draws_of
 from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
