@@ -1,0 +1,71 @@
+"""Instance Dice and averages over data sets against the original's, in both readings."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.volumes.averages import DatasetDice, published_row, sound_row
+from segmeter.benchmarks.volumes.instances import (
+    case_dice,
+    published_case_dice,
+    published_entries,
+)
+from segmeter.core.masks import Mask
+
+
+def interval(ends: list[int] | None) -> Mask:
+    """A run of voxels, as the golden cases have them."""
+    return Mask.empty((60,)) if ends is None else Mask.box((60,), (ends[0],), (ends[1],))
+
+
+def test_m3_instances_are_matched_anew_in_published_and_paired_in_sound(golden: Path) -> None:
+    wanted = json.loads((golden / "volumes" / "aggregation_instances.json").read_text())
+    published, sound = [], []
+    for name, case in wanted["cases"].items():
+        truths = [interval(one["gt"]) for one in case["instances"]]
+        guesses = [interval(one["pred"]) for one in case["instances"]]
+        assert published_entries(truths, guesses) == pytest.approx(
+            case["published_entries"], abs=1e-6
+        ), name
+        published.append(published_case_dice(truths, guesses))
+        sound.append(case_dice(truths, guesses))
+        assert published[-1] == pytest.approx(case["published_case_dice"], abs=1e-6), name
+        assert sound[-1] == pytest.approx(case["sound_case_dice"], abs=1e-6), name
+    assert np.mean(published) == pytest.approx(wanted["published_dataset_lw_dice_mean"], abs=1e-6)
+    assert np.median(published) == pytest.approx(
+        wanted["published_dataset_lw_dice_median"], abs=1e-6
+    )
+    assert np.mean(sound) == pytest.approx(wanted["sound_dataset"], abs=1e-4)
+
+
+def test_a_case_without_any_voxel_is_not_counted() -> None:
+    assert math.isnan(case_dice([interval(None)], [interval(None)]))
+
+
+def test_the_papers_table_is_averaged_as_the_original_does(golden: Path) -> None:
+    wanted = json.loads((golden / "volumes" / "aggregation_table.json").read_text())
+    for row in wanted["expected"]:
+        given = [
+            DatasetDice(one["dataset"], one["class"] or "", one["mean_dice"])
+            for one in wanted["input"]
+            if one["model"] == row["Model"]
+        ]
+        found = published_row(given, ["D1", "D2", "D3", "D8"])
+        assert found.average == row["Average"]
+        for dataset, value in found.values.items():
+            expected = row[dataset]
+            assert math.isnan(value) if expected is None else value == expected
+
+
+def test_m32_a_row_that_lacks_a_data_set_has_no_average_in_sound() -> None:
+    given = [DatasetDice("D1", "", 0.2), DatasetDice("D2", "", 0.6)]
+    assert published_row(given, ["D1", "D2", "D5"]).average == 40.0
+    lacking = sound_row(given, ["D1", "D2", "D5"])
+    assert not lacking.complete
+    assert math.isnan(lacking.average)
+    assert sound_row(given, ["D1", "D2"]).average == pytest.approx(40.0)
