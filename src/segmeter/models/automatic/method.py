@@ -28,7 +28,7 @@ class Automatic:
     ----------
     model
         Name in the catalogue, or a model itself.
-    points, crops, fewer, score, stability, box_nms, crop_nms, smallest, refine, nms
+    points, crops, fewer, overlap, score, stability, offset, box_nms, crop_nms, smallest, refine
         See `Options`; what is left open takes the value of the code that came with the
         model: for SAM 2 and later `score=0.8` and small regions cleaned in the logits.
     reading
@@ -43,8 +43,10 @@ class Automatic:
         points: int | None = None,
         crops: int | None = None,
         fewer: int | None = None,
+        overlap: float | None = None,
         score: float | None = None,
         stability: float | None = None,
+        offset: float | None = None,
         box_nms: float | None = None,
         crop_nms: float | None = None,
         smallest: int | None = None,
@@ -62,8 +64,10 @@ class Automatic:
             "points": points,
             "crops": crops,
             "fewer": fewer,
+            "overlap": overlap,
             "score": score,
             "stability": stability,
+            "offset": offset,
             "box_nms": box_nms,
             "crop_nms": crop_nms,
             "smallest": smallest,

@@ -1,0 +1,258 @@
+"""`segmeter masks`: masks of everything in pictures, for people who want masks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from segmeter.cli._options import AsJson, Weights, benchmark_options, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from segmeter.models.automatic.generator import AutomaticMask
+    from segmeter.report.mask_pages import Listed
+
+__all__ = ["masks"]
+
+_THUMBNAIL_PX = 320
+Option = typer.Option
+
+
+@app.command()
+def masks(
+    pictures: Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.")],
+    model: Annotated[str, Option("--model", "-m", help="Model by name, or file.py:name.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder for the files; made.")],
+    points: Annotated[int, Option("--points", help="Points on a side of the grid.")] = 32,
+    crops: Annotated[int, Option("--crops", help="Layers of crops looked at besides.")] = 0,
+    smallest: Annotated[
+        int, Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
+    ] = 0,
+    reading: Annotated[
+        str, Option("--reading", help="sound; or published: as SAM's code, faults included.")
+    ] = "sound",
+    option: Annotated[
+        list[str] | None,
+        Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
+    ] = None,
+    weights: Weights = None,
+    threads: Annotated[
+        int, Option("--threads", min=1, help="Threads; more pay only where cores lie idle.")
+    ] = 1,
+    as_json: AsJson = False,
+) -> int:
+    """Find masks of everything: COCO JSON, an overlay and a page for each picture.
+
+    Example: `segmeter masks photo.jpg --model sam2-hiera-tiny --out found`
+    """
+    from segmeter.core import catalogue
+    from segmeter.engine.jobs import steady_arithmetic
+
+    settings = {"points": points, "crops": crops, "smallest": smallest, "reading": reading}
+    files = _files(pictures)
+    spec = Spec("automatic", {**settings, **benchmark_options(option or []), "model": model})
+    method = catalogue.methods.make(spec, **roots(None, weights).options())
+    steady_arithmetic(threads)
+    found = _Found(out, model, reading)
+    for file, name in zip(files, _names(files), strict=True):
+        _one(found, method, file, name)
+    found.finish()
+    told = found.facts()
+    typer.echo(json.dumps(told, indent=1) if as_json else _sentence(told, out))
+    return Exit.WITH_ERRORS if found.failed else Exit.DONE
+
+
+@dataclass
+class _Found:
+    """What has been written so far."""
+
+    out: Path
+    model: str
+    reading: str
+
+    def __post_init__(self) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.images: list[dict[str, Any]] = []
+        self.annotations: list[dict[str, Any]] = []
+        self.listed: list[Listed] = []
+        self.failed: list[str] = []
+        self.seconds = 0.0
+
+    def add(
+        self,
+        file: Path,
+        name: str,
+        pixels: npt.NDArray[np.uint8],
+        masks: Sequence[AutomaticMask],
+        seconds: float,
+    ) -> None:
+        from segmeter.report.mask_pages import Listed, ShownMask, masks_page
+        from segmeter.report.overlays import overlay
+
+        height, width = pixels.shape[:2]
+        number = len(self.images) + 1
+        self.images.append({"id": number, "file_name": file.name, "height": height, "width": width})
+        for one in masks:
+            record = one.record(self.reading)  # type: ignore[arg-type]  # checked by the method
+            if record["stability_score"] != record["stability_score"]:
+                record["stability_score"] = None  # JSON has no NaN
+            place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
+            self.annotations.append({**place, "iscrowd": 0, **record})
+        drawn = overlay(pixels, [one.mask for one in masks])
+        (self.out / f"{name}.png").write_bytes(_encoded(drawn, ".png"))
+        shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
+        facts = _told(masks, (height, width), self.model, self.reading, seconds)
+        page = masks_page(file.name, _encoded(pixels, ".jpg"), (height, width), shown, facts)
+        (self.out / f"{name}.html").write_text(page)
+        small = _encoded(_shrunk(drawn), ".jpg")
+        self.listed.append(Listed(file.name, f"{name}.html", small, len(masks)))
+        self.seconds += seconds
+
+    def finish(self) -> None:
+        """The COCO file and the list of all pictures."""
+        from segmeter.report.mask_pages import listing_page
+
+        coco = {
+            "info": {"description": f"automatic masks of {self.model}, reading {self.reading}"},
+            "images": self.images,
+            "annotations": self.annotations,
+            "categories": [{"id": 1, "name": "thing"}],
+        }
+        (self.out / "masks.json").write_text(json.dumps(coco))
+        facts = [
+            ("model", self.model),
+            ("pictures", str(len(self.images))),
+            ("masks", str(len(self.annotations))),
+            *(("not read", sentence) for sentence in self.failed),
+        ]
+        (self.out / "index.html").write_text(listing_page("Automatic masks", self.listed, facts))
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "reading": self.reading,
+            "pictures": len(self.images),
+            "masks": len(self.annotations),
+            "seconds": round(self.seconds, 3),
+            "failed": self.failed,
+            "files": ["masks.json", "index.html"],
+        }
+
+
+def _one(found: _Found, method: Any, file: Path, name: str) -> None:
+    """One picture; what cannot be decoded is said and does not stop the others."""
+    from segmeter.core.scenes import Scene
+    from segmeter.datasets.pictures import read_rgb
+
+    start = time.perf_counter()
+    try:
+        pixels = read_rgb(file)
+        made = method.masks(Scene("pictures", name, pixels, []))
+    except SegmeterError as error:
+        found.failed.append(str(error))
+        typer.echo(f"segmeter: {error}", err=True)
+        return
+    seconds = time.perf_counter() - start
+    found.add(file, name, pixels, made, seconds)
+    if sys.stderr.isatty():
+        typer.echo(f"{file.name}: {len(made)} masks in {seconds:.1f} s", err=True)
+
+
+def _files(pictures: Sequence[Path]) -> list[Path]:
+    """All pictures that were named; refused before a model is loaded where one is damaged."""
+    from segmeter.datasets.pictures import SUFFIXES, header_size, read_bytes
+
+    files: list[Path] = []
+    for path in pictures:
+        if not path.is_dir():
+            files.append(path)
+            continue
+        inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
+        if not inside:
+            raise NotFound(f"folder '{path}' holds no pictures")
+        files += inside
+    for file in files:
+        try:
+            header_size(read_bytes(file))
+        except (ValueError, IndexError, LookupError) as error:
+            raise BadInput(f"'{file}' is not a whole picture: {error}; get it again") from error
+    return files
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """A name for each picture's files; equal stems are numbered, and the list keeps its own."""
+    taken = {"index"}
+    names = []
+    for file in files:
+        name, number = file.stem, 2
+        while name in taken:
+            name, number = f"{file.stem}-{number}", number + 1
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _told(
+    masks: Sequence[AutomaticMask],
+    shape: tuple[int, int],
+    model: str,
+    reading: str,
+    seconds: float,
+) -> list[tuple[str, str]]:
+    import numpy as np
+
+    covered = np.zeros(shape, dtype=bool)
+    for one in masks:
+        covered[one.mask.window] |= one.mask.bits
+    told = [
+        ("model", model),
+        ("reading", reading),
+        ("size", f"{shape[1]} x {shape[0]} px"),
+        ("masks", str(len(masks))),
+        ("picture covered", f"{100 * covered.mean():.1f} %"),
+    ]
+    if masks:
+        areas = [one.mask.area for one in masks]
+        told.append(("median area", f"{np.median(areas):,.0f} px"))
+    return [*told, ("time", f"{seconds:.1f} s")]
+
+
+def _encoded(pixels: npt.NDArray[np.uint8], kind: str) -> bytes:
+    import cv2
+    import numpy as np
+
+    coded = cv2.imencode(kind, np.ascontiguousarray(pixels[..., ::-1]))[1]
+    return bytes(coded.tobytes())
+
+
+def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    import cv2
+    import numpy as np
+
+    share = min(1.0, _THUMBNAIL_PX / max(pixels.shape[:2]))
+    size = [max(1, round(share * n)) for n in pixels.shape[1::-1]]
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _sentence(told: dict[str, Any], out: Path) -> str:
+    return (
+        f"{_many(told['masks'], 'mask')} in {_many(told['pictures'], 'picture')}, "
+        f"{told['seconds']:.1f} s\n"
+        f"written to {out}: masks.json (COCO), index.html, a .png and a .html per picture"
+    )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
