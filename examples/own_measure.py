@@ -6,5 +6,5 @@ from segmeter.core.measures import measure
 @measure("missed-share", range=(0, 1), better="lower", both_empty=0.0)
 def missed_share(truth, guess, ignore=None):
     """Share of the object that the guess misses."""
-    judged = truth if ignore is None else truth.without(ignore)
-    return judged.without(guess).area / max(judged.area, 1)
+    judged = truth if ignore is None else truth - ignore
+    return (judged - guess).area / max(judged.area, 1)

@@ -30,7 +30,7 @@ from segmeter.core.errors import NotFound
 from segmeter.core.models import Ask
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.core.users import User
 from segmeter.models.sam import Sam
 from segmeter.users.random_click import RandomFirstClick
@@ -73,7 +73,7 @@ def one_object() -> Scene:
     """The first scene of the pictures that ship inside, with one target only."""
     dataset = catalogue.datasets.make("mini")
     whole = dataset.load(dataset.scenes()[0])
-    return Scene(whole.dataset, whole.id, whole.pixels, whole.targets[:1])
+    return Picture(whole.dataset, whole.id, whole.pixels, whole.targets[:1])
 
 
 def sessions(model: Sam, scene: Scene) -> bool:

@@ -22,8 +22,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import View
-from segmeter.core.scenes import Scene, Target
-from segmeter.core.users import Sight
+from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.core.users import Observation
 from segmeter.engine.jobs import steady_arithmetic
 from segmeter.users.attack import Attempt, Direction, follow
 
@@ -42,13 +42,17 @@ def with_discs(scene: Scene, objects: int) -> Scene:
         middle = (row + 0.5) * height / rows, (column + 0.5) * width / COLUMNS
         disc = (y - middle[0]) ** 2 + (x - middle[1]) ** 2 < radius**2
         targets.append(Target(str(i), Mask.of(disc)))
-    return Scene(scene.dataset, scene.id, scene.pixels, targets)
+    return Picture(scene.dataset, scene.id, scene.pixels, targets)
 
 
-def tasks(scene: Scene, view: View) -> tuple[list[Sight], list[Direction]]:
+def tasks(scene: Scene, view: View) -> tuple[list[Observation], list[Direction]]:
     empty = Mask.empty(scene.shape)
-    sights = [Sight(scene, target, empty, (), "sound", view) for target in scene.targets]
-    return [*sights, *sights], ["worst"] * len(sights) + ["best"] * len(sights)
+    observations = [
+        Observation(scene, target, empty, (), "sound", view) for target in scene.targets
+    ]
+    return [*observations, *observations], ["worst"] * len(observations) + ["best"] * len(
+        observations
+    )
 
 
 def timed(work: Callable[[], list[Attempt | None]]) -> tuple[float, list[Attempt | None]]:
@@ -77,20 +81,20 @@ def main() -> None:
         print(f"skipped: {missing}")
         return
     scene = with_discs(dataset.load(dataset.scenes()[0]), chosen.objects)
-    sights, directions = tasks(scene, model.look(scene))
-    together, found = timed(lambda: follow(sights, directions))
+    observations, directions = tasks(scene, model.look(scene))
+    together, found = timed(lambda: follow(observations, directions))
     alone, others = timed(
-        lambda: [follow([s], [d])[0] for s, d in zip(sights, directions, strict=True)]
+        lambda: [follow([s], [d])[0] for s, d in zip(observations, directions, strict=True)]
     )
     same = sum(
         a is not None and b is not None and a.click == b.click
         for a, b in zip(found, others, strict=True)
     )
-    steps = 10 * len(sights)
+    steps = 10 * len(observations)
     print(f"{chosen.model}, {chosen.objects} objects, both directions, ten steps each")
     print(f"together   {together:8.2f} s, {1000 * together / steps:7.1f} ms a step of a session")
     print(f"one by one {alone:8.2f} s, {1000 * alone / steps:7.1f} ms a step of a session")
-    print(f"together {alone / together:.1f} x faster; same click in {same} of {len(sights)}")
+    print(f"together {alone / together:.1f} x faster; same click in {same} of {len(observations)}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,11 @@ import torch
 from torch import Tensor
 
 from segmeter.benchmarks.tetris._device_judge import DeviceJudge
-from segmeter.benchmarks.tetris._lone_scores import MANY, clicks_at_once, lone_scores
+from segmeter.benchmarks.tetris._single_click_scores import (
+    MANY,
+    clicks_at_once,
+    single_click_scores,
+)
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, render
@@ -88,7 +92,7 @@ def plain(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> 
     image = Embedding(view.embedding.cells.to(dtype))
     position, dense = view.position.to(dtype), view.network.prompts.no_mask().to(dtype)
     decode = torch.compile(decoder, dynamic=False) if compiled else decoder
-    lone = view.lone_clicks()
+    lone = view.single_clicks()
     assert lone is not None
     sparse = lone.tokens(places).to(dtype)
 
@@ -102,7 +106,7 @@ def plain(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> 
 @torch.no_grad()
 def shared(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> Callable[[], None]:
     """Ours: what does not depend on the prompt is done once."""
-    lone = view.lone_clicks(dtype)
+    lone = view.single_clicks(dtype)
     assert lone is not None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
     sparse = lone.tokens(places)
@@ -151,10 +155,10 @@ def whole(view: SamView, target: Target, points: np.ndarray, lone: float, bounda
     on_cuda = device.type == "cuda"
     size = clicks_at_once(device.type, len(points))
     warm = points[: MANY if on_cuda else size]
-    lone_scores(view, warm, target, boundary=boundary, compiled=on_cuda)
+    single_click_scores(view, warm, target, boundary=boundary, compiled=on_cuda)
     ready(device)
     start = time.perf_counter()
-    scores = lone_scores(view, points, target, boundary=boundary, compiled=on_cuda)
+    scores = single_click_scores(view, points, target, boundary=boundary, compiled=on_cuda)
     seconds = time.perf_counter() - start
     assert scores is not None
     assert np.isfinite(scores[:, 0]).all()
@@ -178,10 +182,10 @@ def errors(data: Path, weights: Path, names: Sequence[str], pictures: int) -> No
             view, target = model.look(loaded), loaded.targets[0]
             rows, columns = np.nonzero(target.mask.dense())
             points = np.stack([rows, columns], axis=1)[:: max(1, len(rows) // 512)]
-            exact = lone_scores(view, points, target, half=False)
+            exact = single_click_scores(view, points, target, half=False)
             assert exact is not None
             for kind, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
-                rough = lone_scores(view, points, target, dtype=dtype)
+                rough = single_click_scores(view, points, target, dtype=dtype)
                 assert rough is not None
                 worst[kind].append(np.abs(rough - exact)[:, 0])
         for kind, parts in worst.items():

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import published_way
+from segmeter.core.error_regions import deepest, error_regions
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import deepest, mistakes
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
@@ -59,8 +59,8 @@ def compare(
         theirs.click(guess)
 
     def our_click() -> None:
-        for mistake in mistakes(target, Mask.of(guess)):
-            deepest(mistake)
+        for error_region in error_regions(target, Mask.of(guess)):
+            deepest(error_region)
 
     row(f"centre click, {name}", milliseconds(their_click), milliseconds(our_click))
     for title, plain, measure in (

@@ -47,10 +47,10 @@ def milliseconds(call: Callable[[], object], times: int) -> float:
     return min(took) * 1000
 
 
-def blurred(mistake: Mask) -> ClickMap:
+def blurred(error_region: Mask) -> ClickMap:
     """A smooth map, as a network gives it: equal values are rare."""
-    smooth = cv2.GaussianBlur(distance(mistake).dense(), (0, 0), 30)
-    return ClickMap.of(np.asarray(smooth, dtype=np.float32)).on(mistake)
+    smooth = cv2.GaussianBlur(distance(error_region).dense(), (0, 0), 30)
+    return ClickMap.of(np.asarray(smooth, dtype=np.float32)).on(error_region)
 
 
 def show(name: str, map: ClickMap) -> None:

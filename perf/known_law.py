@@ -1,9 +1,9 @@
-"""Does training work? A known click law on real objects, learnt from clicks alone.
+"""Does training work? A known click distribution on real objects, learnt from clicks alone.
 
-The law is not the shipped prior: people click high on the object, where its colours are
+The distribution is not the shipped prior: people click high on the object, where its colours are
 strong, and rather inside than at the edge. Real objects of BSDS500, Berkeley, DAVIS and COCO
 get 48 clicks each from it; a network learns from some pictures and is judged on others,
-beside the uniform map, the distance map, the prior, and the law itself, the best one can do.
+beside the uniform map, the distance map, the prior, and the distribution itself, the best possible.
 
     python perf/known_law.py make ../shared/data known-law
     segmeter train clickability --clicks known-law/clicks.csv -d known-law/pictures \
@@ -21,12 +21,12 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from segmeter.clickability.lessons import lessons_of
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.mapscores import SCORES, scores_by_key
 from segmeter.clickability.network import NetworkSource
 from segmeter.clickability.records import COLUMNS, read_clicks, read_split
 from segmeter.clickability.sources import source
+from segmeter.clickability.training_samples import samples_of
 from segmeter.core import catalogue
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
@@ -41,11 +41,11 @@ ROWS = 20
 
 
 class Law:
-    """The law as a source of click maps."""
+    """The distribution as a source of click maps."""
 
-    name = "the law itself"
+    name = "the distribution itself"
 
-    def map(self, scene: Scene, target, mistake, first: bool, reading: str) -> ClickMap:
+    def map(self, scene: Scene, target, error_region, first: bool, reading: str) -> ClickMap:
         return ClickMap.of(law(scene.pixels, target.mask.dense()))
 
 
@@ -149,23 +149,23 @@ def judge(out: Path, weights: Path) -> None:
     """A table of mean scores on the pictures to report on, with intervals by picture."""
     pictures = catalogue.datasets.make("folder", path=str(out / NAME), kind="labels")
     reported = read_split(out / "report.txt")
-    lessons = [
-        lesson
-        for lesson in lessons_of(read_clicks(out / "clicks.csv"), {NAME: pictures})
-        if lesson.picture.partition("/")[2] in reported
+    training_samples = [
+        sample
+        for sample in samples_of(read_clicks(out / "clicks.csv"), {NAME: pictures})
+        if sample.picture.partition("/")[2] in reported
     ]
     sources = [source(name).inner for name in ("uniform", "distance", "prior")]
     sources += [NetworkSource(weights), Law()]
-    found = {each.name: scores_by_key(lessons, each, rows=ROWS) for each in sources}
-    print(f"{len(lessons)} objects on {len(reported)} held-out pictures\n")
+    found = {each.name: scores_by_key(training_samples, each, rows=ROWS) for each in sources}
+    print(f"{len(training_samples)} objects on {len(reported)} held-out pictures\n")
     print(f"| map | {' | '.join(SCORES)} |\n|{'---|' * (len(SCORES) + 1)}")
     for name, rows in found.items():
         cells = [f"{np.mean([getattr(r, s) for _, r in rows]):.3f}" for s in SCORES]
         print(f"| {name} | {' | '.join(cells)} |")
     print()
-    for rival in ("uniform", "distance", "prior"):
-        ahead = [paired(found["network"], found[rival], score) for score in ("nss", "pde", "ks")]
-        print(f"network over {rival}: " + ", ".join(ahead))
+    for other in ("uniform", "distance", "prior"):
+        ahead = [paired(found["network"], found[other], score) for score in ("nss", "pde", "ks")]
+        print(f"network over {other}: " + ", ".join(ahead))
 
 
 def paired(ours: list, theirs: list, score: str) -> str:

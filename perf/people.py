@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def show(rows: list[SummaryRow]) -> None:
-    """A Markdown table: the paper's row, ours in both readings, and what is there for nothing."""
+    """A Markdown table: the paper's row, ours in both readings, and its null expectation."""
     known = {(r.model, r.reading, r.measure): r for r in rows if r.user != "people"}
     print("| model | targets | | " + " | ".join(head for head, *_ in CELLS) + " |")
     print("|---|---:|---|" + "---:|" * len(CELLS))
@@ -79,7 +79,7 @@ def show(rows: list[SummaryRow]) -> None:
                 "" if n is None else f"{n.value:+.{c[1]}f}"
                 for n, c in zip(null, CELLS, strict=True)
             ]
-            print("|  |  | for nothing | " + " | ".join(given) + " |")
+            print("|  |  | under the null | " + " | ".join(given) + " |")
 
 
 def _told(row: SummaryRow | None, digits: int) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 from segmeter.clickability.drawing import Draw, drawn_on_prior
 from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import prior, prior_on
+from segmeter.core.error_regions import false_negatives
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import mistake
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from stopwatch import milliseconds, row
 
 SHAPE = (480, 854)
@@ -31,7 +31,7 @@ def blob(wobble_px: float) -> Mask:
 
 def draws(target: Target, guess: Mask, published: bool) -> list[Draw]:
     """What ten groups want to click after some clicks."""
-    scene = Scene("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
+    scene = Picture("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
     before = ((240, 427), (105, 427), (250, 560))
     seed = None if published else 7
     return [
@@ -44,7 +44,7 @@ def plain(wanted: list[Draw]) -> list[object]:
     """One map after the other, each with all its box."""
     maps = []
     for draw in wanted:
-        wrong = mistake(draw.target, draw.guess, draw.missed)
+        wrong = draw.error_region()
         maps.append(draw.on(prior(wrong, round="later").on(wrong)))
     return maps
 
@@ -54,7 +54,7 @@ def main() -> None:
     target = Target("1", blob(4))
     print(f"{'':<44} {'plain':>13} {'kernel':>13} {'ratio':>10}")
     for name, guess in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
-        wrong = mistake(target, guess, missed=True)
+        wrong = false_negatives(target, guess)
         theirs = milliseconds(lambda wrong=wrong: prior(wrong, round="later").on(wrong))
         ours = milliseconds(lambda wrong=wrong: prior_on(wrong, round="later"))
         row(f"map of {wrong.area} pixels, {name}", theirs, ours)

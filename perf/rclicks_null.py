@@ -1,10 +1,10 @@
-"""Which published effects of clicking groups are no larger than luck gives.
+"""Which published effects of clicking groups are no larger than chance gives.
 
     python perf/rclicks_null.py [--tables FOLDER] [--repetitions 100]
 
-Simulates laws without any effect through the published formulas and reads the figures of the
-paper's Tables 9 and 10 again (they lie in `perf/rclicks_tables`): once from their own columns,
-once against laws with the printed mean and spread.
+Simulates distributions without any effect through the published formulas and reads the figures of
+the paper's Tables 9 and 10 again (they lie in `perf/rclicks_tables`): once from their own columns,
+once against distributions with the printed mean and spread.
 Prints the tables of docs/benchmarks/rclicks-null.md.
 """
 
@@ -16,8 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.laws import LAWS, for_nothing
-from segmeter.benchmarks.rclicks.paper import EFFECTS, TARGETS, Cell, Verdict, judge_cell, noc_cells
+from segmeter.benchmarks.rclicks.null_simulation import NULLS, under_the_null
+from segmeter.benchmarks.rclicks.paper import (
+    EFFECTS,
+    TARGETS,
+    Cell,
+    Conclusion,
+    judge_cell,
+    noc_cells,
+)
 
 WORDS = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
 PRINTED = tuple(f"{name}-noc" for name in EFFECTS)
@@ -33,12 +40,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     print()
 
 
-def laws(repetitions: int) -> None:
-    """What the formulas give when all players of a target draw from one law."""
+def null_simulation(repetitions: int) -> None:
+    """What the formulas give when all players of a target draw from one distribution."""
     rows = []
-    for words, targets, law in LAWS:
+    for words, targets, law in NULLS:
         names = ("sample-noc", "std-noc", *PRINTED, *RATIOS)
-        found = for_nothing(law, targets, repetitions, words, names)
+        found = under_the_null(law, targets, repetitions, words, names)
         mean = {name: float(values.mean()) for name, values in found.items()}
         rows.append(
             [
@@ -49,7 +56,13 @@ def laws(repetitions: int) -> None:
                 " / ".join(f"{100 * mean[name]:+.1f}" for name in RATIOS),
             ]
         )
-    heads = ["law of every player", "targets", "clicks", *WORDS.values(), "ratio of means, %"]
+    heads = [
+        "distribution of every player",
+        "targets",
+        "clicks",
+        *WORDS.values(),
+        "ratio of means, %",
+    ]
     table(heads, rows)
 
 
@@ -73,8 +86,8 @@ def own_columns(cells: Sequence[Cell]) -> None:
     )
 
 
-def verdicts(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
-    """How many printed effects are within what luck gives at the printed mean and spread."""
+def conclusions(judged: Sequence[tuple[Cell, dict[str, Conclusion]]]) -> None:
+    """How many printed effects are within what chance gives at the printed mean and spread."""
     rows = []
     for dataset in TARGETS:
         here = [v for c, v in judged if c.dataset == dataset]
@@ -97,14 +110,14 @@ def verdicts(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
         "printed",
         "small steps",
         "wide scatter",
-        "within luck",
+        "within chance",
         "doubtful",
         "beyond",
     ]
     table(heads, rows)
 
 
-def families(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
+def families(judged: Sequence[tuple[Cell, dict[str, Conclusion]]]) -> None:
     """The same by family of models, for the group effect."""
     names = dict.fromkeys(c.model.split(" ")[0] for c, _ in judged)
     rows = []
@@ -112,7 +125,7 @@ def families(judged: Sequence[tuple[Cell, dict[str, Verdict]]]) -> None:
         here = [v["dgr"] for c, v in judged if c.model.split(" ")[0] == name]
         nothing, doubtful = sum(v.nothing for v in here), sum(v.doubtful for v in here)
         rows.append([name, len(here), nothing, doubtful, len(here) - nothing - doubtful])
-    table(["ΔGR of", "cells", "within luck", "doubtful", "beyond"], rows)
+    table(["ΔGR of", "cells", "within chance", "doubtful", "beyond"], rows)
 
 
 def main() -> None:
@@ -120,14 +133,14 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, default=Path(__file__).parent / "rclicks_tables")
     parser.add_argument("--repetitions", type=int, default=100)
     chosen = parser.parse_args()
-    print("## Laws without an effect\n")
-    laws(chosen.repetitions)
+    print("## Distributions without an effect\n")
+    null_simulation(chosen.repetitions)
     cells = noc_cells(chosen.tables)
     print("## The paper's own columns\n")
     own_columns(cells)
     judged = [(cell, judge_cell(cell, chosen.repetitions)) for cell in cells]
-    print("## Printed effects against luck of the printed size\n")
-    verdicts(judged)
+    print("## Printed effects against chance of the printed size\n")
+    conclusions(judged)
     families(judged)
 
 

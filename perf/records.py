@@ -22,7 +22,7 @@ from segmeter.clickability.records import read_clicks
 from segmeter.core.masks import Mask
 
 SHAPE = (120, 160)
-A_TARGET = 3 * 48  # first, missed, spilled
+A_TARGET = 3 * 48  # first, false negatives, false positives
 
 
 def things(count: int) -> Iterator[Thing]:

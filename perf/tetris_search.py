@@ -19,7 +19,7 @@ from segmeter.benchmarks.tetris.clickmap import click_map
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.search import search
 
 WITHIN = 0.05
@@ -51,8 +51,8 @@ def main() -> None:
     for name in chosen_scenes(dataset, chosen.objects, chosen.smallest, set(chosen.skip)):
         scene = dataset.load(name)
         view, target = model.look(scene), scene.targets[0]
-        sight = Sight(scene, target, Mask.empty(scene.shape), (), "sound", view)
-        worst, best = search([sight] * 2, ["worst", "best"])
+        observation = Observation(scene, target, Mask.empty(scene.shape), (), "sound", view)
+        worst, best = search([observation] * 2, ["worst", "best"])
         found = click_map(view, target, chosen.stride, boundary=False)
         assert worst is not None
         assert best is not None

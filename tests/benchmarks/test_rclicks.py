@@ -16,6 +16,7 @@ import pytest
 
 from segmeter.benchmarks.rclicks import Rclicks, Settings
 from segmeter.benchmarks.rclicks.components import components
+from segmeter.benchmarks.rclicks.conclusions import conclusions
 from segmeter.benchmarks.rclicks.findings import (
     Findings,
     differences,
@@ -23,15 +24,14 @@ from segmeter.benchmarks.rclicks.findings import (
     findings_of,
     summary,
 )
-from segmeter.benchmarks.rclicks.laws import LAWS, for_nothing, retries
+from segmeter.benchmarks.rclicks.group_curves import GroupCurves
+from segmeter.benchmarks.rclicks.null_simulation import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
+from segmeter.benchmarks.rclicks.pairwise import pairwise_result
 from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
 from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.play import players_of
-from segmeter.benchmarks.rclicks.rivals import rivalry
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
-from segmeter.benchmarks.rclicks.trials import Trial
-from segmeter.benchmarks.rclicks.verdict import verdicts
 from segmeter.clickability.lifelike import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -76,11 +76,11 @@ def experiments(golden: Path) -> list[dict[str, Any]]:
     return made
 
 
-def trial_of(case: dict[str, Any]) -> Trial:
+def trial_of(case: dict[str, Any]) -> GroupCurves:
     keys = tuple((str(i), "") for i in range(case["instances"]))
     groups = np.array(case["groups"])[None]
     clusters = tuple(k for k, _ in keys)
-    return Trial("m", "d", "published", np.array(case["base"]), groups, keys, clusters)
+    return GroupCurves("m", "d", "published", np.array(case["base"]), groups, keys, clusters)
 
 
 def test_the_notebooks_statistics_of_groups(golden: Path) -> None:
@@ -129,9 +129,9 @@ def test_what_the_papers_table_says_of_itself(golden: Path) -> None:
     assert np.mean([c.ratio for c in cells]) == pytest.approx(4.9, abs=0.05)
     assert sum(c.ratio < 0 < c.dsb for c in cells) == 16
     sam2 = next(c for c in cells if c.model == "SAM 2 Hiera-T SA-V" and c.dataset == "TETRIS")
-    verdict = judge_cell(sam2, repetitions=20)
-    assert verdict["dgr"].nothing
-    assert verdict["dhh"].nothing
+    conclusion = judge_cell(sam2, repetitions=20)
+    assert conclusion["dgr"].nothing
+    assert conclusion["dhh"].nothing
     gpcis = next(c for c in cells if c.model.startswith("GPCIS") and c.dataset == "DAVIS")
     beyond = judge_cell(gpcis, repetitions=20)["dgr"]
     assert not beyond.nothing
@@ -139,9 +139,9 @@ def test_what_the_papers_table_says_of_itself(golden: Path) -> None:
 
 
 def test_means_of_ratios_are_above_zero_when_nothing_differs_and_ratios_of_means_are_not() -> None:
-    _, targets, law = LAWS[0]
+    _, targets, law = NULLS[0]
     names = ("dsb-noc", "dgr-noc", "dhh-noc", "dgr-noc-ratio", "dgr-noc-log")
-    found = for_nothing(law, targets, 30, "test", names)
+    found = under_the_null(law, targets, 30, "test", names)
     for name in names[:3]:
         assert found[name].mean() == pytest.approx(0.05, abs=0.006)
     for name in names[3:]:
@@ -149,7 +149,7 @@ def test_means_of_ratios_are_above_zero_when_nothing_differs_and_ratios_of_means
 
 
 def without_effect(targets: int, seed: int, draws: int = 2) -> np.ndarray:
-    """Players of one law; the second draws come from the same targets."""
+    """Players of one distribution; the second draws come from the same targets."""
     rng = np.random.default_rng(seed)
     chance = rng.beta(3, 2, size=(targets, 1)).clip(0.05)
     return np.minimum(rng.geometric(chance, size=(targets, 1 + 10 * draws)), 20).astype(float)
@@ -237,8 +237,8 @@ def test_components_part_groups_from_luck() -> None:
     assert nothing.p > 0.05
     rng = np.random.default_rng(8)
     groups = rng.normal(0, 2, (400, 1, 10))
-    luck = rng.normal(0, 1, (400, 2, 10))
-    table = np.concatenate([np.zeros((400, 1)), (groups + luck).reshape(400, 20)], axis=1)
+    chance_draws = rng.normal(0, 1, (400, 2, 10))
+    table = np.concatenate([np.zeros((400, 1)), (groups + chance_draws).reshape(400, 20)], axis=1)
     known = components(table, drawn)
     assert known is not None
     assert known.between.value == pytest.approx(4, rel=0.1)
@@ -379,7 +379,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert len(places) == 2
     for answer in places:
         assert "cannot be said from five photographs" in answer.sentence
-        assert "luck of single clicks" in answer.detail
+        assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
         "rclicks-differences",
@@ -417,10 +417,12 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
             groups[:, :5, :, :2] -= 0.3
         keys = tuple((f"{i:02}", "") for i in range(30))
         clusters = tuple(k for k, _ in keys)
-        return findings_of(Trial("m", "d", "sound", groups[0, -1], groups, keys, clusters), {})
+        return findings_of(
+            GroupCurves("m", "d", "sound", groups[0, -1], groups, keys, clusters), {}
+        )
 
     answers = [
-        verdicts([found(*case)])[0] for case in ((True, True), (False, True), (False, False))
+        conclusions([found(*case)])[0] for case in ((True, True), (False, True), (False, False))
     ]
     assert "it matters where people click:" in answers[0].sentence
     assert "for the quality on the way" in answers[1].sentence
@@ -434,11 +436,13 @@ def _played(model: str, iou: float, photographs: int, spare: float = 0.0) -> Fin
     groups[:, :, : int(spare * photographs), 0] = 0.5
     keys = tuple((f"{i:02}", "") for i in range(photographs))
     clusters = tuple(k for k, _ in keys)
-    return findings_of(Trial(model, "mine", "sound", groups[0, 0], groups, keys, clusters), {})
+    return findings_of(
+        GroupCurves(model, "mine", "sound", groups[0, 0], groups, keys, clusters), {}
+    )
 
 
 def _said(*found: Findings) -> str:
-    section = rivalry(found)
+    section = pairwise_result(found)
     assert section is not None
     answer = section.blocks[0]
     assert isinstance(answer, Answer)
@@ -452,11 +456,11 @@ def test_models_are_set_against_each_other() -> None:
     assert "it is not established whether" in _said(nearly, quick)
     assert "0.17 fewer (95 % interval 0.00 to " in _said(nearly, quick)
     assert "established against slow but not against nearly" in _said(slow, nearly, quick)
-    same = rivalry([quick, _played("twin", 0.95, 12)])
+    same = pairwise_result([quick, _played("twin", 0.95, 12)])
     assert same is not None
     assert "as many clicks with" in str(same.blocks[0])
     assert "quick against twin as many on every photograph" in str(same.blocks[0])
-    assert rivalry([quick]) is None
+    assert pairwise_result([quick]) is None
 
 
 def test_three_photographs_establish_nothing() -> None:
@@ -466,7 +470,7 @@ def test_three_photographs_establish_nothing() -> None:
 
 
 def test_an_interval_of_no_width_is_not_printed_as_one() -> None:
-    told = verdicts([_played("quick", 0.95, 2)])[0]
+    told = conclusions([_played("quick", 0.95, 2)])[0]
     assert "takes as many clicks as the most likely (no photograph differs" in told.sentence
     assert "+0.0 to +0.0" not in told.sentence + told.detail
 

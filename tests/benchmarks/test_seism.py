@@ -30,7 +30,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.plans import Plan, Roots
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.core.sections import Line, Multiples, Points, Table
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.engine import run_plan
@@ -157,7 +157,7 @@ def test_a_folder_becomes_a_method_and_people_come_along(tmp_path: Path) -> None
 
 
 def test_wrong_input_is_named(tmp_path: Path) -> None:
-    scene = Scene("drawn", "7", np.zeros((4, 4, 3), np.uint8), ())
+    scene = Picture("drawn", "7", np.zeros((4, 4, 3), np.uint8), ())
     with pytest.raises(BadInput, match="no partitions drawn by people"):
         rows_of(Quadtree(), scene)
     with pytest.raises(BadInput, match="judges methods"):
@@ -183,7 +183,7 @@ def test_a_picture_without_ground_truth_is_named(real_data: Path, tmp_path: Path
 
 def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
     truth = np.array([[1] * 10 + [2] * 10] * 12, dtype=np.int32)
-    scene = Scene("drawn", "7", np.zeros((12, 20, 3), np.uint8), (), partitions=lambda: [truth])
+    scene = Picture("drawn", "7", np.zeros((12, 20, 3), np.uint8), (), partitions=lambda: [truth])
 
     class Edges:
         card = ModelCard("edges", "one line", frozenset())
@@ -202,7 +202,7 @@ def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
 
 def test_a_folder_of_edge_maps_is_thinned_to_crests_and_swept(tmp_path: Path) -> None:
     truth = np.array([[1] * 20 + [2] * 20] * 30, dtype=np.int32)
-    scene = Scene("drawn", "7", np.zeros((30, 40, 3), np.uint8), (), partitions=lambda: [truth])
+    scene = Picture("drawn", "7", np.zeros((30, 40, 3), np.uint8), (), partitions=lambda: [truth])
     broad = 200 - 40 * np.abs(np.arange(40) - 19)
     cv2.imwrite(str(tmp_path / "7.png"), np.tile(broad.clip(0), (30, 1)).astype(np.uint8))
     kept = rows_of(ResultsFolder(tmp_path, kind="edges"), scene)

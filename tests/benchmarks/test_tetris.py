@@ -26,7 +26,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Replay, Section, Table
 from segmeter.core.sessions import Player, play
 from segmeter.engine import run_plan
@@ -129,7 +129,7 @@ class Spiteful:
 def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session() -> None:
     shape = (80, 80)
     target = Target("a", Mask.box(shape, (0, 0), shape))
-    scene = Scene("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
+    scene = Picture("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
     view = Spiteful(target.mask, (39, 39))
     users = [CentreClick(), SearchClick("worst", Effort(25, 2, 4)),
              SearchClick("best", Effort(25, 2, 4))]  # fmt: skip
@@ -351,20 +351,20 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
         Target(str(i), Mask.box(shape, (4 + 24 * (i // 4), 4 + 24 * (i % 4)),
                                 (20 + 24 * (i // 4), 20 + 24 * (i % 4)))) for i in range(8)
     )  # fmt: skip
-    scene = Scene("drawn", "eight", np.zeros((*shape, 3), np.uint8), things)
+    scene = Picture("drawn", "eight", np.zeros((*shape, 3), np.uint8), things)
     view = ClickNetView(RitmNetwork(RITM["ritm-h18s"]).eval(), scene, Use(Zoom(48, 1)))
     asked: list[int] = []
     steps: list[int] = []
-    soften = view.soften
+    movable_clicks = view.movable_clicks
 
     def counted(asks):
         asked.append(len(asks))
-        soft = soften(asks)
+        soft = movable_clicks(asks)
         inner = soft.logits
         soft.logits = lambda points: (steps.append(len(points)), inner(points))[1]
         return soft
 
-    view.soften = counted  # type: ignore[method-assign]
+    view.movable_clicks = counted  # type: ignore[method-assign]
     users = [CentreClick(), GradientClick("worst", 2), GradientClick("best", 2)]
     playing = players(scene, view, users, ("sound",), Witness())
     play(scene, view, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})

@@ -176,9 +176,9 @@ def test_a_run_says_which_clicks_it_leaves_out_and_that_clicks_miss(
 ) -> None:
     header, *rows = clicks.read_text().splitlines()
     fields = [row.split(",") for row in rows]
-    missed = [",".join([*row[:7], "0", "0", *row[9:]]) for row in fields]
+    false_negatives = [",".join([*row[:7], "0", "0", *row[9:]]) for row in fields]
     path = tmp_path / "clicks.csv"
-    path.write_text("\n".join([header, *missed]) + "\n")
+    path.write_text("\n".join([header, *false_negatives]) + "\n")
     done = segmeter("run", "tetris", "-m", "grabcut", "-d", "mini", "--limit", 1, "--rounds", 1,
                     "--option", "exhaustive=0", "--clicks", path, "-o", tmp_path / "r")  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -129,7 +129,7 @@ def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> 
         "@measure('missed-share', better='lower', both_empty=0.0)\n"
         "def missed_share(truth, guess, ignore=None):\n"
         "    'Share of the object that is missed.'\n"
-        "    return truth.without(guess).area / truth.area\n"
+        "    return (truth - guess).area / truth.area\n"
     )
     from segmeter.store import Run
 

@@ -18,12 +18,17 @@ from segmeter.clickability.calibration import (
     read_masks,
     read_tables,
 )
+from segmeter.clickability.correction_clicks import (
+    Recovered,
+    fit_correction_clicks,
+    recover,
+    recovered,
+)
+from segmeter.clickability.expected_statistics import expect, expect_exactly, shape_of
 from segmeter.clickability.figures import draw_held_out, draw_later
-from segmeter.clickability.foretelling import foretell, foretell_exactly, shape_of
 from segmeter.clickability.heldout import held_out, markdown, prior_json
-from segmeter.clickability.later import Recovered, fit_later, recover, recovered
 from segmeter.clickability.prior import Numbers, prior, shipped, table
-from segmeter.clickability.standins import StandIn, read_stand_ins, write_stand_ins
+from segmeter.clickability.proxy_errors import ProxyError, read_proxy_errors, write_proxy_errors
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -41,7 +46,7 @@ def masks() -> list[Mask]:
 
 def _seen(mask: Mask, numbers: Numbers, noise: float = 0.0, kind: str = "first") -> Seen:
     """What the tables would hold if people followed a prior, on a mask."""
-    told = foretell(shape_of(mask), numbers)
+    told = expect(shape_of(mask), numbers)
     pixels = math.prod(mask.shape)
     even = math.sqrt(1 / (mask.area * pixels) - 1 / pixels**2) + 1e-9
     pde = told.inside / mask.area
@@ -77,7 +82,7 @@ def test_known_numbers_come_back_within_their_intervals(fitted: Fit) -> None:
 
 
 def test_the_grid_foretells_what_pixels_do(masks: list[Mask]) -> None:
-    pairs = [(foretell(shape_of(m), KNOWN), foretell_exactly(m, KNOWN)) for m in masks[::3]]
+    pairs = [(expect(shape_of(m), KNOWN), expect_exactly(m, KNOWN)) for m in masks[::3]]
     for name in ("nss", "gain", "inside", "pl1_uniform", "pl1_depth"):
         quick, exact = np.array([[getattr(told, name) for told in pair] for pair in pairs]).T
         assert quick == pytest.approx(exact, rel=0.06), name
@@ -89,7 +94,7 @@ def test_foretold_statistics_are_those_of_drawn_clicks(masks: list[Mask]) -> Non
     map = prior(mask, KNOWN).dense()
     points = draws(map, (40_000,), np.random.default_rng(2)).astype(int)
     inside = mask.dense()[points[:, 0], points[:, 1]].mean()
-    assert foretell_exactly(mask, KNOWN).inside == pytest.approx(inside, abs=0.01)
+    assert expect_exactly(mask, KNOWN).inside == pytest.approx(inside, abs=0.01)
 
 
 def test_clicks_leak_over_the_edge_but_not_far(masks: list[Mask]) -> None:
@@ -107,7 +112,7 @@ def test_held_out_tables_say_what_was_seen_and_foretold(
 ) -> None:
     held = held_out("mini", cases, fitted)
     assert held.correlation("nss") > 0.99
-    assert held.error("pde") < held.rivals["uniform"]["pde"] / 5
+    assert held.error("pde") < held.baselines["uniform"]["pde"] / 5
     assert held.covered > 0.9
     text = markdown([held], fitted, None)
     assert f"| mini | {held.seen['nss'].mean():.3f} | {held.told['nss'].mean():.3f} |" in text
@@ -122,7 +127,7 @@ def test_size_and_leak_of_a_mistake_come_back_from_the_uniform_row(masks: list[M
     found = recover(seen, math.prod(mask.shape))
     assert found is not None
     assert found.share == pytest.approx(mask.area / math.prod(mask.shape), rel=1e-3)
-    assert found.inside == pytest.approx(foretell(shape_of(mask), KNOWN).inside, rel=1e-3)
+    assert found.inside == pytest.approx(expect(shape_of(mask), KNOWN).inside, rel=1e-3)
     (same,) = recovered([_named(seen, "21077_a_ritm_fn")], {"21077": 1, "21077_a": _pixels(mask)})
     assert same == found
     with pytest.raises(BadInput, match="no picture at hand"):
@@ -143,25 +148,25 @@ def test_later_rounds_find_the_numbers_that_made_their_distributions(
     masks: list[Mask], tmp_path: Path
 ) -> None:
     small = [m for m in masks if m.area < 20_000][:14]
-    stand_ins = [
-        StandIn(f"mini/{i}", kind, mask, (mask.bits.shape[0], mask.bits.shape[1]))
+    proxy_errors = [
+        ProxyError(f"mini/{i}", kind, mask, (mask.bits.shape[0], mask.bits.shape[1]))
         for i, mask in enumerate(small)
         for kind in ("fn", "fp")
     ]
     truth = Numbers(1.2, 0.5, 0.6, KNOWN.jitter)
     keys = []
-    for s in stand_ins:
-        told = foretell(shape_of(s.mask, s.sides), truth)
+    for s in proxy_errors:
+        told = expect(shape_of(s.mask, s.sides), truth)
         nearer = told.pl1_depth / told.pl1_uniform
         keys += [Recovered(s.kind, s.share, told.inside, told.gain, nearer)] * 5
-    found = fit_later(keys, stand_ins, KNOWN)
+    found = fit_correction_clicks(keys, proxy_errors, KNOWN)
     assert found.apart("gain") < 0.3
     assert abs(found.numbers.depth - truth.depth) < abs(KNOWN.depth - truth.depth) / 2
     assert draw_later(found, tmp_path).stat().st_size > 2000
-    write_stand_ins(tmp_path / "kept.json.gz", stand_ins)
-    assert read_stand_ins(tmp_path / "kept.json.gz") == stand_ins
+    write_proxy_errors(tmp_path / "kept.json.gz", proxy_errors)
+    assert read_proxy_errors(tmp_path / "kept.json.gz") == proxy_errors
     with pytest.raises(BadInput, match="both kinds"):
-        fit_later(keys, [s for s in stand_ins if s.kind == "fn"], KNOWN)
+        fit_correction_clicks(keys, [s for s in proxy_errors if s.kind == "fn"], KNOWN)
 
 
 def test_real_tables_fit_real_masks(golden: Path, real_data: Path) -> None:
@@ -174,7 +179,7 @@ def test_real_tables_fit_real_masks(golden: Path, real_data: Path) -> None:
     assert len(found) == 23
     assert inside.max() <= 1
     assert inside.mean() > 0.95
-    told = [foretell(case.shape, shipped("first")) for case in found]
+    told = [expect(case.shape, shipped("first")) for case in found]
     nss = np.array([[case.seen.nss_depth for case in found], [t.nss for t in told]])
     assert np.corrcoef(nss)[0, 1] > 0.9
     assert nss.mean(axis=1) == pytest.approx(nss[0].mean(), rel=0.08)
@@ -202,8 +207,8 @@ def test_wrong_tables_and_masks_are_refused(masks: list[Mask], tmp_path: Path) -
     with pytest.raises(BadInput, match="larger than the table allows"):
         read_cases([seen], {"x": whole})
     (tmp_path / "kept.json.gz").write_bytes(b"no gzip")
-    with pytest.raises(BadInput, match="no mistakes of models"):
-        read_stand_ins(tmp_path / "kept.json.gz")
+    with pytest.raises(BadInput, match="no error regions of models"):
+        read_proxy_errors(tmp_path / "kept.json.gz")
 
 
 def test_the_page_shows_the_numbers_that_ship() -> None:

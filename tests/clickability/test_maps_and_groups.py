@@ -21,13 +21,13 @@ from segmeter.clickability.maps import (
     blurred_clicks,
     distance,
     from_clicks,
-    soft_mistake,
+    soft_error_region,
     uniform,
 )
 from segmeter.clickability.prior import _within
+from segmeter.core.error_regions import deepest, error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import deepest, mistakes
 from segmeter.core.scenes import Target
 
 Weights = npt.NDArray[np.float32]
@@ -46,7 +46,7 @@ def test_maps_from_clicks_agree_with_the_originals(golden: Path) -> None:
         y, x = np.mgrid[:h, :w]
         mask = ((y - 0.5 * h) / (0.3 * h)) ** 2 + ((x - 0.45 * w) / (0.3 * w)) ** 2 < 1
         dots = blurred_clicks(case["clicks"], (h, w), case["sigma0"])
-        soft = soft_mistake(mask.astype(np.float32), "published")
+        soft = soft_error_region(mask.astype(np.float32), "published")
         whole = from_clicks(case["clicks"], Mask.of(mask), case["sigma0"]).dense()
         for array, name in ((dots, "gauss_sum"), (soft, "soft_sum"), (whole, "sum")):
             assert array.sum(dtype=float) == pytest.approx(case[name], rel=1e-6)
@@ -82,14 +82,14 @@ def _three_clicks(case: dict[str, Any], group: int) -> list[list[Any]]:
     done: list[tuple[int, ...]] = []
     rows = []
     for _ in range(3):
-        parts = mistakes(target, guess)
-        missed, spilled = (deepest(part, done) for part in parts)
-        positive = missed.squared > spilled.squared
+        parts = error_regions(target, guess)
+        false_negatives, false_positives = (deepest(part, done) for part in parts)
+        positive = false_negatives.squared > false_positives.squared
         map = ClickMap.of(values).on(parts[0] if positive else parts[1]).without(done)
         point = None
         if map.weights.any():
             point = draw_published(map, share_of_group(group), legacy.random_sample())
-        point = point or (missed if positive else spilled).point
+        point = point or (false_negatives if positive else false_positives).point
         assert point is not None
         done.append(point)
         rows.append([*point, positive])
@@ -98,9 +98,9 @@ def _three_clicks(case: dict[str, Any], group: int) -> list[list[Any]]:
 
 def _check_band(case: dict[str, Any], group: dict[str, Any]) -> None:
     values, target, guess = _arrays(case)
-    missed, spilled = mistakes(target, guess)
-    positive = deepest(missed).squared > deepest(spilled).squared
-    map = ClickMap.of(values).on(missed if positive else spilled)
+    false_negatives, false_positives = error_regions(target, guess)
+    positive = deepest(false_negatives).squared > deepest(false_positives).squared
+    map = ClickMap.of(values).on(false_negatives if positive else false_positives)
     low, high = limits(map, share_of_group(group["group"]))
     whole = map.dense()
     kept = (whole >= np.float32(low)) & (whole <= np.float32(high)) & (whole > 0)

@@ -21,7 +21,7 @@ from segmeter.clickability.network import NetworkSource, apply, load  # noqa: E4
 from segmeter.clickability.saliency import SaliencySource, crop_box  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.scenes import Scene, Target  # noqa: E402
+from segmeter.core.scenes import Picture, Target  # noqa: E402
 
 Array = npt.NDArray[Any]
 TINY = Size((16, 16, 16, 16), (1, 1, 1, 1), (2, 2, 2, 2), 32)
@@ -127,11 +127,11 @@ def test_the_wrapper_agrees_with_the_original(
     target = _target(height, width)
     offset = target[..., None] * np.array([-50, 100, 0])
     picture = np.clip(_image(seed, height, width) // 8 + 60 + offset, 0, 255).astype(np.uint8)
-    mistake = target & (_previous(height, width) > 0.3)
-    framed = Letterbox((height, width)).put(mistake)
+    error_region = target & (_previous(height, width) > 0.3)
+    framed = Letterbox((height, width)).put(error_region)
     step = meta[f"padding_{name}"]["error_step"]
     assert np.allclose(framed.ravel()[::step], expected[f"padding_{name}_error"], atol=1e-6)
-    made = apply(network, picture, target, mistake)
+    made = apply(network, picture, target, error_region)
     step = meta[f"apply_{name}"]["step"]
     assert np.abs(made.ravel()[::step] - expected[f"apply_{name}"]).max() < 1e-4
 
@@ -179,7 +179,7 @@ def test_a_network_serves_as_a_click_source(tmp_path: Path) -> None:
     path = tmp_path / "tiny.safetensors"
     save_file(Clickability(TINY).state_dict(), path, {"segmeter.size": json.dumps(size)})
     mask = Mask.box((60, 90), (10, 20), (40, 70))
-    scene = Scene("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
+    scene = Picture("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
     map = NetworkSource(path).map(scene, scene.targets[0], mask, True, "sound").on(mask)
     assert map.weights.shape == mask.bits.shape
     assert map.weights.max() > 0
@@ -209,7 +209,7 @@ def test_the_crop_grows_by_a_fifth_and_stops_at_the_border() -> None:
 
 def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
     mask = Mask.box((60, 90), (20, 30), (40, 60))
-    scene = Scene("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
+    scene = Picture("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
     seen: list[Array] = []
 
     def redness(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""The prior on the mistake alone: the kernel against the plain way, maps and clicks."""
+"""The prior on the error region alone: the kernel against the plain way, maps and clicks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from segmeter.clickability.drawing import Draw, drawn_on_prior
 from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import Numbers, prior, prior_on, shipped
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import mistake
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.core.threads import set_threads, threads
 
 Bits = npt.NDArray[np.bool_]
@@ -50,7 +49,7 @@ def slivers(shape: tuple[int, int]) -> Bits:
     return bits
 
 
-MISTAKES: dict[str, Callable[[], Mask]] = {
+ERROR_REGIONS: dict[str, Callable[[], Mask]] = {
     "one pixel": lambda: Mask.box(SHAPE, (70, 90), (71, 91)),
     "a pixel in the corner": lambda: Mask.box(SHAPE, (239, 319), (240, 320)),
     "the whole picture": lambda: Mask.box(SHAPE, (0, 0), SHAPE),
@@ -66,9 +65,9 @@ MISTAKES: dict[str, Callable[[], Mask]] = {
 
 
 @pytest.mark.parametrize("numbers", NUMBERS, ids=str)
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", ERROR_REGIONS)
 def test_the_map_on_the_mistake_is_the_whole_map_cut_out(name: str, numbers: Numbers) -> None:
-    wrong = MISTAKES[name]()
+    wrong = ERROR_REGIONS[name]()
     expected, found = prior(wrong, numbers).on(wrong), prior_on(wrong, numbers)
     assert (found.shape, found.low) == (expected.shape, expected.low)
     # OpenCV adds float32 in another order and takes its powers from a table.
@@ -111,7 +110,7 @@ def test_clicks_drawn_together_are_those_from_the_maps(
     count: int,
 ) -> None:
     target = Target("t", Mask.of(truth), None if ignore is None else Mask.of(ignore))
-    scene = Scene("test", "scene", np.zeros((23, 31, 3), np.uint8), [target])
+    scene = Picture("test", "scene", np.zeros((23, 31, 3), np.uint8), [target])
     draws = [
         Draw(scene, target, Mask.of(b), side, False, tuple(done), share_of_group(g), u, seed)
         for b, side, done, g, u, seed in wanted
@@ -122,7 +121,7 @@ def test_clicks_drawn_together_are_those_from_the_maps(
         found = drawn_on_prior(draws)
     finally:
         set_threads(before)
-    assert found == [draw.on(prior_on(draw.mistake(), round="later")) for draw in draws]
+    assert found == [draw.on(prior_on(draw.error_region(), round="later")) for draw in draws]
 
 
 def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
@@ -130,7 +129,7 @@ def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
 ) -> None:
     """Small ones, as above, are not worth a second thread."""
     target = Target("t", Mask.of(disc((480, 640), 240, 300, 200)))
-    scene = Scene("test", "scene", np.zeros((480, 640, 3), np.uint8), [target])
+    scene = Picture("test", "scene", np.zeros((480, 640, 3), np.uint8), [target])
     draws = [
         Draw(scene, target, Mask.of(guess), True, False, ((240, 300),), share_of_group(g), u, seed)
         for guess in (disc((480, 640), 250, 290, 200), disc((480, 640), 100, 300, 150))
@@ -150,7 +149,7 @@ def test_the_plain_way_clicks_the_same_pixels(
 ) -> None:
     """Two ways of adding may part where two pixels are equally likely up to rounding."""
     target = Target("t", Mask.of(disc(SHAPE, 120, 150, 80)))
-    scene = Scene("test", "scene", np.zeros((*SHAPE, 3), np.uint8), [target])
+    scene = Picture("test", "scene", np.zeros((*SHAPE, 3), np.uint8), [target])
     guesses = [Mask.of(disc(SHAPE, 118 - i, 152 + 3 * i, 80)) for i in range(6)]
     draws = [
         Draw(scene, target, guess, side, False, ((120, 72),), share_of_group(g), u, seed)
@@ -166,6 +165,6 @@ def test_the_plain_way_clicks_the_same_pixels(
     assert None not in plain
     for draw, ours, theirs in zip(draws, found, plain, strict=True):
         if ours != theirs:
-            wrong = mistake(target, draw.guess, draw.missed)
+            wrong = draw.error_region()
             weights = prior(wrong, round="later").dense()
             assert weights[ours] == pytest.approx(weights[theirs], rel=1e-5)

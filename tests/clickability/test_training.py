@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
 from segmeter.clickability.backbones import load_backbone  # noqa: E402
-from segmeter.clickability.lessons import Lesson, Lessons, framed, lessons_of, split  # noqa: E402
 from segmeter.clickability.letterbox import Letterbox  # noqa: E402
 from segmeter.clickability.mapscores import scores_by_key  # noqa: E402
 from segmeter.clickability.network import NetworkSource, load  # noqa: E402
@@ -29,6 +28,13 @@ from segmeter.clickability.training import (  # noqa: E402
     divergence,
     likeness,
     train,
+)
+from segmeter.clickability.training_samples import (  # noqa: E402
+    TrainingSample,
+    TrainingSamples,
+    framed,
+    samples_of,
+    split,
 )
 from segmeter.clickability.variation import varied  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
@@ -43,7 +49,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _lesson(number: int, bright: bool = True) -> Lesson:
+def _sample(number: int, bright: bool = True) -> TrainingSample:
     """A box on a dark picture, clicked on its brighter half."""
     rng = np.random.default_rng(number)
     picture = rng.integers(0, 60, (60, 80, 3)).astype(np.uint8)
@@ -55,7 +61,7 @@ def _lesson(number: int, bright: bool = True) -> Lesson:
     picture[y : y + 30, start : start + 20] += 150
     points = np.stack([rng.integers(y + 8, y + 22, 12), rng.integers(start, start + 20, 12)], 1)
     sizes = np.tile([60, 80], (12, 1))
-    return Lesson(
+    return TrainingSample(
         f"drawn/{number}/first",
         f"drawn/{number}",
         points,
@@ -73,8 +79,8 @@ def _weights(path: Path) -> dict[str, Any]:
 
 
 def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> None:
-    lessons = [_lesson(i) for i in range(10)]
-    parts = lessons[:8], lessons[8:]
+    training_samples = [_sample(i) for i in range(10)]
+    parts = training_samples[:8], training_samples[8:]
     whole = train(*parts, _course(), tmp_path / "whole")
 
     def cut(step: Step) -> None:
@@ -95,7 +101,7 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path) -> N
 
 def test_what_is_told_after_an_epoch_is_what_the_history_holds(tmp_path: Path) -> None:
     told: list[Step] = []
-    train([_lesson(i) for i in range(8)], [_lesson(9)], _course(), tmp_path, told.append)
+    train([_sample(i) for i in range(8)], [_sample(9)], _course(), tmp_path, told.append)
     an_epoch = len(told) // QUICK.epochs
     assert an_epoch > 1
     with (tmp_path / "history.csv").open(newline="") as file:
@@ -109,7 +115,7 @@ def test_what_is_told_after_an_epoch_is_what_the_history_holds(tmp_path: Path) -
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    parts = [_lesson(i) for i in range(4)], [_lesson(9)]
+    parts = [_sample(i) for i in range(4)], [_sample(9)]
     one = replace(QUICK, epochs=1)
     alone = train(*parts, _course(recipe=one), tmp_path / "alone")
     helped = train(*parts, _course(recipe=one, workers=1), tmp_path / "helped")
@@ -119,7 +125,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["published", "sound"])
 def test_a_step_moves_the_network_unless_the_rate_is_zero(name: str, tmp_path: Path) -> None:
     """The published schedule starts with two steps at rate zero."""
-    lessons = [_lesson(i) for i in range(4)]
+    training_samples = [_sample(i) for i in range(4)]
     course = _course(recipe=replace(RECIPES[name], epochs=40, batch=4))
     torch.manual_seed(0)
     seen: list[float] = []
@@ -131,7 +137,7 @@ def test_a_step_moves_the_network_unless_the_rate_is_zero(name: str, tmp_path: P
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(lessons, lessons[:1], course, tmp_path / "out", stop)
+        train(training_samples, training_samples[:1], course, tmp_path / "out", stop)
     assert (seen[0] == seen[1] == pytest.approx(0.05)) is (name == "published")
     assert seen[2] != seen[1]
 
@@ -140,7 +146,7 @@ _SCALE = "maps_transform.5.scale"
 
 
 def test_other_settings_do_not_resume(tmp_path: Path) -> None:
-    parts = [_lesson(i) for i in range(4)], [_lesson(9)]
+    parts = [_sample(i) for i in range(4)], [_sample(9)]
     one = replace(QUICK, epochs=1)
     train(*parts, _course(recipe=one), tmp_path)
     with pytest.raises(RunConflict, match="other settings"):
@@ -150,15 +156,15 @@ def test_other_settings_do_not_resume(tmp_path: Path) -> None:
 
 
 def test_a_network_learns_what_the_prior_cannot_know(tmp_path: Path) -> None:
-    lessons = [_lesson(i) for i in range(40)]
+    training_samples = [_sample(i) for i in range(40)]
     longer = replace(QUICK, epochs=10, batch=8, rate=0.01)
-    path = train(lessons[:32], lessons[32:34], _course(recipe=longer), tmp_path)
+    path = train(training_samples[:32], training_samples[32:34], _course(recipe=longer), tmp_path)
     maps = [source(name).inner for name in ("uniform", "distance", "prior")]
-    *rivals, ours = (
-        np.mean([scores.pde for _, scores in scores_by_key(lessons[34:], each, rows=2)])
+    *baselines, ours = (
+        np.mean([scores.pde for _, scores in scores_by_key(training_samples[34:], each, rows=2)])
         for each in (*maps, NetworkSource(path))
     )
-    assert ours > max(rivals)
+    assert ours > max(baselines)
 
 
 def test_the_losses_are_those_of_the_definitions() -> None:
@@ -185,7 +191,7 @@ def test_area_shrinking_keeps_what_bilinear_loses() -> None:
 
 
 def test_variation_keeps_the_mistake_in_the_frame_and_the_goal_on_it() -> None:
-    box, planes = framed(_lesson(2), "sound", 96)
+    box, planes = framed(_sample(2), "sound", 96)
     for seed in range(20):
         out = varied(planes, box, np.random.default_rng(seed))
         assert out.shape == planes.shape
@@ -203,8 +209,11 @@ def test_variation_keeps_the_mistake_in_the_frame_and_the_goal_on_it() -> None:
 
 
 def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
-    lessons = [_lesson(1), _lesson(2)]
-    a, b = Lessons(lessons, "sound", 64), Lessons(lessons, "sound", 64)
+    training_samples = [_sample(1), _sample(2)]
+    a, b = (
+        TrainingSamples(training_samples, "sound", 64),
+        TrainingSamples(training_samples, "sound", 64),
+    )
     first = a[(3, 1)]
     _ = b[(0, 0)], b[(2, 1)]
     assert np.array_equal(first, b[(3, 1)])
@@ -212,12 +221,12 @@ def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
 
 
 def test_pictures_to_choose_by_are_set_aside_whole() -> None:
-    lessons = [replace(_lesson(i), picture=f"drawn/{i % 10}") for i in range(30)]
-    learn, choose = split(lessons, 5)
+    training_samples = [replace(_sample(i), picture=f"drawn/{i % 10}") for i in range(30)]
+    learn, choose = split(training_samples, 5)
     assert {x.picture for x in learn}.isdisjoint({x.picture for x in choose})
     assert len(choose) == 3
     with pytest.raises(BadInput, match="one picture is too few"):
-        split(lessons[:1], 5)
+        split(training_samples[:1], 5)
 
 
 def _clicks(keys: Sequence[Key]) -> Clicks:
@@ -245,24 +254,24 @@ def test_lessons_of_later_rounds_show_the_mistake_of_the_mask_before(tmp_path: P
     before[:, : scene.shape[1] // 2] = 255
     for key in keys:
         cv2.imwrite(str(tmp_path / f"{key.full_stem}.png"), before)
-    missed, spilled = (
-        lesson.show() for lesson in lessons_of(_clicks(keys), {"mini": data}, tmp_path)
+    false_negatives, false_positives = (
+        sample.show() for sample in samples_of(_clicks(keys), {"mini": data}, tmp_path)
     )
     object, seen = target.mask.dense(), before > 0
-    assert np.array_equal(missed[2] > 0, object & ~seen)
-    assert np.array_equal(spilled[2] > 0, ~object & seen)
+    assert np.array_equal(false_negatives[2] > 0, object & ~seen)
+    assert np.array_equal(false_positives[2] > 0, ~object & seen)
     with pytest.raises(BadInput, match="nothing of the data sets"):
-        lessons_of(_clicks(keys), {"mini": data})
+        samples_of(_clicks(keys), {"mini": data})
 
 
 def test_clicks_on_unknown_pictures_and_objects_are_refused() -> None:
     data = catalogue.datasets.make("mini")
     with pytest.raises(NotFound, match="picture 'nowhere'"):
-        lessons_of(_clicks([Key("mini", "nowhere", "nowhere", "", "first")]), {"mini": data})
+        samples_of(_clicks([Key("mini", "nowhere", "nowhere", "", "first")]), {"mini": data})
     key = Key("mini", "x", data.scenes()[0], "no such thing", "first")
-    (lesson,) = lessons_of(_clicks([key]), {"mini": data})
+    (sample,) = samples_of(_clicks([key]), {"mini": data})
     with pytest.raises(NotFound, match="no object"):
-        lesson.show()
+        sample.show()
 
 
 def test_a_backbone_of_either_naming_is_taken_and_others_are_refused(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.sessions import Player, play
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.random_click import RandomClick
@@ -54,7 +54,7 @@ class Forgetful(Painter):
 
 
 def scene_with(*targets: Target) -> Scene:
-    return Scene("test", "one", np.zeros((*SHAPE, 3), np.uint8), targets)
+    return Picture("test", "one", np.zeros((*SHAPE, 3), np.uint8), targets)
 
 
 def judge(target: Target, mask: Mask) -> dict[str, float]:
@@ -101,7 +101,7 @@ def test_together_or_alone_each_player_plays_the_same() -> None:
     for player, one, other in zip(players, together, threaded, strict=True):
         (alone,) = play(scene, Painter(), [player], 6, judge, seed=3)
         for record in (one, other):
-            assert [r.prompt for r in record.rounds] == [r.prompt for r in alone.rounds]
+            assert [r.prompts for r in record.rounds] == [r.prompts for r in alone.rounds]
             assert [r.scores for r in record.rounds] == [r.scores for r in alone.rounds]
 
 
@@ -116,14 +116,14 @@ def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
     class Team:
         asked: ClassVar[list[list[str]]] = []
 
-        def next_for(
+        def next_batch(
             self,
             users: Sequence[CentreClick],
-            sights: Sequence[Sight],
+            observations: Sequence[Observation],
             draws: Sequence[np.random.Generator],
         ) -> list[Prompt | None]:
             self.asked.append([user.name for user in users])
-            return [u.next(s, d) for u, s, d in zip(users, sights, draws, strict=True)]
+            return [u.next(s, d) for u, s, d in zip(users, observations, draws, strict=True)]
 
     @dataclass(frozen=True)
     class Member(CentreClick):
@@ -137,20 +137,20 @@ def test_a_team_is_asked_once_a_round_for_all_its_members() -> None:
 def test_a_subclass_that_clicks_otherwise_is_not_passed_over_by_its_parents_team() -> None:
     @dataclass(frozen=True)
     class Stubborn(CentreClick):
-        def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
+        def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
             return Click((3, 4))
 
     players = [Player(BIG, user, "sound") for user in (CentreClick(), Stubborn(name="stubborn"))]
     centre, stubborn = play(scene_with(BIG), Painter(), players, 2, judge)
-    assert centre.rounds[0].prompt != Click((3, 4))
-    assert [r.prompt for r in stubborn.rounds] == [Click((3, 4))] * 2
+    assert centre.rounds[0].prompts != (Click((3, 4)),)
+    assert [r.prompts for r in stubborn.rounds] == [(Click((3, 4)),)] * 2
 
 
 def test_draws_depend_on_names_not_on_company() -> None:
     scene = scene_with(BIG, SMALL)
     first = play(scene, Painter(), [Player(BIG, RandomClick(), "sound")], 3, judge, seed=1)
     other = play(scene, Painter(), [Player(BIG, RandomClick(), "sound")], 3, judge, seed=2)
-    assert [r.prompt for r in first[0].rounds] != [r.prompt for r in other[0].rounds]
+    assert [r.prompts for r in first[0].rounds] != [r.prompts for r in other[0].rounds]
 
 
 def test_a_session_without_rounds_is_refused() -> None:

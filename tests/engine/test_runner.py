@@ -21,7 +21,7 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
 from segmeter.core.plans import Plan, Roots
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.core.threads import threads
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
@@ -376,7 +376,7 @@ class Bare:
 
     def load(self, scene: str) -> Scene:
         pixels = np.zeros((8, 8, 3), np.uint8)
-        return Scene("bare", scene, pixels, self.targets[scene], partitions=self.partitions)
+        return Picture("bare", scene, pixels, self.targets[scene], partitions=self.partitions)
 
     def fingerprint(self) -> str:
         return "1"

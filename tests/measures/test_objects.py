@@ -28,12 +28,12 @@ def test_toy_objects_have_the_counted_values_void_left_out(golden: Path) -> None
         void = None if toy["void"] is None else Mask.of(np.array(toy["void"]))
         # The two programs differ on two empty masks only: 0 in one, 1 in the other and here.
         assert iou(truth, guess, void) == pytest.approx(toy["J_davis"], abs=1e-12), toy["name"]
-        both, spilled, missed = toy["tp"], toy["fp"], toy["fn"]
-        if both + spilled and both + missed:
+        both, false_positives, false_negatives = toy["tp"], toy["fp"], toy["fn"]
+        if both + false_positives and both + false_negatives:
             wanted = {
-                dice: 2 * both / (2 * both + spilled + missed),
-                precision: both / (both + spilled),
-                recall: both / (both + missed),
+                dice: 2 * both / (2 * both + false_positives + false_negatives),
+                precision: both / (both + false_positives),
+                recall: both / (both + false_negatives),
             }
             for measure, value in wanted.items():
                 assert measure(truth, guess, void) == pytest.approx(value, abs=1e-12)
@@ -68,7 +68,7 @@ def test_an_object_agrees_with_itself(mask: Mask) -> None:
 
 @given(masks, masks, masks)
 def test_what_lies_in_the_void_changes_nothing(truth: Mask, guess: Mask, void: Mask) -> None:
-    painted = guess.either(void)
+    painted = guess | void
     for measure in (*REGION, morphological_f, object_boundary_f):
         assert measure(truth, guess, void) == measure(truth, painted, void)
 

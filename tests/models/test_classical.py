@@ -11,7 +11,7 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.models.classical import GrabCut, RandomWalker
 from segmeter.models.conformance import drawn_scene
 from segmeter.models.sam import _CREDITS
@@ -59,7 +59,7 @@ def test_a_smaller_copy_still_answers_at_the_pictures_size(model: GrabCut | Rand
 
 @pytest.mark.parametrize("name", ["grabcut", "random-walker"])
 def test_a_box_around_everything_does_not_fail(name: str) -> None:
-    plain = Scene("drawn", "flat", np.full((20, 30, 3), 7, np.uint8), [Target("t", TRUTH)])
+    plain = Picture("drawn", "flat", np.full((20, 30, 3), 7, np.uint8), [Target("t", TRUTH)])
     view = catalogue.models.make(name).look(plain)
     assert view.answer([Ask((Box((0, 0), (19, 29)),))])[0].mask().shape == (20, 30)
 

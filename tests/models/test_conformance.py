@@ -69,7 +69,7 @@ class _FaultyView:
             return [MaskPrediction(Mask.box((3, 3), (0, 0), (2, 2))) for _ in asks]
         if fault == "state":
             seen = Mask.box(self.shape, (0, 0), (self.model.rounds, 5))
-            return [MaskPrediction(p.result.either(seen)) for p in predictions]
+            return [MaskPrediction(p.result | seen) for p in predictions]
         if fault == "score":
             return [MaskPrediction(p.result, np.nan) for p in predictions]
         if fault == "shown":

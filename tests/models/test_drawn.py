@@ -9,13 +9,13 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.models.drawn import Disc
 
 SHAPE = (40, 60)
 SMALL = Target("small", Mask.box(SHAPE, (10, 10), (20, 20)))
 LARGE = Target("large", Mask.box(SHAPE, (5, 5), (30, 50)))
-SCENE = Scene("drawn", "two", np.zeros((*SHAPE, 3), np.uint8), [LARGE, SMALL])
+SCENE = Picture("drawn", "two", np.zeros((*SHAPE, 3), np.uint8), [LARGE, SMALL])
 
 
 def first_mask(name: str, *prompts: object) -> Mask:

@@ -7,7 +7,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.models import Method
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.measures.hierarchies import Hierarchy
 from segmeter.measures.partitions import covering_of_truth
 from segmeter.models import _merging
@@ -31,7 +31,7 @@ def scene() -> Scene:
     colours = np.array([[200, 40, 40], [40, 200, 40], [40, 40, 200], [220, 220, 90]])
     noise = np.random.default_rng(1).integers(-6, 7, (*QUARTERS.shape, 3))
     pixels = (colours[QUARTERS] + noise).clip(0, 255).astype(np.uint8)
-    return Scene("drawn", "quarters", pixels, ())
+    return Picture("drawn", "quarters", pixels, ())
 
 
 def finest(method: Method, scene: Scene) -> np.ndarray:
@@ -86,8 +86,8 @@ def test_random_joins_depend_on_seed_and_picture_alone(scene: Scene) -> None:
 
 
 def test_the_published_quadtree_of_a_landscape_is_a_turned_portrait() -> None:
-    landscape = Scene("drawn", "wide", np.zeros((48, 64, 3), np.uint8), ())
-    portrait = Scene("drawn", "tall", np.zeros((64, 48, 3), np.uint8), ())
+    landscape = Picture("drawn", "wide", np.zeros((48, 64, 3), np.uint8), ())
+    portrait = Picture("drawn", "tall", np.zeros((64, 48, 3), np.uint8), ())
     turned = Quadtree(turned=True).segment(landscape).levels
     assert np.array_equal(turned, np.rot90(Quadtree().segment(portrait).levels))
     assert turned.shape == (97, 129)

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.benchmarks.tetris._device_judge import DeviceJudge  # noqa: E402
-from segmeter.benchmarks.tetris._lone_scores import lone_scores  # noqa: E402
 from segmeter.benchmarks.tetris._packed import count, erode, pack  # noqa: E402
+from segmeter.benchmarks.tetris._single_click_scores import single_click_scores  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask, render  # noqa: E402
@@ -72,7 +72,7 @@ def target() -> Target:
 @pytest.mark.parametrize("masks", ["published", "sound"])
 def test_shared_projections_give_the_masks_of_single_asks(second: bool, masks: str) -> None:
     looked = view(second, masks)
-    lone = looked.lone_clicks()
+    lone = looked.single_clicks()
     with torch.no_grad():
         together = lone.logits(lone.tokens(torch.from_numpy(POINTS).float()))
     for logits, (y, x) in zip(together, POINTS.tolist(), strict=True):
@@ -83,7 +83,7 @@ def test_shared_projections_give_the_masks_of_single_asks(second: bool, masks: s
 @pytest.mark.parametrize("second", [False, True])
 def test_scores_are_those_of_the_measures(second: bool) -> None:
     looked, thing = view(second), target()
-    scores = lone_scores(looked, POINTS, thing)
+    scores = single_click_scores(looked, POINTS, thing)
     asks = [Ask((Click((y, x)),)) for y, x in POINTS.tolist()]
     for row, mask in zip(scores, render(looked, looked.answer(asks)), strict=True):
         assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=1e-3)
@@ -119,7 +119,7 @@ def test_packed_sets_are_eroded_by_a_square_and_counted(height: int, width: int)
 
 
 def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:
-    """What `lone_scores` states for all but one click in a hundred, on a few of a photograph."""
+    """What `single_click_scores` states, on a few clicks of a photograph."""
     model = catalogue.models.make("mobile-sam", weights=real_weights, device="cpu")
     data = catalogue.datasets.make("grabcut", data=real_data)
     scene = data.load(data.scenes()[0])
@@ -127,8 +127,8 @@ def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights,
     rows, columns = np.nonzero(thing.mask.dense())
     points = np.stack([rows, columns], axis=1)[:: len(rows) // 5]
     looked = model.look(scene)
-    exact = lone_scores(looked, points, thing, boundary=False)
-    rough = lone_scores(looked, points, thing, boundary=False, half=True)
+    exact = single_click_scores(looked, points, thing, boundary=False)
+    rough = single_click_scores(looked, points, thing, boundary=False, half=True)
     assert np.abs(rough - exact)[:, 0].max() <= 6e-4
     assert (rough != exact).any()
 
@@ -143,7 +143,7 @@ def test_a_soft_session_starts_at_the_answer_and_has_the_slope_of_finite_differe
         Ask((Click((40, 60)),)),
         Ask((Click((40, 60)), Click((20, 30), positive=False)), first.memory),
     ]
-    soft = looked.soften(asks)
+    soft = looked.movable_clicks(asks)
     points = soft.start().requires_grad_(True)
     assert soft.to_picture(points) == [pytest.approx((40, 60)), pytest.approx((20, 30))]
     for logits, answer in zip(soft.logits(points), looked.answer(asks), strict=True):

@@ -17,10 +17,10 @@ safetensors = pytest.importorskip("safetensors.torch")
 
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
-from segmeter.core.scenes import Scene  # noqa: E402
+from segmeter.core.scenes import Picture  # noqa: E402
 from segmeter.models import weights  # noqa: E402
 
-SCENE = Scene("drawn", "grey", np.full((32, 48, 3), 99, np.uint8), [])
+SCENE = Picture("drawn", "grey", np.full((32, 48, 3), 99, np.uint8), [])
 
 
 @pytest.fixture(autouse=True)

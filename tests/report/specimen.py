@@ -17,13 +17,13 @@ from segmeter.core.sections import (
     Column,
     Frame,
     Gallery,
+    Illustration,
     Label,
     Line,
     Multiples,
     Note,
     Outline,
     Part,
-    Picture,
     Points,
     Replay,
     Section,
@@ -68,7 +68,7 @@ def replay(key: str, title: str) -> Replay:
         Frame(disc(r), prompt, {"IoU": 0.3 * (k + 1)}, 0.1, HOSTILE)
         for k, (r, prompt) in enumerate(zip((10, 20, 25, 25), prompts, strict=True))
     ]
-    return Replay(key, title, Picture(pixels()), frames, disc(30), 0.9)
+    return Replay(key, title, Illustration(pixels()), frames, disc(30), 0.9)
 
 
 def picture_file(kind: str) -> bytes:
@@ -91,13 +91,13 @@ def page() -> Page:
     )
     small = Chart("small", Axis("round"), Axis("IoU, %", percent=True), [curve, other])
     said = (Click((48, 48)), Scribble(((1, 1), (5, 9))), Words("cat"))
-    shown = Picture(
+    shown = Illustration(
         pixels(),
         f"**{HOSTILE}**",
         close=True,
         prompts=said,
         link="replay-2",
-        outlines=(Outline(disc(20), "truth", HOSTILE), Outline(disc(5), "missed")),
+        outlines=(Outline(disc(20), "truth", HOSTILE), Outline(disc(5), "false_negatives")),
     )
     return Page(
         HOSTILE,
@@ -121,7 +121,13 @@ def page() -> Page:
             Section(
                 "Pictures",
                 blocks=[
-                    Gallery([shown, Picture(picture_file("PNG")), Picture(picture_file("JPEG"))])
+                    Gallery(
+                        [
+                            shown,
+                            Illustration(picture_file("PNG")),
+                            Illustration(picture_file("JPEG")),
+                        ]
+                    )
                 ],
             ),
             Section("Replays", blocks=[replay("replay-1", HOSTILE), replay("replay-2", "second")]),

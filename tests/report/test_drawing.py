@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.sections import Axis, Chart, Column, Label, Line, Picture, Points, Table, Value
+from segmeter.core.sections import (
+    Axis,
+    Chart,
+    Column,
+    Illustration,
+    Label,
+    Line,
+    Points,
+    Table,
+    Value,
+)
 from segmeter.report.charts import chart_svg
 from segmeter.report.marks import Palette
 from segmeter.report.outlines import outline_path
@@ -55,7 +65,7 @@ def test_a_ragged_outline_is_drawn_coarser_rather_than_longer() -> None:
 
 
 def test_a_close_picture_shows_object_and_clicks_and_stays_inside() -> None:
-    picture = Picture(np.zeros((1000, 2000, 3), np.uint8), close=True)
+    picture = Illustration(np.zeros((1000, 2000, 3), np.uint8), close=True)
     window = window_of(
         picture, [Mask.box((1000, 2000), (0, 1900), (50, 2000))], [Click((80, 1880))]
     )

@@ -1,4 +1,4 @@
-"""The page holds everything, escapes everything, and reaches for nothing outside."""
+"""The page holds everything, escapes everything, and reaches under the null outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from segmeter.core.sections import Gallery, Picture, Section
+from segmeter.core.sections import Gallery, Illustration, Section
 from segmeter.report.page import Page, render
 
 
@@ -106,6 +106,8 @@ def test_the_same_page_is_written_the_same(html: str, specimen: ModuleType) -> N
 def test_a_picture_of_another_kind_is_refused() -> None:
     from segmeter.core.errors import BadInput
 
-    page = Page("t", "", [], [Section("s", blocks=[Gallery([Picture(b"GIF89a", size=(4, 4))])])])
+    page = Page(
+        "t", "", [], [Section("s", blocks=[Gallery([Illustration(b"GIF89a", size=(4, 4))])])]
+    )
     with pytest.raises(BadInput, match="PNG, JPEG and WebP"):
         render(page)

@@ -15,8 +15,8 @@ from segmeter.core.errors import BadInput  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Scene, Target  # noqa: E402
-from segmeter.core.users import Sight  # noqa: E402
+from segmeter.core.scenes import Picture, Target  # noqa: E402
+from segmeter.core.users import Observation  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM  # noqa: E402
@@ -75,20 +75,20 @@ def view():
     rows, columns = np.mgrid[:72, :96]
     inside = (rows - 34) ** 2 + (columns - 50) ** 2 < 22**2
     picture = np.where(inside[..., None], (200, 80, 40), (40, 90, 60)).astype(np.uint8)
-    scene = Scene("drawn", "disc", picture, (Target("disc", Mask.of(inside)),))
+    scene = Picture("drawn", "disc", picture, (Target("disc", Mask.of(inside)),))
     made = ClickNetView(network, scene, Settings(Zoom(80, 1)))
     made.scene = scene
     return made
 
 
-def sight(view, reading, prompts=(), last=None):
+def observation(view, reading, prompts=(), last=None):
     mask = last.mask() if last is not None else Mask.empty(view.scene.shape)
-    return Sight(view.scene, view.scene.targets[0], mask, prompts, reading, view, last)
+    return Observation(view.scene, view.scene.targets[0], mask, prompts, reading, view, last)
 
 
 def test_the_soft_answer_has_the_slope_of_finite_differences(view):
     asks = [Ask((Click((30, 48)),)), Ask((Click((20, 60)), Click((40, 40), positive=False)))]
-    soft = view.soften(asks)
+    soft = view.movable_clicks(asks)
     points = soft.start().requires_grad_(True)
     weights = [torch.linspace(0, 1, int(np.prod(s))).view(s) for s in soft.sizes]
 
@@ -107,10 +107,10 @@ def test_the_soft_answer_has_the_slope_of_finite_differences(view):
 
 def test_sound_keeps_to_valid_pixels_and_never_loses_to_the_centre(view):
     first = view.answer([Ask((Click((34, 50)),))])[0]
-    later = sight(view, "sound", (Click((34, 50)),), first)
-    sights = [sight(view, "sound"), sight(view, "sound"), later, later]
-    attempts = follow(sights, ["best", "worst"] * 2, steps=4)
-    for one, where, sign in zip(attempts, sights, (1, -1, 1, -1), strict=True):
+    later = observation(view, "sound", (Click((34, 50)),), first)
+    observations = [observation(view, "sound"), observation(view, "sound"), later, later]
+    attempts = follow(observations, ["best", "worst"] * 2, steps=4)
+    for one, where, sign in zip(attempts, observations, (1, -1, 1, -1), strict=True):
         assert sign * (one.chosen.iou - one.trials[0].iou) >= 0
         assert valid_pixels(where, one.positive)[one.click.point]
         target = where.target
@@ -120,7 +120,7 @@ def test_sound_keeps_to_valid_pixels_and_never_loses_to_the_centre(view):
 
 
 def test_published_takes_every_step_and_stays_fractional(view):
-    (best, worst) = follow([sight(view, "published")] * 2, ["best", "worst"], steps=3)
+    (best, worst) = follow([observation(view, "published")] * 2, ["best", "worst"], steps=3)
     assert len(best.trials) == len(worst.trials) == 4
     assert best.trials[0].accepted
     assert worst.chosen.iou <= worst.trials[0].iou
@@ -129,9 +129,9 @@ def test_published_takes_every_step_and_stays_fractional(view):
 
 
 def test_sessions_followed_together_are_followed_as_alone(view):
-    sights = [sight(view, "sound"), sight(view, "published")]
-    together = follow(sights, ["best", "worst"], steps=2)
-    for now, direction, attempt in zip(sights, ["best", "worst"], together, strict=True):
+    observations = [observation(view, "sound"), observation(view, "published")]
+    together = follow(observations, ["best", "worst"], steps=2)
+    for now, direction, attempt in zip(observations, ["best", "worst"], together, strict=True):
         (alone,) = follow([now], [direction], steps=2)
         for a, b in zip(alone.trials, attempt.trials, strict=True):
             assert a.point == pytest.approx(b.point, abs=0.05)
@@ -139,14 +139,16 @@ def test_sessions_followed_together_are_followed_as_alone(view):
 
 
 def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch):
-    sights = [sight(view, "sound"), sight(view, "sound")]
-    together = follow(sights, ["best", "worst"], steps=2)
+    observations = [observation(view, "sound"), observation(view, "sound")]
+    together = follow(observations, ["best", "worst"], steps=2)
     monkeypatch.setitem(attack.PIXELS_AT_ONCE, "cpu", 1)
-    softened = []
-    soften = view.soften
-    monkeypatch.setattr(view, "soften", lambda asks: (softened.append(len(asks)), soften(asks))[1])
-    halves = follow(sights, ["best", "worst"], steps=2)
-    assert softened == [2, 1, 1]
+    movable = []
+    movable_clicks = view.movable_clicks
+    monkeypatch.setattr(
+        view, "soften", lambda asks: (movable.append(len(asks)), movable_clicks(asks))[1]
+    )
+    halves = follow(observations, ["best", "worst"], steps=2)
+    assert movable == [2, 1, 1]
     for one, other in zip(together, halves, strict=True):
         assert one.chosen.iou == pytest.approx(other.chosen.iou, abs=1e-3)
 
@@ -154,6 +156,6 @@ def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch)
 def test_a_model_without_slope_is_refused(view):
     plain = catalogue.models.make("disc").look(view.scene)
     target = view.scene.targets[0]
-    now = Sight(view.scene, target, Mask.empty(target.mask.shape), (), "sound", plain)
+    now = Observation(view.scene, target, Mask.empty(target.mask.shape), (), "sound", plain)
     with pytest.raises(BadInput, match="no slope"):
         follow([now], ["best"])

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from segmeter.core.error_regions import _plain_search, _search, deepest
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import _plain_search, _search, deepest
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene, Target
-from segmeter.core.users import Sight
+from segmeter.core.scenes import Picture, Target
+from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 from segmeter.users.centre_click import centre_click
@@ -31,9 +31,9 @@ def unrun(runs: list[int], shape: list[int]) -> np.ndarray[Any, np.dtype[np.bool
 
 
 def click_on(target: Target, guess: Mask, clicks: list[Click], reading: Reading) -> Click | None:
-    scene = Scene("test", "scene", np.zeros((*guess.shape, 3), np.uint8), [target])
-    sight = Sight(scene, target, guess, tuple(clicks), reading, view=None)  # type: ignore[arg-type]
-    return centre_click(sight)
+    scene = Picture("test", "scene", np.zeros((*guess.shape, 3), np.uint8), [target])
+    observation = Observation(scene, target, guess, tuple(clicks), reading, view=None)  # type: ignore[arg-type]
+    return centre_click(observation)
 
 
 def painted(target: Target, guess: Mask, click: Click, radius: int) -> Mask:
@@ -105,7 +105,7 @@ def test_all_280_real_targets_get_the_golden_first_and_second_click(
 def check_real_row(target: Target, row: dict[str, str]) -> None:
     first = click_on(target, Mask.empty(target.mask.shape), [], "published")
     assert first == Click((int(row["click1_y"]), int(row["click1_x"])))
-    judged = target.mask if target.ignore is None else target.mask.without(target.ignore)
+    judged = target.mask if target.ignore is None else target.mask - target.ignore
     assert deepest(judged).squared == int(row["depth2"])
     moved = np.zeros(target.mask.shape, dtype=bool)
     moved[5:, 7:] = target.mask.dense()[:-5, :-7]

@@ -17,10 +17,10 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.sessions import Player, play
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.models.drawn import Disc
 from segmeter.users.centre_click import TOGETHER, CentreClick, centre_click
 from segmeter.users.clicking_group import ClickingGroup, MapSample
@@ -29,17 +29,17 @@ from segmeter.users.random_click import RandomFirstClick
 READINGS: tuple[Reading, ...] = ("published", "sound")
 DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)
 SPOILT = Mask.box((60, 80), (3, 20), (57, 45))
-SCENE = Scene("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
+SCENE = Picture("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
 
 
-def sight(
+def observation(
     mask: Mask | None = None,
     prompts: tuple[Prompt, ...] = (),
     reading: Reading = "sound",
     scene: Scene = SCENE,
-) -> Sight:
+) -> Observation:
     guess = Mask.empty(scene.shape) if mask is None else mask
-    return Sight(scene, scene.targets[0], guess, prompts, reading, view=None)  # type: ignore[arg-type]
+    return Observation(scene, scene.targets[0], guess, prompts, reading, view=None)  # type: ignore[arg-type]
 
 
 class Given:
@@ -52,7 +52,7 @@ class Given:
         self.asked = 0
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
         self.asked += 1
         return ClickMap.of(self.values)
@@ -73,12 +73,12 @@ def test_golden_draws_of_all_groups_and_rounds(
         truth = np.array(case["target"]).reshape(shape)
         ignore = Mask.of(truth == -1) if (truth == -1).any() else None
         target = Target("1", Mask.of(truth == 1), ignore)
-        scene = Scene("test", case["name"], np.zeros((*shape, 3), np.uint8), [target])
+        scene = Picture("test", case["name"], np.zeros((*shape, 3), np.uint8), [target])
         guess = Mask.of(np.array(case["prediction"]).reshape(shape) > 0)
         for group in case["groups"]:
             prompts: tuple[Prompt, ...] = ()
             for y, x, positive in group["clicks_seed42"]:
-                seen = sight(guess, prompts, "published", scene)
+                seen = observation(guess, prompts, "published", scene)
                 click = ClickingGroup(group["group"]).next(seen, generator(0))
                 assert click == Click((y, x), positive), (case["name"], group["group"])
                 prompts = (*prompts, click)
@@ -97,18 +97,18 @@ def test_sound_groups_part_the_mass_into_exact_tenths() -> None:
         low = values[max(np.searchsorted(sums, (group - 1) / 10) - 1, 0)]
         high = values[min(np.searchsorted(sums, group / 10) + 1, values.size - 1)]
         for i in range(50):
-            click = ClickingGroup(group).next(sight(), generator("draw", i))
+            click = ClickingGroup(group).next(observation(), generator("draw", i))
             assert isinstance(click, Click)
             weight = dense[int(click.point[0]), int(click.point[1])]
             assert low <= weight <= high
 
 
 def test_likely_groups_click_nearer_to_the_centre() -> None:
-    centre = centre_click(sight())
+    centre = centre_click(observation())
     assert centre is not None
     away = []
     for group in (1, 10):
-        clicks = [ClickingGroup(group).next(sight(), generator(group, i)) for i in range(40)]
+        clicks = [ClickingGroup(group).next(observation(), generator(group, i)) for i in range(40)]
         away.append(
             np.mean([np.hypot(*np.subtract(c.point, centre.point)) for c in clicks if c])  # type: ignore[union-attr]
         )
@@ -118,7 +118,7 @@ def test_likely_groups_click_nearer_to_the_centre() -> None:
 @pytest.mark.parametrize("reading", ["published", "sound"])
 def test_the_side_to_mend_is_the_centre_clicks_choice(reading: Reading) -> None:
     guess = Mask.box((60, 80), (0, 0), (60, 80))
-    click = ClickingGroup(3).next(sight(guess, (), reading), generator(0))
+    click = ClickingGroup(3).next(observation(guess, (), reading), generator(0))
     assert isinstance(click, Click)
     assert not click.positive
     assert not DISC[[int(c) for c in click.point]]
@@ -126,19 +126,22 @@ def test_the_side_to_mend_is_the_centre_clicks_choice(reading: Reading) -> None:
 
 def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -> None:
     for user in (ClickingGroup(4), MapSample(2)):
-        assert user.next(sight(DISC), generator(0)) is None
-        assert user.next(sight(DISC, (), "published"), generator(0)) == Click((0, 0), False)
+        assert user.next(observation(DISC), generator(0)) is None
+        assert user.next(observation(DISC, (), "published"), generator(0)) == Click((0, 0), False)
 
 
 def test_nobody_clicks_a_pixel_twice() -> None:
     tiny = Target("t", Mask.box((9, 9), (4, 4), (5, 6)))
-    scene = Scene("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
-    first = ClickingGroup(0).next(sight(scene=scene), generator(0))
+    scene = Picture("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
+    first = ClickingGroup(0).next(observation(scene=scene), generator(0))
     assert isinstance(first, Click)
-    second = ClickingGroup(0).next(sight(None, (first,), "sound", scene), generator(1))
+    second = ClickingGroup(0).next(observation(None, (first,), "sound", scene), generator(1))
     assert isinstance(second, Click)
     assert {first.point, second.point} == {(4, 4), (4, 5)}
-    assert ClickingGroup(0).next(sight(None, (first, second), "sound", scene), generator(2)) is None
+    assert (
+        ClickingGroup(0).next(observation(None, (first, second), "sound", scene), generator(2))
+        is None
+    )
 
 
 def test_the_first_map_is_made_once_for_all_groups_and_sessions(
@@ -156,9 +159,9 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
 def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Mask] = []
 
-    def counted(mistake: Mask, **options: Any) -> ClickMap:
-        made.append(mistake)
-        return prior_on(mistake, **options)
+    def counted(error_region: Mask, **options: Any) -> ClickMap:
+        made.append(error_region)
+        return prior_on(error_region, **options)
 
     monkeypatch.setattr(sources, "prior_on", counted)
     sources.source.cache_clear()
@@ -188,10 +191,10 @@ def test_players_of_all_kinds_click_together_as_each_would_alone(
         MapSample(3),
     ]
     for guess, prompts in ((None, ()), (SPOILT, (Click((28, 40)),))):
-        seen = sight(guess, prompts, reading)
+        seen = observation(guess, prompts, reading)
         draws = [generator("draw", i) for i in range(len(users))]
         alone = [user.next(seen, generator("draw", i)) for i, user in enumerate(users)]
-        assert TOGETHER.next_for(users, [seen] * len(users), draws) == alone
+        assert TOGETHER.next_batch(users, [seen] * len(users), draws) == alone
 
 
 def test_second_draws_differ_in_sound_only() -> None:
@@ -201,23 +204,23 @@ def test_second_draws_differ_in_sound_only() -> None:
         for d in (1, 2)
     ]
     one, two, three, four = play(SCENE, Disc(radius=5).look(SCENE), players, 4, lambda *_: {})
-    assert [r.prompt for r in one.rounds] == [r.prompt for r in two.rounds]
-    assert [r.prompt for r in three.rounds] != [r.prompt for r in four.rounds]
+    assert [r.prompts for r in one.rounds] == [r.prompts for r in two.rounds]
+    assert [r.prompts for r in three.rounds] != [r.prompts for r in four.rounds]
 
 
 def test_samples_click_once_and_go_on_with_the_pictures_stream() -> None:
-    clicks = [MapSample(d).next(sight(reading="published"), generator(0)) for d in (1, 2, 3)]
+    clicks = [MapSample(d).next(observation(reading="published"), generator(0)) for d in (1, 2, 3)]
     assert len(set(clicks)) == 3
-    later = MapSample(1, before=2).next(sight(reading="published"), generator(0))
+    later = MapSample(1, before=2).next(observation(reading="published"), generator(0))
     assert later == clicks[2]
     assert clicks[0] is not None
-    assert MapSample(1).next(sight(prompts=(clicks[0],)), generator(0)) is None
+    assert MapSample(1).next(observation(prompts=(clicks[0],)), generator(0)) is None
 
 
 @pytest.mark.parametrize("name", ["uniform", "distance", "prior"])
 def test_other_maps_by_option(name: str) -> None:
     user = catalogue.users.make(f"clicking-group?group=2&map={name}")
-    click = user.next(sight(), generator(0))
+    click = user.next(observation(), generator(0))
     assert DISC[[int(c) for c in click.point]]
 
 

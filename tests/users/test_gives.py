@@ -7,7 +7,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.core.sessions import Player, play
 from segmeter.models.drawn import Disc
 
@@ -19,9 +19,9 @@ NAMES = sorted(entry.name for entry in catalogue.users if entry.name != "replay"
 def test_a_user_gives_clicks_and_what_it_says(name: str) -> None:
     user = catalogue.users.make(name)
     target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
-    scene = Scene("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
+    scene = Picture("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
     players = [Player(target, user, "sound")]
     (played,) = play(scene, Disc(radius=5).look(scene), players, 2, lambda *_: {})
-    given = {type(r.prompt).__name__.lower() for r in played.rounds if r.prompt is not None}
+    given = {type(p).__name__.lower() for r in played.rounds for p in r.prompts}
     assert given
     assert given - {"click"} == getattr(user, "gives", frozenset())

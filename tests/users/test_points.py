@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from segmeter.core.error_regions import squared_depth
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import squared_depth
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.users.points import next_point, next_points, random_point
@@ -97,9 +97,9 @@ masks = arrays.arrays(bool, st.tuples(st.integers(2, 14), st.integers(2, 14)))
 def test_the_click_is_the_plain_rules(truth, seed):
     """Both maps padded by a ring of zeros, exact distances, first maximum in raster order."""
     guess = np.random.default_rng(seed).random(truth.shape) < 0.5
-    missed, added = squared_depth(truth & ~guess), squared_depth(guess & ~truth)
-    positive = missed.max() > added.max()
-    depth = missed if positive else added
+    false_negatives, added = squared_depth(truth & ~guess), squared_depth(guess & ~truth)
+    positive = false_negatives.max() > added.max()
+    depth = false_negatives if positive else added
     place = np.unravel_index(int(depth.argmax()), depth.shape) if depth.max() else (0, 0)
     click = next_point(Target("a", Mask.of(truth)), Mask.of(guess), "published")
     assert click == Click(tuple(int(p) for p in place), bool(positive))

@@ -12,9 +12,9 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.core.seeds import generator
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.replay import Replay
 
 ROWS = (
@@ -32,36 +32,38 @@ def clicks(tmp_path: Path) -> str:
     return str(path)
 
 
-def sight(
+def observation(
     dataset: str, scene: str, target: str, shape: tuple[int, int], reading: Reading = "sound"
-) -> Sight:
+) -> Observation:
     thing = Target(target, Mask.box(shape, (1, 1), (9, 9)))
-    seen = Scene(dataset, scene, np.zeros((*shape, 3), np.uint8), [thing])
-    return Sight(seen, thing, Mask.empty(shape), (), reading, view=None)  # type: ignore[arg-type]
+    seen = Picture(dataset, scene, np.zeros((*shape, 3), np.uint8), [thing])
+    return Observation(seen, thing, Mask.empty(shape), (), reading, view=None)  # type: ignore[arg-type]
 
 
 def test_first_clicks_are_repeated_in_the_order_of_the_file(clicks: str) -> None:
-    seen = sight("grabcut", "a", "1", (60, 80))
+    seen = observation("grabcut", "a", "1", (60, 80))
     points = [Replay(clicks, person).next(seen, generator(0)) for person in (1, 2, 3)]
     assert points == [Click((20, 10)), Click((59, 79)), None]
 
 
 def test_an_object_is_found_by_its_label(clicks: str) -> None:
-    assert Replay(clicks).next(sight("tetris", "b", "7", (30, 40)), generator(0)) == Click((6, 5))
-    assert Replay(clicks).next(sight("tetris", "b", "8", (30, 40)), generator(0)) is None
+    assert Replay(clicks).next(observation("tetris", "b", "7", (30, 40)), generator(0)) == Click(
+        (6, 5)
+    )
+    assert Replay(clicks).next(observation("tetris", "b", "8", (30, 40)), generator(0)) is None
 
 
 def test_sound_scales_to_the_picture_and_published_does_not(clicks: str) -> None:
     twice = (120, 160)
-    sound = Replay(clicks).next(sight("grabcut", "a", "1", twice), generator(0))
+    sound = Replay(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
     assert sound == Click((40.5, 20.5))
-    plain = Replay(clicks).next(sight("grabcut", "a", "1", twice, "published"), generator(0))
+    plain = Replay(clicks).next(observation("grabcut", "a", "1", twice, "published"), generator(0))
     assert plain == Click((20, 10))
 
 
 def test_after_one_click_the_person_is_content(clicks: str) -> None:
     user = catalogue.users.make(f"replay?clicks={clicks}&person=2")
     assert user.name == "replay-2"
-    seen = sight("grabcut", "a", "1", (60, 80))
-    after = Sight(seen.scene, seen.target, seen.mask, (Click((1, 1)),), "sound", seen.view)
+    seen = observation("grabcut", "a", "1", (60, 80))
+    after = Observation(seen.scene, seen.target, seen.mask, (Click((1, 1)),), "sound", seen.view)
     assert user.next(after, generator(0)) is None

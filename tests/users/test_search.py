@@ -11,8 +11,8 @@ from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene, Target
-from segmeter.core.users import Sight
+from segmeter.core.scenes import Picture, Target
+from segmeter.core.users import Observation
 from segmeter.users.attack import valid_pixels
 from segmeter.users.search import Effort, lattice, search
 
@@ -36,15 +36,15 @@ class Landscape:
         return Mask.of(whole)
 
 
-def sight(view, target, mask=None, prompts=(), reading="sound"):
-    scene = Scene("drawn", "one", np.zeros((*target.mask.shape, 3), np.uint8), (target,))
-    return Sight(scene, target, mask or Mask.empty(target.mask.shape), prompts, reading, view)
+def observation(view, target, mask=None, prompts=(), reading="sound"):
+    scene = Picture("drawn", "one", np.zeros((*target.mask.shape, 3), np.uint8), (target,))
+    return Observation(scene, target, mask or Mask.empty(target.mask.shape), prompts, reading, view)
 
 
 def test_the_search_climbs_to_the_peak_and_to_the_pit():
     target = Target("a", Mask.box((96, 96), (10, 10), (80, 80)))
     view = Landscape(target.mask, (20, 70))
-    best, worst = search([sight(view, target)] * 2, ["best", "worst"])
+    best, worst = search([observation(view, target)] * 2, ["best", "worst"])
     assert abs(best.chosen.point[0] - 20) + abs(best.chosen.point[1] - 70) <= 21
     assert best.chosen.iou == 1.0
     away = abs(worst.chosen.point[0] - 20) + abs(worst.chosen.point[1] - 70)
@@ -55,9 +55,9 @@ def test_the_search_climbs_to_the_peak_and_to_the_pit():
 def test_the_worst_is_never_better_and_the_best_never_worse_than_the_centre():
     target = Target("a", Mask.box((64, 64), (8, 20), (50, 44)))
     for name in ("disc", "noisy", "stubborn"):
-        scene = sight(None, target).scene
+        scene = observation(None, target).scene
         view = catalogue.models.make(name).look(scene)
-        best, worst = search([sight(view, target)] * 2, ["best", "worst"], Effort(20, 2, 4))
+        best, worst = search([observation(view, target)] * 2, ["best", "worst"], Effort(20, 2, 4))
         assert worst.chosen.iou <= worst.trials[0].iou == best.trials[0].iou <= best.chosen.iou
 
 
@@ -65,7 +65,7 @@ def test_clicks_are_valid():
     target = Target("a", Mask.box((64, 64), (8, 8), (50, 44)), Mask.box((64, 64), (8, 8), (20, 44)))
     view = Landscape(target.mask, (30, 20))
     before = (Click((40, 20)),)
-    now = sight(view, target, Mask.box((64, 64), (34, 8), (60, 44)), before)
+    now = observation(view, target, Mask.box((64, 64), (34, 8), (60, 44)), before)
     valid = valid_pixels(now, True)
     assert valid == Mask.box((64, 64), (20, 8), (34, 44))
     (found,) = search([now], ["worst"], Effort(10, 2, 1))
@@ -74,7 +74,7 @@ def test_clicks_are_valid():
 
 def test_a_content_user_gives_no_click():
     target = Target("a", Mask.box((16, 16), (2, 2), (8, 8)))
-    assert search([sight(None, target, target.mask)], ["best"]) == [None]
+    assert search([observation(None, target, target.mask)], ["best"]) == [None]
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4, 8]))
@@ -93,10 +93,10 @@ def test_every_cell_with_a_valid_pixel_is_tried_once(seed, spacing):
 def test_the_users_are_in_the_catalogue():
     rng = np.random.default_rng(0)
     target = Target("a", Mask.box((48, 48), (8, 20), (40, 44)))
-    view = catalogue.models.make("disc").look(sight(None, target).scene)
+    view = catalogue.models.make("disc").look(observation(None, target).scene)
     for name in ("best-click", "worst-click", "best-click-search?lattice=9", "worst-click-search"):
         user = catalogue.users.make(name)
-        click = user.next(sight(view, target), rng)
+        click = user.next(observation(view, target), rng)
         assert isinstance(click, Click)
         assert target.mask[click.point]
 
@@ -105,8 +105,8 @@ def test_the_users_are_in_the_catalogue():
 def test_published_judges_ignored_pixels_too(reading):
     shape = (40, 40)
     target = Target("a", Mask.box(shape, (5, 5), (30, 30)), Mask.box(shape, (30, 5), (40, 30)))
-    view = catalogue.models.make("stubborn").look(sight(None, target).scene)
-    (found,) = search([sight(view, target, reading=reading)], ["best"], Effort(4, 1, 8))
+    view = catalogue.models.make("stubborn").look(observation(None, target).scene)
+    (found,) = search([observation(view, target, reading=reading)], ["best"], Effort(4, 1, 8))
     shown = view.answer([Ask((found.click,))])[0].mask()
     ignore = target.ignore if reading == "sound" else None
     from segmeter.measures.objects import iou

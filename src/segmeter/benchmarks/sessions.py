@@ -17,7 +17,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Click, to_json
+from segmeter.core.prompts import Click, round_to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sessions import Judge, Player, Round, Trajectory, play
 from segmeter.core.users import User
@@ -104,10 +104,11 @@ def rows_of(
 
 
 def _round_columns(made: Round) -> dict[str, Any]:
-    click = made.prompt if isinstance(made.prompt, Click) else None
+    alone = made.prompts[0] if len(made.prompts) == 1 else None
+    click = alone if isinstance(alone, Click) else None
     return {
         "round": made.number,
-        "prompt": None if made.prompt is None else to_json(made.prompt),
+        "prompt": round_to_json(made.prompts),
         "y": None if click is None else float(click.point[-2]),
         "x": None if click is None else float(click.point[-1]),
         "positive": None if click is None else click.positive,

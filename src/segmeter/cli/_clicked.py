@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from segmeter.core.plans import Plan, Roots
     from segmeter.core.scenes import Dataset
 
-__all__ = ["clicked_datasets", "clicks_option", "say", "say_of_lessons", "say_of_played"]
+__all__ = ["clicked_datasets", "clicks_option", "say", "say_of_played", "say_of_samples"]
 
 
 def clicked_datasets(texts: list[str], data: Path | None) -> dict[str, Dataset]:
@@ -63,10 +63,10 @@ def say_of_played(plan: Plan, places: Roots) -> None:
     say(path, left_out(clicks, *unplayed(scenes)), astray(clicks, datasets, scenes))
 
 
-def say_of_lessons(
+def say_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None
 ) -> None:
-    """On stderr: which clicks make no lesson, and if they miss their objects."""
+    """On stderr: which clicks make no training sample, and if they miss their objects."""
     from segmeter.clickability.notices import astray, left_out, unasked, without_masks
 
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]

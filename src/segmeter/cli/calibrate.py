@@ -13,9 +13,9 @@ from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
     from segmeter.clickability.calibration import Case, Fit, Seen
+    from segmeter.clickability.correction_clicks import CorrectionFit
     from segmeter.clickability.heldout import HeldOut
-    from segmeter.clickability.later import LaterFit
-    from segmeter.clickability.standins import StandIn
+    from segmeter.clickability.proxy_errors import ProxyError
     from segmeter.core.masks import Mask
 
 __all__ = ["calibrate"]
@@ -41,7 +41,9 @@ def calibrate(
     model: Models = None,
     scenes: Annotated[
         int,
-        typer.Option("--scenes", min=1, help="Pictures a data set on which models make mistakes."),
+        typer.Option(
+            "--scenes", min=1, help="Pictures a data set on which models make error regions."
+        ),
     ] = 24,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")
@@ -53,13 +55,13 @@ def calibrate(
         Path | None, typer.Option("--page", help="Put the tables between this page's marks.")
     ] = None,
     kept: Annotated[
-        Path | None, typer.Option("--kept", help="File that keeps the models' mistakes.")
+        Path | None, typer.Option("--kept", help="File that keeps the models' error regions.")
     ] = None,
 ) -> int:
     """Fit the click prior, hold out each data set in turn, and write tables and figures.
 
-    With `--model` (and its weights) later rounds are fitted too, on mistakes of these models;
-    mistakes are kept and not made again.
+    With `--model` (and its weights) later rounds are fitted too, on error regions of these models;
+    error regions are kept and not made again.
 
     Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
@@ -76,11 +78,11 @@ def calibrate(
     masks = {name: _masks(place.data, dataset, kept) for name, dataset, kept in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name, _, _ in _SETS}
     out.mkdir(parents=True, exist_ok=True)
-    mistakes = _mistakes(place.data, weights, model or [], scenes, kept or out / _KEPT)
+    error_regions = _error_regions(place.data, weights, model or [], scenes, kept or out / _KEPT)
     whole = fit([case for cases in sets.values() for case in cases])
     _say(f"fitted on {whole.targets} targets")
     held = _held(sets, whole)
-    later = _later(seen, masks, mistakes, whole) if mistakes else None
+    later = _later(seen, masks, error_regions, whole) if error_regions else None
     text = markdown(held, whole, later)
     (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
     _put(text, page or out / "calibration.md")
@@ -101,16 +103,20 @@ def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
     return {name: pictures.load(name).targets[0].mask for name in pictures.scenes()}
 
 
-def _mistakes(
+def _error_regions(
     data: Path, weights: Path | None, models: list[str], scenes: int, kept: Path
-) -> list[StandIn]:
-    """Mistakes of real models, from an earlier call where there was one."""
-    from segmeter.clickability.standins import read_stand_ins, stand_ins_of, write_stand_ins
+) -> list[ProxyError]:
+    """Error regions of real models, from an earlier call where there was one."""
+    from segmeter.clickability.proxy_errors import (
+        proxy_errors_of,
+        read_proxy_errors,
+        write_proxy_errors,
+    )
     from segmeter.core import catalogue
     from segmeter.core.seeds import generator
 
     if kept.is_file():
-        return read_stand_ins(kept)
+        return read_proxy_errors(kept)
     found = []
     for name in models:
         network = catalogue.models.make(name, weights=weights)
@@ -119,10 +125,10 @@ def _mistakes(
             names = pictures.scenes()
             for each in names[:: max(1, len(names) // scenes)][:scenes]:
                 scene = pictures.load(each)
-                found += stand_ins_of(network, scene, generator("stand-ins", name, scene.name))
-            _say(f"{name} on {dataset}: {len(found)} mistakes so far")
+                found += proxy_errors_of(network, scene, generator("stand-ins", name, scene.name))
+            _say(f"{name} on {dataset}: {len(found)} error regions so far")
     if found:
-        write_stand_ins(kept, found)
+        write_proxy_errors(kept, found)
     return found
 
 
@@ -133,25 +139,25 @@ def _held(sets: dict[str, list[Case]], whole: Fit) -> list[HeldOut]:
     held = []
     for name, fitted in hold_out(sets, whole):
         held.append(held_out(name, sets[name], fitted))
-        _say(f"held out {name}: NSS foretold with r = {held[-1].correlation('nss'):.3f}")
+        _say(f"held out {name}: NSS predicted with r = {held[-1].correlation('nss'):.3f}")
     return held
 
 
 def _later(
     seen: dict[str, list[Seen]],
     masks: dict[str, dict[str, Mask]],
-    mistakes: list[StandIn],
+    error_regions: list[ProxyError],
     whole: Fit,
-) -> LaterFit:
+) -> CorrectionFit:
     from math import prod
 
-    from segmeter.clickability.later import fit_later, recovered
+    from segmeter.clickability.correction_clicks import fit_correction_clicks, recovered
 
     keys = []
     for name, rows in seen.items():
         keys += recovered(rows, {stem: prod(mask.shape) for stem, mask in masks[name].items()})
-    _say(f"later rounds: {len(keys)} keys against {len(mistakes)} mistakes")
-    return fit_later(keys, mistakes, whole.numbers)
+    _say(f"later rounds: {len(keys)} keys against {len(error_regions)} error regions")
+    return fit_correction_clicks(keys, error_regions, whole.numbers)
 
 
 def _put(text: str, path: Path) -> None:

@@ -33,11 +33,11 @@ def check(
     else:
         for fault in faults:
             typer.echo(fault)
-        typer.echo(f"{model}: {_verdict(len(faults))}")
+        typer.echo(f"{model}: {_conclusion(len(faults))}")
     return Exit.WITH_ERRORS if faults else Exit.DONE
 
 
-def _verdict(broken: int) -> str:
+def _conclusion(broken: int) -> str:
     if broken == 0:
         return "keeps every promise; it can be measured"
     return "one promise is broken" if broken == 1 else f"{broken} promises are broken"

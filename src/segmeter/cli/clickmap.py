@@ -97,7 +97,7 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
         raise NotFound(f"the data set has no scene '{name}';{hint}")
     loaded = dataset.load(name)
     loaded.check()
-    if loaded.spacing_mm is not None:
+    if loaded.header.kind != "picture":
         raise BadInput(f"{loaded.name} is a volume; click maps are of pictures")
     if not loaded.targets:
         raise BadInput(f"{loaded.name} has no object to click on")

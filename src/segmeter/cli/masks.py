@@ -153,13 +153,13 @@ class _Found:
 
 def _one(found: _Found, method: Any, file: Path, name: str) -> None:
     """One picture; what cannot be decoded is said and does not stop the others."""
-    from segmeter.core.scenes import Scene
+    from segmeter.core.scenes import Picture
     from segmeter.datasets.pictures import read_rgb
 
     start = time.perf_counter()
     try:
         pixels = read_rgb(file)
-        made = method.masks(Scene("pictures", name, pixels, []))
+        made = method.masks(Picture("pictures", name, pixels, []))
     except SegmeterError as error:
         found.failed.append(str(error))
         typer.echo(f"segmeter: {error}", err=True)

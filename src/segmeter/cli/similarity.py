@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets, say, say_of_lessons
+from segmeter.cli._clicked import clicked_datasets, say, say_of_samples
 from segmeter.cli._options import AsJson, Data, ReadingChoice, readings, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -58,7 +58,7 @@ def similarity(
     datasets = clicked_datasets(dataset, roots(data, None).data)
     file = read_clicks(clicks)
     if compare == "maps":
-        say_of_lessons(clicks, file, datasets, previous)
+        say_of_samples(clicks, file, datasets, previous)
         found = _maps(file, datasets, previous, map or list(_MAPS), readings(reading))
     else:
         _say(clicks, file, datasets, compare)
@@ -106,16 +106,16 @@ def _maps(
     names: list[str],
     chosen: tuple[Reading, ...],
 ) -> list[tuple[str, Row]]:
-    from segmeter.clickability.lessons import lessons_of
     from segmeter.clickability.mapscores import map_scores
     from segmeter.clickability.sources import source
+    from segmeter.clickability.training_samples import samples_of
 
     sources = {}
     for text in names:
         name, _, weights = text.partition("=")
         sources[name] = source(name, Path(weights) if weights else None).inner
-    lessons = lessons_of(file, datasets, previous)
-    return [(each, row) for each in chosen for row in map_scores(lessons, sources, each)]
+    training_samples = samples_of(file, datasets, previous)
+    return [(each, row) for each in chosen for row in map_scores(training_samples, sources, each)]
 
 
 class _Sides:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets, say_of_lessons
+from segmeter.cli._clicked import clicked_datasets, say_of_samples
 from segmeter.cli._options import Data, finite, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -17,8 +17,8 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segmeter.clickability.lessons import Lesson
     from segmeter.clickability.training import Step
+    from segmeter.clickability.training_samples import TrainingSample
     from segmeter.core.plans import Roots
 
 __all__ = ["clickability"]
@@ -82,67 +82,73 @@ def clickability(
         rate=chosen.rate if rate is None else finite("--rate", rate, above=0),
     )
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)
-    lessons = _lessons(clicks, dataset, roots(data, None), previous)
-    learning, choosing = _parts(lessons, learn, report, chosen.sound, seed)
-    typer.echo(f"{len(learning)} lessons to learn from, {len(choosing)} to choose by", err=True)
+    training_samples = _samples(clicks, dataset, roots(data, None), previous)
+    learning, choosing = _parts(training_samples, learn, report, chosen.sound, seed)
+    typer.echo(
+        f"{len(learning)} training samples to learn from, {len(choosing)} to choose by", err=True
+    )
     path = train(learning, choosing, course, out, _teller())
     if report is not None:
-        _report(path, _only(lessons, report))
+        _report(path, _only(training_samples, report))
     typer.echo(f"the network lies at {path}")
     return Exit.DONE
 
 
-def _lessons(
+def _samples(
     clicks: Path, datasets: list[str], place: Roots, previous: Path | None
-) -> list[Lesson]:
-    from segmeter.clickability.lessons import lessons_of
+) -> list[TrainingSample]:
     from segmeter.clickability.records import read_clicks
+    from segmeter.clickability.training_samples import samples_of
 
     opened = clicked_datasets(datasets, place.data)
     file = read_clicks(clicks)
-    say_of_lessons(clicks, file, opened, previous)
-    return lessons_of(file, opened, previous)
+    say_of_samples(clicks, file, opened, previous)
+    return samples_of(file, opened, previous)
 
 
 def _parts(
-    lessons: list[Lesson], learn: Path | None, report: Path | None, sound: bool, seed: int
-) -> tuple[list[Lesson], list[Lesson]]:
+    training_samples: list[TrainingSample],
+    learn: Path | None,
+    report: Path | None,
+    sound: bool,
+    seed: int,
+) -> tuple[list[TrainingSample], list[TrainingSample]]:
     """What to learn from and what to choose by.
 
     The published recipe chooses by the pictures that are reported; the sound one by a tenth
     of those it would learn from, so that the report stays fair.
     """
-    from segmeter.clickability.lessons import split
+    from segmeter.clickability.training_samples import split
 
-    reported = _only(lessons, report) if report is not None else []
-    names = {lesson.picture for lesson in reported}
-    learning = _only(lessons, learn) if learn is not None else lessons
-    learning = [lesson for lesson in learning if lesson.picture not in names]
+    reported = _only(training_samples, report) if report is not None else []
+    names = {sample.picture for sample in reported}
+    learning = _only(training_samples, learn) if learn is not None else training_samples
+    learning = [sample for sample in learning if sample.picture not in names]
     if not learning:
-        raise BadInput("no lesson is left to learn from; see --learn and --report")
+        raise BadInput("no training sample is left to learn from; see --learn and --report")
     if reported and not sound:
         return learning, reported
     return split(learning, seed)
 
 
-def _only(lessons: list[Lesson], names: Path) -> list[Lesson]:
+def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingSample]:
     from segmeter.clickability.records import read_split
 
     known = read_split(names)
-    kept = [lesson for lesson in lessons if lesson.picture.partition("/")[2] in known]
+    kept = [sample for sample in training_samples if sample.picture.partition("/")[2] in known]
     if not kept:
-        raise BadInput(f"no lesson is of a picture that '{names}' lists")
+        raise BadInput(f"no training sample is of a picture that '{names}' lists")
     return kept
 
 
-def _report(path: Path, lessons: list[Lesson]) -> None:
+def _report(path: Path, training_samples: list[TrainingSample]) -> None:
     """Scores on the pictures that the network saw nothing of, beside maps without training."""
     from segmeter.clickability.mapscores import map_scores
     from segmeter.clickability.network import NetworkSource
     from segmeter.clickability.sources import source
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
-    for row in map_scores(lessons, {**sources, "network": NetworkSource(path)}, rows=20):
+    for row in map_scores(training_samples, {**sources, "network": NetworkSource(path)}, rows=20):
         interval = f"({row.low:.3f} to {row.high:.3f})"
         typer.echo(f"{row.what:<10} {row.score:<7} {row.value:7.3f}  {interval}")
 

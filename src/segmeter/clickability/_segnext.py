@@ -1,4 +1,4 @@
-"""SegNeXt-B with a stem for object and mistake: the clickability network of RClicks.
+"""SegNeXt-B with a stem for object and error region: the clickability network of RClicks.
 
 MSCAN-B (Guo et al. 2022) and a LightHam head on all four stages; modules carry the names of
 the published checkpoint, so that it loads by its own keys.
@@ -39,7 +39,7 @@ SIZES = {
 
 
 class Clickability(nn.Module):
-    """Picture and (object, mistake) in, click map out, 0 to 1 over the frame.
+    """Picture and (object, error region) in, click map out, 0 to 1 over the frame.
 
     `frame` is the side of the square it was trained on, `smooth` whether pictures are shrunk
     by area; published checkpoints know 416 and no smoothing.

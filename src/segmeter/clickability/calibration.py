@@ -1,7 +1,7 @@
 """Calibrating the click prior on the published statistics of real clicks.
 
 The tables of RClicks hold, for each target, statistics measured at about 48 real clicks.
-Each is a mean of known functions of the clicks, so the fit compares what a prior foretells
+Each is a mean of known functions of the clicks, so the fit compares what a prior predicts
 with what was seen, weighing every target by the sampling noise that the prior itself implies
 plus a variance between targets. Whole data sets are held out in turn.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.foretelling import Foretold, Shape, foretell, shape_of
+from segmeter.clickability.expected_statistics import ExpectedStatistics, Shape, expect, shape_of
 from segmeter.clickability.prior import Numbers
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
@@ -29,7 +29,7 @@ __all__ = ["Case", "Fit", "Seen", "fit", "hold_out", "read_cases", "read_masks",
 
 # Published click counts over targets: 185 349 first-round clicks, about 48 each.
 CLICKS = 48
-# Clicks beside the object come in clusters of people; this widens their binomial law.
+# Clicks beside the object come in clusters of people; this widens their binomial distribution.
 _OVERDISPERSION = 3.0
 _START = (2.5, 0.2, 0.32, 0.0087, 0.19, 0.018)
 _NAMES = ("depth", "spread", "sloppy", "jitter")
@@ -129,7 +129,7 @@ def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
 
 
 def fit(cases: Sequence[Case], start: Sequence[float] = _START) -> Fit:
-    """The numbers that foretell best what was seen, with sandwich errors."""
+    """The numbers that predict best what was seen, with sandwich errors."""
     from scipy.optimize import minimize
 
     def mean_loss(logs: npt.NDArray[np.float64]) -> float:
@@ -165,11 +165,11 @@ def _losses(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> npt.NDArray
     """Minus twice the log quasi-likelihood of each target, up to a constant."""
     values = np.exp(logs)
     numbers = Numbers(*(float(v) for v in values[:4]))
-    losses = [_loss(foretell(c.shape, numbers), c, values[4], values[5]) for c in cases]
+    losses = [_loss(expect(c.shape, numbers), c, values[4], values[5]) for c in cases]
     return np.array(losses)
 
 
-def _loss(told: Foretold, case: Case, between_gain: float, between_pl1: float) -> float:
+def _loss(told: ExpectedStatistics, case: Case, between_gain: float, between_pl1: float) -> float:
     of_gain = told.gain_variance / CLICKS + between_gain**2
     of_pl1 = told.pl1_variance / CLICKS + between_pl1**2
     share = min(max(told.inside, 1e-4), 1 - 1e-4)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from segmeter.clickability.groups import Point, Share, draw_published, draw_sound
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, law, prior_on, shipped
+from segmeter.core.error_regions import Numbered, false_negatives, false_positives
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import Numbered, mistake
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.threads import threads
@@ -28,8 +28,8 @@ class Draw:
 
     Attributes
     ----------
-    target, guess, missed
-        The mistake: what the guess misses of the target, or what it spills.
+    target, guess, positive
+        The error region: false negatives of the guess when positive, else false positives.
     first
         Whether nothing was segmented yet.
     clicked
@@ -43,7 +43,7 @@ class Draw:
     scene: Scene
     target: Target
     guess: Mask
-    missed: bool
+    positive: bool
     first: bool
     clicked: tuple[tuple[int, ...], ...]
     share: Share
@@ -54,11 +54,12 @@ class Draw:
     def reading(self) -> Reading:
         return "published" if self.seed is None else "sound"
 
-    def mistake(self) -> Mask:
-        return mistake(self.target, self.guess, self.missed)
+    def error_region(self) -> Mask:
+        side = false_negatives if self.positive else false_positives
+        return side(self.target, self.guess)
 
     def on(self, map: ClickMap) -> Point | None:
-        """The click on a map of the mistake; None if there is no mass."""
+        """The click on a map of the error region; None if there is no mass."""
         left = map.without(self.clicked)
         if self.seed is None:
             return draw_published(left, self.share, self.uniform)
@@ -68,11 +69,11 @@ class Draw:
 def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:
     """The clicks of players of one picture; None if there is no mass."""
     if compiled is None or not draws:
-        return [draw.on(prior_on(draw.mistake(), round=round)) for draw in draws]
+        return [draw.on(prior_on(draw.error_region(), round=round)) for draw in draws]
     masks = Numbered()
     tasks = []
     for draw in draws:
-        side = masks.sides(draw.target, draw.guess)[not draw.missed]
+        side = masks.sides(draw.target, draw.guess)[not draw.positive]
         tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
     height, width = draws[0].guess.shape
     numbers = law(shipped(round), (height, width))

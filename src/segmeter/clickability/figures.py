@@ -1,4 +1,4 @@
-"""Pictures of a calibration: foretold against seen, and distributions side by side."""
+"""Pictures of a calibration: predicted against seen, and distributions side by side."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.clickability.correction_clicks import CorrectionFit
 from segmeter.clickability.heldout import HeldOut, published_pde
-from segmeter.clickability.later import LaterFit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +22,7 @@ _BLUE, _ORANGE = "#0072b2", "#d55e00"
 
 
 def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
-    """NSS and PDE of every target, foretold by the fit on the other data sets."""
+    """NSS and PDE of every target, predicted by the fit on the other data sets."""
     return [
         _scatter(
             held, lambda h: (h.seen["nss"], h.told["nss"]), "NSS", folder / "calibration-nss.png"
@@ -31,8 +31,8 @@ def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
     ]
 
 
-def draw_later(later: LaterFit, folder: Path) -> Path:
-    """Quantiles of three statistics in later rounds, seen and foretold."""
+def draw_later(later: CorrectionFit, folder: Path) -> Path:
+    """Quantiles of three statistics in later rounds, seen and predicted."""
     figure = _figure(9.0, 3.0)
     names = {
         "gain": "PDE x area",
@@ -65,7 +65,7 @@ def _scatter(
             told, np.clip(seen, ends[0], ends[1]), s=5, color=_BLUE, alpha=0.5, linewidths=0
         )
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=h.name)
-        axes.set_xlabel(f"{words} foretold")
+        axes.set_xlabel(f"{words} predicted")
         for axis in (axes.xaxis, axes.yaxis):
             _few_ticks(axis, ends)
     figure.axes[0].set_ylabel(f"{words} at real clicks")

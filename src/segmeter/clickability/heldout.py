@@ -1,4 +1,4 @@
-"""The prior on data sets it was not fitted to: foretold against seen, target by target."""
+"""The prior on data sets it was not fitted to: predicted against seen, target by target."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.calibration import CLICKS, Case, Fit
-from segmeter.clickability.foretelling import Foretold, foretell
-from segmeter.clickability.later import LaterFit
+from segmeter.clickability.correction_clicks import CorrectionFit
+from segmeter.clickability.expected_statistics import ExpectedStatistics, expect
 from segmeter.clickability.prior import Numbers
 
 __all__ = [
-    "RIVALS",
+    "BASELINES",
     "STATISTICS",
     "HeldOut",
     "held_out",
@@ -29,7 +29,7 @@ Values = npt.NDArray[np.float64]
 _NAMES = ("depth", "spread", "sloppy", "jitter")
 _FLAT, _STILL = 1e3, 1e-9
 # What one would assume without a fit: anywhere on the object, by depth, by its cube.
-RIVALS = {
+BASELINES = {
     "uniform": Numbers(_STILL, _FLAT, _STILL, _STILL),
     "depth": Numbers(1.0, _FLAT, _STILL, _STILL),
     "depth³": Numbers(3.0, _FLAT, _STILL, _STILL),
@@ -45,16 +45,16 @@ STATISTICS = {
 _LATER = {
     "gain": STATISTICS["pde"],
     "nearer": "PL1 to clicks by depth over PL1 to uniform clicks",
-    "inside": "share of clicks on the mistake",
+    "inside": "share of clicks on the error region",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A data set, the fit on the others, and per target what was seen and foretold.
+    """A data set, the fit on the others, and per target what was seen and predicted.
 
-    `rivals` hold the mean absolute errors of simpler laws; `covered` is the share of targets
-    whose PDE lies in the 95 % range that the fit gives for it.
+    `baselines` hold the mean absolute errors of simpler distributions; `covered` is the share of
+    targets whose PDE lies in the 95 % range that the fit gives for it.
     """
 
     name: str
@@ -62,11 +62,11 @@ class HeldOut:
     areas: Values
     seen: Mapping[str, Values]
     told: Mapping[str, Values]
-    rivals: Mapping[str, Mapping[str, float]]
+    baselines: Mapping[str, Mapping[str, float]]
     covered: float
 
     def error(self, statistic: str) -> float:
-        """Mean absolute error of what was foretold."""
+        """Mean absolute error of what was predicted."""
         return float(np.abs(self.seen[statistic] - self.told[statistic]).mean())
 
     def correlation(self, statistic: str) -> float:
@@ -75,19 +75,19 @@ class HeldOut:
 
 def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
     """Test a fit on a data set's targets."""
-    told = [foretell(case.shape, fit.numbers) for case in cases]
+    told = [expect(case.shape, fit.numbers) for case in cases]
     seen = _seen(cases)
-    rivals = {}
-    for rival, numbers in RIVALS.items():
-        guess = _told([foretell(case.shape, numbers) for case in cases])
-        rivals[rival] = {k: float(np.abs(seen[k] - guess[k]).mean()) for k in STATISTICS}
+    baselines = {}
+    for other, numbers in BASELINES.items():
+        guess = _told([expect(case.shape, numbers) for case in cases])
+        baselines[other] = {k: float(np.abs(seen[k] - guess[k]).mean()) for k in STATISTICS}
     variance = np.array([t.gain_variance / CLICKS for t in told]) + fit.between_gain**2
     away = np.abs(seen["pde"] - _told(told)["pde"]) / np.sqrt(variance)
     areas = np.array([float(case.mask.area) for case in cases])
-    return HeldOut(name, fit, areas, seen, _told(told), rivals, float((away < 1.96).mean()))
+    return HeldOut(name, fit, areas, seen, _told(told), baselines, float((away < 1.96).mean()))
 
 
-def markdown(held: Sequence[HeldOut], whole: Fit, later: LaterFit | None) -> str:
+def markdown(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None) -> str:
     """The tables of a calibration."""
     parts = [_fitted(held, whole), _tested(held)]
     if later is not None:
@@ -95,7 +95,7 @@ def markdown(held: Sequence[HeldOut], whole: Fit, later: LaterFit | None) -> str
     return "\n".join(parts)
 
 
-def prior_json(held: Sequence[HeldOut], whole: Fit, later: LaterFit | None) -> str:
+def prior_json(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None) -> str:
     """The shipped file: each number with its interval.
 
     The first round's interval is that of the fit on all targets, widened to hold what each
@@ -129,7 +129,7 @@ def _seen(cases: Sequence[Case]) -> dict[str, Values]:
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _told(told: Sequence[Foretold]) -> dict[str, Values]:
+def _told(told: Sequence[ExpectedStatistics]) -> dict[str, Values]:
     columns = {
         "nss": [t.nss for t in told],
         "pde": [t.gain for t in told],
@@ -163,31 +163,31 @@ def _number(fit: Fit, name: str, with_interval: bool) -> str:
 
 def _tested(held: Sequence[HeldOut]) -> str:
     lines = [
-        "Tested on the data set left out: mean seen at real clicks, mean foretold, correlation",
-        "over targets, and mean absolute error of the prior and of three simpler laws:",
+        "Tested on the data set left out: mean seen at real clicks, mean predicted, correlation",
+        "over targets, and mean absolute error of the prior and of three simpler distributions:",
         "",
-        "| statistic | data set | seen | foretold | r | error | "
-        + " | ".join(f"{r}" for r in RIVALS)
+        "| statistic | data set | seen | predicted | r | error | "
+        + " | ".join(f"{r}" for r in BASELINES)
         + " |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for statistic, words in STATISTICS.items():
         for h in held:
             means = [float(column[statistic].mean()) for column in (h.seen, h.told)]
-            errors = [h.error(statistic), *(h.rivals[r][statistic] for r in RIVALS)]
+            errors = [h.error(statistic), *(h.baselines[r][statistic] for r in BASELINES)]
             cells = [f"{v:.3f}" for v in (*means, h.correlation(statistic), *errors)]
             lines.append(f"| {words} | {h.name} | {' | '.join(cells)} |")
     shares = ", ".join(f"{h.name} {100 * h.covered:.0f} %" for h in held)
-    lines += ["", f"Targets whose PDE lies in the 95 % range foretold for it: {shares}."]
+    lines += ["", f"Targets whose PDE lies in the 95 % range predicted for it: {shares}."]
     return "\n".join([*lines, ""])
 
 
-def _later(later: LaterFit) -> str:
+def _later(later: CorrectionFit) -> str:
     lines = [
         f"Later rounds: distributions over {later.keys} published keys against those that the",
-        f"fitted prior gives on {later.stand_ins} mistakes of real models (never key by key):",
+        f"fitted prior gives on {later.proxy_errors} real error regions (never key by key):",
         "",
-        "| statistic | mean seen | mean foretold | gap of quantiles, in deviations |",
+        "| statistic | mean seen | mean predicted | gap of quantiles, in deviations |",
         "|---|---|---|---|",
     ]
     for name, words in _LATER.items():
@@ -202,5 +202,5 @@ def _later(later: LaterFit) -> str:
 
 
 def published_pde(held: HeldOut) -> tuple[Values, Values]:
-    """PDE as the tables print it, seen and foretold: a pixel's probability."""
+    """PDE as the tables print it, seen and predicted: a pixel's probability."""
     return held.seen["pde"] / held.areas, held.told["pde"] / held.areas

@@ -2,7 +2,7 @@
 
 For trying out everything that reads clicks, at full size, without the real file. Clicks of
 the first round come from the prior on the object; clicks of later rounds from the prior on
-what a moved copy of the object misses or spills; the copy is the previous mask.
+what a moved copy of the object misses or adds; the copy is the previous mask.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def write_lifelike(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What people were asked to click on: the object, or what a mask misses or spills."""
+    """What people were asked to click on: the object, or what a mask misses or adds."""
 
     kind: Kind
     model: str
@@ -79,15 +79,15 @@ class Round:
 
 
 def rounds_of(thing: Thing, seed: int, later: bool = True) -> list[Round]:
-    """An object's first round, and with `later` one missed and one spilled part."""
+    """An object's first round, and with `later` one missed and one false positive part."""
     rng = generator(seed, "lifelike rounds", thing.dataset, thing.image, thing.object)
     stem = f"{thing.image}_______{thing.object}" if thing.object else thing.image
     rounds = [Round("first", "", stem, thing.mask)]
     if later:
         moved = _moved(thing.mask, rng)
         sides: tuple[tuple[Kind, Mask], ...] = (
-            ("fn", thing.mask.without(moved)),
-            ("fp", moved.without(thing.mask)),
+            ("fn", thing.mask - moved),
+            ("fp", moved - thing.mask),
         )
         for kind, part in sides:
             model = _MODELS[int(rng.integers(len(_MODELS)))]

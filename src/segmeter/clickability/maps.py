@@ -1,6 +1,6 @@
-"""Click maps: how likely each pixel of a mistake is to be clicked.
+"""Click maps: how likely each pixel of an error region is to be clicked.
 
-A map keeps weights only inside the box of the mistake; they need not sum to one.
+A map keeps weights only inside the box of the error region; they need not sum to one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 
-__all__ = ["ClickMap", "blurred_clicks", "distance", "from_clicks", "soft_mistake", "uniform"]
+__all__ = ["ClickMap", "blurred_clicks", "distance", "from_clicks", "soft_error_region", "uniform"]
 
 Weights = npt.NDArray[np.float32]
 
@@ -62,20 +62,20 @@ class ClickMap:
         whole[self.low[0] : self.low[0] + rows, self.low[1] : self.low[1] + columns] = self.weights
         return whole
 
-    def on(self, mistake: Mask) -> ClickMap:
-        """The part of the map that lies on a mistake, in the mistake's box."""
-        low = (mistake.low[0], mistake.low[1])
-        if (self.low, self.weights.shape) == (low, mistake.bits.shape):
-            return ClickMap(self.shape, low, self.weights * mistake.bits)
-        part = np.zeros(mistake.bits.shape, dtype=np.float32)
+    def on(self, error_region: Mask) -> ClickMap:
+        """The part of the map that lies on an error region, in the error region's box."""
+        low = (error_region.low[0], error_region.low[1])
+        if (self.low, self.weights.shape) == (low, error_region.bits.shape):
+            return ClickMap(self.shape, low, self.weights * error_region.bits)
+        part = np.zeros(error_region.bits.shape, dtype=np.float32)
         first = [max(a, b) for a, b in zip(low, self.low, strict=True)]
-        ends = zip(mistake.high, self.low, self.weights.shape, strict=True)
+        ends = zip(error_region.high, self.low, self.weights.shape, strict=True)
         last = [min(high, start + n) for high, start, n in ends]
         if all(a < b for a, b in zip(first, last, strict=True)):
             mine = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, self.low, strict=True))
             theirs = tuple(slice(a - o, b - o) for a, b, o in zip(first, last, low, strict=True))
             part[theirs] = self.weights[mine]
-        return ClickMap(self.shape, low, part * mistake.bits)
+        return ClickMap(self.shape, low, part * error_region.bits)
 
     def without(self, points: Iterable[Sequence[float]]) -> ClickMap:
         """The map with the given pixels set to zero: nobody clicks the same pixel twice."""
@@ -88,44 +88,47 @@ class ClickMap:
         return self if weights is None else ClickMap(self.shape, self.low, weights)
 
 
-def uniform(mistake: Mask) -> ClickMap:
+def uniform(error_region: Mask) -> ClickMap:
     """Every wrong pixel alike (UD)."""
-    return _over(mistake, mistake.bits.astype(np.float32))
+    return _over(error_region, error_region.bits.astype(np.float32))
 
 
-def distance(mistake: Mask, reading: Reading = "sound") -> ClickMap:
+def distance(error_region: Mask, reading: Reading = "sound") -> ClickMap:
     """Depth as weight (DT), largest 1.
 
-    `published` does not count the picture's border as an edge of the mistake; `sound` does.
+    `published` does not count the picture's border as an edge of the error region; `sound` does.
     """
-    if not mistake:
-        return uniform(mistake)
-    # Beside the box there is nothing of the mistake, except where the picture ends.
+    if not error_region:
+        return uniform(error_region)
+    # Beside the box there is nothing of the error region, except where the picture ends.
     ring = [
         int(reading == "sound" or not at_border)
         for axis in (0, 1)
-        for at_border in (mistake.low[axis] == 0, mistake.high[axis] == mistake.shape[axis])
+        for at_border in (
+            error_region.low[axis] == 0,
+            error_region.high[axis] == error_region.shape[axis],
+        )
     ]
-    ringed = np.pad(mistake.bits.view(np.uint8), ((ring[0], ring[1]), (ring[2], ring[3])))
+    ringed = np.pad(error_region.bits.view(np.uint8), ((ring[0], ring[1]), (ring[2], ring[3])))
     depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    rows, columns = mistake.bits.shape
+    rows, columns = error_region.bits.shape
     inner = depth[ring[0] : ring[0] + rows, ring[2] : ring[2] + columns]
-    return _over(mistake, np.ascontiguousarray(inner / inner.max()))
+    return _over(error_region, np.ascontiguousarray(inner / inner.max()))
 
 
 def from_clicks(
     clicks: npt.ArrayLike,
-    mistake: npt.NDArray[np.floating] | Mask,
+    error_region: npt.NDArray[np.floating] | Mask,
     sigma: float = SIGMA,
     reading: Reading = "published",
 ) -> ClickMap:
-    """A map from real clicks `(y, x)`: blurred dots on a softened mistake.
+    """A map from real clicks `(y, x)`: blurred dots on a softened error region.
 
-    `published` does what the authors' code does: the mistake's edge is softened by 0.7 % of
+    `published` does what the authors' code does: the error region's edge is softened by 0.7 % of
     the diagonal, cut to whole pixels, and the result is left with its largest value near 1;
     `sound` does what the paper says: 1 % of the diagonal, and a sum of 1.
     """
-    soft = soft_mistake(mistake, reading)
+    soft = soft_error_region(error_region, reading)
     values = soft * blurred_clicks(clicks, (soft.shape[0], soft.shape[1]), sigma)
     if reading == "sound":
         values /= values.sum()
@@ -148,11 +151,11 @@ def blurred_clicks(clicks: npt.ArrayLike, shape: tuple[int, int], sigma: float =
     return np.asarray(blurred / blurred.max(), dtype=np.float32)
 
 
-def soft_mistake(mistake: npt.NDArray[np.floating] | Mask, reading: Reading) -> Weights:
-    """The mistake with a softened edge, since people miss by a little."""
+def soft_error_region(error_region: npt.NDArray[np.floating] | Mask, reading: Reading) -> Weights:
+    """The error region with a softened edge, since people miss by a little."""
     from scipy import ndimage
 
-    hard = mistake.dense() if isinstance(mistake, Mask) else mistake
+    hard = error_region.dense() if isinstance(error_region, Mask) else error_region
     diagonal = math.hypot(*hard.shape)
     radius = 0.01 * diagonal if reading == "sound" else int(5 * diagonal / (500 * math.sqrt(2)))
     if not radius:
@@ -160,6 +163,6 @@ def soft_mistake(mistake: npt.NDArray[np.floating] | Mask, reading: Reading) -> 
     return np.asarray(ndimage.gaussian_filter(hard.astype(np.float32), radius), dtype=np.float32)
 
 
-def _over(mistake: Mask, weights: Weights) -> ClickMap:
-    shape, low = mistake.shape, mistake.low
+def _over(error_region: Mask, weights: Weights) -> ClickMap:
+    shape, low = error_region.shape, error_region.low
     return ClickMap((shape[0], shape[1]), (low[0], low[1]), weights)

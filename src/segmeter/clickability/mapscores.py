@@ -1,8 +1,8 @@
-"""How well click maps foretell recorded clicks, over a whole clicks file.
+"""How well click maps predict recorded clicks, over a whole clicks file.
 
 `published`: maps as they are, one legacy stream of draws seeded 42 for the whole file, and
-everything in the original's units. `sound`: maps cut to the mistake, a stream a key, the
-energy distance, densities in units of the mistake.
+everything in the original's units. `sound`: maps cut to the error region, a stream a key, the
+energy distance, densities in units of the error region.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from segmeter.clickability.lessons import Lesson
 from segmeter.clickability.similarity import Row, summarised
 from segmeter.clickability.sources import ClickSource
+from segmeter.clickability.training_samples import TrainingSample
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Target
 from segmeter.core.seeds import generator
 from segmeter.measures.clickmaps import ROWS, MapScores, compare
 
@@ -27,20 +27,24 @@ _SEED = 42
 
 
 def map_scores(
-    lessons: Sequence[Lesson],
+    training_samples: Sequence[TrainingSample],
     sources: Mapping[str, ClickSource],
     reading: Reading = "sound",
     rows: int = ROWS,
 ) -> list[Row]:
     """Mean scores of each map over all keys, with intervals by picture."""
     found = {
-        name: scores_by_key(lessons, source, reading, rows) for name, source in sources.items()
+        name: scores_by_key(training_samples, source, reading, rows)
+        for name, source in sources.items()
     }
     return summarised({name: each for name, each in found.items() if each}, SCORES)
 
 
 def scores_by_key(
-    lessons: Sequence[Lesson], source: ClickSource, reading: Reading = "sound", rows: int = ROWS
+    training_samples: Sequence[TrainingSample],
+    source: ClickSource,
+    reading: Reading = "sound",
+    rows: int = ROWS,
 ) -> list[tuple[str, MapScores]]:
     """A map's scores on every key, each with its picture.
 
@@ -48,29 +52,29 @@ def scores_by_key(
     """
     legacy = np.random.RandomState(_SEED)
     found = []
-    for lesson in lessons:
-        rng = legacy if reading == "published" else generator("judge", lesson.name)
-        scores = _scores(lesson, source, reading, rng, rows)
+    for sample in training_samples:
+        rng = legacy if reading == "published" else generator("judge", sample.name)
+        scores = _scores(sample, source, reading, rng, rows)
         if scores is not None:
-            found.append((lesson.picture, scores))
+            found.append((sample.picture, scores))
     return found
 
 
 def _scores(
-    lesson: Lesson,
+    sample: TrainingSample,
     source: ClickSource,
     reading: Reading,
     rng: np.random.Generator | np.random.RandomState,
     rows: int,
 ) -> MapScores | None:
-    picture, object, wrong = lesson.show()
-    mistake = Mask.of(wrong > 0.5)
-    clicks = lesson.clicks((picture.shape[0], picture.shape[1]))
-    if not mistake or len(clicks) < 2:
+    picture, object, wrong = sample.show()
+    error_region = Mask.of(wrong > 0.5)
+    clicks = sample.clicks((picture.shape[0], picture.shape[1]))
+    if not error_region or len(clicks) < 2:
         return None
     target = Target("1", Mask.of(object))
-    scene = Scene("lesson", lesson.name, picture, [target])
-    map = source.map(scene, target, mistake, lesson.name.endswith("/first"), reading)
-    values = (map if reading == "published" else map.on(mistake)).dense()
+    scene = Picture("lesson", sample.name, picture, [target])
+    map = source.map(scene, target, error_region, sample.name.endswith("/first"), reading)
+    values = (map if reading == "published" else map.on(error_region)).dense()
     height, width = target.mask.bits.shape
-    return compare(clicks, values, (height, width), rng, reading, rows, mistake.area)
+    return compare(clicks, values, (height, width), rng, reading, rows, error_region.area)

@@ -1,4 +1,4 @@
-"""The clickability network as a click source: a checkpoint, a picture, a mistake, a map."""
+"""The clickability network as a click source: a checkpoint, a picture, an error region, a map."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _EPSILON = 1e-8
 class NetworkSource:
     """A trained clickability network.
 
-    `published` spreads the map over frame and padding before the mistake is cut out; `sound`
-    does the same forward pass, and the cut makes it a law on the mistake alone.
+    `published` spreads the map over frame and padding before the error region is cut out; `sound`
+    does the same forward pass, and the cut makes it a distribution on the error region alone.
     """
 
     def __init__(self, checkpoint: Path, device: str = "cpu") -> None:
@@ -42,9 +42,9 @@ class NetworkSource:
         self._device = device
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        values = apply(self._network, scene.pixels, target.mask.dense(), mistake.dense())
+        values = apply(self._network, scene.pixels, target.mask.dense(), error_region.dense())
         return ClickMap.of(values)
 
 
@@ -52,13 +52,13 @@ def apply(
     network: Clickability,
     picture: npt.NDArray[np.uint8],
     target: npt.NDArray[np.bool_],
-    mistake: npt.NDArray[Any],
+    error_region: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
     """The map of a picture `(H, W, 3)`, 0..1, as the benchmark's wrapper computes it."""
     import torch
 
     box = Letterbox((picture.shape[0], picture.shape[1]), network.frame)
-    framed = [box.put(part, network.smooth) for part in (normalised(picture), target, mistake)]
+    framed = [box.put(part, network.smooth) for part in (normalised(picture), target, error_region)]
     device = next(network.parameters()).device
     pixels = torch.from_numpy(framed[0].transpose(2, 0, 1)[None].copy()).to(device)
     maps = torch.from_numpy(np.stack(framed[1:])[None]).to(device)

@@ -1,8 +1,8 @@
-"""The embedded click model: where people click, from the shape of the mistake alone.
+"""The embedded click model: where people click, from the shape of the error region alone.
 
     p(pixel) ~ depth^a * exp(-r^2 / 2 s^2), and a share of the clicks jitters
 
-Depth is the distance to the mistake's edge, r the distance to the middle of its box in units
+Depth is the distance to the error region's edge, r the distance to the middle of its box in units
 of the box's sides. The jittering share is moved by a Gaussian in units of the picture's
 diagonal, so that some clicks leak over the edge, at most 1 % of the diagonal far: people
 whose clicks fell farther away were not counted. Numbers and their doubt come from the
@@ -57,37 +57,41 @@ class Numbers:
     jitter: float
 
 
-def prior(mistake: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
-    """Where people would click to mend a mistake; the box grows by what leaks over its edge.
+def prior(error_region: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
+    """Where people would click to mend an error region; the box grows by what leaks over its edge.
 
     >>> map = prior(Mask.box((100, 100), (20, 30), (60, 90)))
     >>> [int(i) for i in np.unravel_index(map.dense().argmax(), map.shape)]
     [39, 59]
     """
     found = numbers or shipped(round)
-    if not mistake:
-        return ClickMap((mistake.shape[0], mistake.shape[1]), (0, 0), np.zeros((0, 0), np.float32))
-    diagonal = math.hypot(*mistake.shape)
-    low, inside = _grown(mistake, math.ceil(REACH * diagonal))
+    if not error_region:
+        return ClickMap(
+            (error_region.shape[0], error_region.shape[1]), (0, 0), np.zeros((0, 0), np.float32)
+        )
+    diagonal = math.hypot(*error_region.shape)
+    low, inside = _grown(error_region, math.ceil(REACH * diagonal))
     weights = steady(inside, found)
     if found.sloppy > 0:
         loose = jittered(weights, inside, found.jitter * diagonal, REACH * diagonal)
         mixed = cv2.addWeighted(weights, 1 - found.sloppy, loose, found.sloppy, 0.0)
         weights = np.asarray(mixed, dtype=np.float32)
-    return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights)
+    return ClickMap((error_region.shape[0], error_region.shape[1]), low, weights)
 
 
-def prior_on(mistake: Mask, numbers: Numbers | None = None, round: Round = "first") -> ClickMap:
-    """The part of the prior that lies on the mistake: `prior(mistake).on(mistake)`.
+def prior_on(
+    error_region: Mask, numbers: Numbers | None = None, round: Round = "first"
+) -> ClickMap:
+    """The part of the prior that lies on the error region: `prior(error_region).on(error_region)`.
 
-    Nothing is computed beside the mistake, so that thin slivers cost a twentieth (perf/prior.py).
+    Nothing is computed beside the error region: thin slivers cost a twentieth (perf/prior.py).
     """
     found = numbers or shipped(round)
-    if compiled is None or not mistake:
-        return prior(mistake, found).on(mistake)
-    (top, left), (height, width) = mistake.low, mistake.shape
+    if compiled is None or not error_region:
+        return prior(error_region, found).on(error_region)
+    (top, left), (height, width) = error_region.low, error_region.shape
     numbers_px = law(found, (height, width))
-    weights = compiled.prior_on(mistake.bits, (top, left, height, width), numbers_px)
+    weights = compiled.prior_on(error_region.bits, (top, left, height, width), numbers_px)
     return ClickMap((height, width), (top, left), weights)
 
 
@@ -109,7 +113,7 @@ def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
     ringed = np.pad(inside.view(np.uint8), 1)
     depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
     rows, columns = (_pull(np.asarray(inside.any(axis=1 - k)), numbers.spread) for k in (0, 1))
-    # Only where there is something to weigh: 2 x less time, more on a thin mistake.
+    # Only where there is something to weigh: 2 x less time, more on a thin error region.
     deep = depth[inside]
     values = cv2.pow(deep / deep.max(), numbers.depth).ravel()
     values *= np.multiply.outer(rows, columns)[inside]
@@ -132,7 +136,7 @@ def jittered(
 
 
 def _within(inside: Bits, reach_px: float) -> npt.NDArray[np.uint8]:
-    """1 where a pixel lies no farther than `reach_px` from the mistake.
+    """1 where a pixel lies no farther than `reach_px` from the error region.
 
     A small disc is laid on every pixel, which takes a third of a distance transform's time;
     a large one would take more.
@@ -166,11 +170,13 @@ def table() -> dict[str, Any]:
     return data
 
 
-def _grown(mistake: Mask, margin: int) -> tuple[tuple[int, int], Bits]:
-    """The mistake's box with a margin, cut at the picture's border: first pixel, and bits."""
-    low = tuple(max(0, a - margin) for a in mistake.low)
-    high = tuple(min(n, b + margin) for b, n in zip(mistake.high, mistake.shape, strict=True))
-    return (low[0], low[1]), mistake.crop(low, high)
+def _grown(error_region: Mask, margin: int) -> tuple[tuple[int, int], Bits]:
+    """The error region's box with a margin, cut at the picture's border: first pixel, and bits."""
+    low = tuple(max(0, a - margin) for a in error_region.low)
+    high = tuple(
+        min(n, b + margin) for b, n in zip(error_region.high, error_region.shape, strict=True)
+    )
+    return (low[0], low[1]), error_region.crop(low, high)
 
 
 def _pull(filled: Bits, spread: float) -> npt.NDArray[np.float32]:

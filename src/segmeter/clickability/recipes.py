@@ -4,7 +4,7 @@
 |---|---|---|
 | optimiser | Adam, one rate of 0.01 for all | AdamW, 0.002; a given backbone at a tenth |
 | rate | two steps at zero, warm-up over a tenth, a cosine that is cut off | warm-up, full cosine |
-| loss | divergence over frame and padding | divergence over the softened mistake |
+| loss | divergence over frame and padding | divergence over the softened error region |
 | shrinking | bilinear, which loses peaks | by area |
 | variation | mirror | mirror, colour, scale |
 | chosen by | SIM on the split that is reported | SIM on a tenth of the training pictures |

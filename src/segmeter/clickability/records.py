@@ -50,7 +50,7 @@ _MOST_ROWS = 5_000_000
 _MOST_KEYS = 200_000
 _LONGEST_TEXT = 300
 _LARGEST_SIDE = 100_000
-# People may miss the picture by a little; farther than this share of its sides is a mistake.
+# People may miss the picture by a little; farther than this share of its sides is an error region.
 _MARGIN = 0.05
 _LOOKS = (
     f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "
@@ -69,7 +69,7 @@ class UnknownPicture(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What was clicked: an object of a picture in the first round, or a mask's mistake.
+    """What was clicked: an object of a picture in the first round, or a mask's error region.
 
     `full_stem` follows from the others: `image`, `image_______object` where there are several,
     and in later rounds `_model_kind`, with `_device_number` if a person's click made the mask.

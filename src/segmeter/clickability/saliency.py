@@ -1,4 +1,4 @@
-"""Saliency as a click source: people click what stands out in the crop of a mistake."""
+"""Saliency as a click source: people click what stands out in the crop of an error region."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Saliency(Protocol):
 
 
 class SaliencySource:
-    """SM and SI: saliency of the mistake's crop, with the rest greyed (`cut_out`) or not.
+    """SM and SI: saliency of the error region's crop, with the rest greyed (`cut_out`) or not.
 
     The network is whatever plays the `Saliency` role; the published maps used another one
     (TranSalNet), whose weights are not at hand.
@@ -42,20 +42,20 @@ class SaliencySource:
         self._cut_out = cut_out
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        if not mistake:
-            return uniform(mistake)
-        low, high = crop_box(mistake)
+        if not error_region:
+            return uniform(error_region)
+        low, high = crop_box(error_region)
         crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
-        inside = mistake.crop(low, high)
+        inside = error_region.crop(low, high)
         if self._cut_out:
             crop = np.where(inside[..., None], crop, np.uint8(_GREY))
         weights = self._saliency(np.ascontiguousarray(crop)) * inside
         if not weights.any():
             weights = inside.astype(np.float32)
         weights = (weights / weights.sum(dtype=np.float64)).astype(np.float32)
-        return ClickMap((mistake.shape[0], mistake.shape[1]), low, weights)
+        return ClickMap((error_region.shape[0], error_region.shape[1]), low, weights)
 
 
 class U2Net:
@@ -79,14 +79,14 @@ class U2Net:
         return np.asarray(wide, dtype=np.float32)
 
 
-def crop_box(mistake: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The mistake's box, each side grown by a fifth, cut at the picture's border."""
+def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The error region's box, each side grown by a fifth, cut at the picture's border."""
     low, high = [], []
     for axis in (0, 1):
-        side = mistake.high[axis] - mistake.low[axis]
+        side = error_region.high[axis] - error_region.low[axis]
         grow = int((int(_GROWTH * side) - side) / 2)
-        low.append(max(0, mistake.low[axis] - grow))
-        high.append(min(mistake.shape[axis], mistake.high[axis] + grow))
+        low.append(max(0, error_region.low[axis] - grow))
+        high.append(min(error_region.shape[axis], error_region.high[axis] + grow))
     return (low[0], low[1]), (high[0], high[1])
 
 

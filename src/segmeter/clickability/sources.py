@@ -35,13 +35,13 @@ _ROUND: dict[bool, Round] = {True: "first", False: "later"}
 
 
 class ClickSource(Protocol):
-    """Gives the map of a mistake; `first` when nothing was segmented yet."""
+    """Gives the map of an error region; `first` when nothing was segmented yet."""
 
     @property
     def name(self) -> str: ...
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap: ...
 
 
@@ -58,36 +58,36 @@ class FirstRounds:
         return self.inner.name
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        """The mistake's map, restricted to it."""
+        """The error region's map, restricted to it."""
         if not first:
-            return self._on(scene, target, mistake, first, reading)
+            return self._on(scene, target, error_region, first, reading)
         key = (scene.name, target.id, reading)
         with self._lock:
             known = self._kept.get(key)
             if known is None:
-                known = self._on(scene, target, mistake, first, reading)
+                known = self._on(scene, target, error_region, first, reading)
                 self._kept[key] = known
                 if len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
         return known
 
     def clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
-        """A click for each draw; None where the map has no mass on the mistake."""
+        """A click for each draw; None where the map has no mass on the error region."""
         firsts, laters = ([d for d in draws if d.first == first] for first in (True, False))
         points = dict(zip(map(id, firsts), _each(self._click, firsts), strict=True))
         points |= zip(map(id, laters), self._later_clicks(laters), strict=True)
         return [points[id(draw)] for draw in draws]
 
     def _click(self, draw: Draw) -> Point | None:
-        mistake = draw.mistake()
-        return draw.on(self.map(draw.scene, draw.target, mistake, draw.first, draw.reading))
+        error_region = draw.error_region()
+        return draw.on(self.map(draw.scene, draw.target, error_region, draw.first, draw.reading))
 
     def _on(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        return self.inner.map(scene, target, mistake, first, reading).on(mistake)
+        return self.inner.map(scene, target, error_region, first, reading).on(error_region)
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         return _each(self._click, draws)
@@ -100,25 +100,25 @@ class _Prior(FirstRounds):
     """
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        return super().map(scene, target, mistake, first, "sound")
+        return super().map(scene, target, error_region, first, "sound")
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         return drawn_on_prior(draws)
 
 
 class _Shape:
-    """A source that looks at the mistake's shape only."""
+    """A source that looks at the error region's shape only."""
 
     def __init__(self, name: str, make: Callable[[Mask, bool, Reading], ClickMap]) -> None:
         self.name = name
         self._make = make
 
     def map(
-        self, scene: Scene, target: Target, mistake: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
     ) -> ClickMap:
-        return self._make(mistake, first, reading)
+        return self._make(error_region, first, reading)
 
 
 def check_source(name: str, checkpoint: Path | None = None) -> None:

@@ -1,6 +1,6 @@
 """Training the clickability network: progress, checkpoints, and resuming to the same weights.
 
-Everything random depends on (seed, step) or (seed, epoch, lesson) alone, so that a training
+Everything random depends on (seed, step) or (seed, epoch, sample) alone, so that a training
 that was cut off and started again ends with the weights of one that was not.
 """
 
@@ -20,10 +20,10 @@ from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
 from segmeter.clickability.backbones import load_backbone
-from segmeter.clickability.lessons import Lesson, Lessons
 from segmeter.clickability.letterbox import FRAME
 from segmeter.clickability.network import save
 from segmeter.clickability.recipes import Recipe
+from segmeter.clickability.training_samples import TrainingSample, TrainingSamples
 from segmeter.core.errors import BadInput, NotFound, RunConflict, suggestion
 from segmeter.core.seeds import fingerprint, generator
 
@@ -78,8 +78,8 @@ class _State:
 
 
 def train(
-    learn: Sequence[Lesson],
-    choose: Sequence[Lesson],
+    learn: Sequence[TrainingSample],
+    choose: Sequence[TrainingSample],
     course: Course,
     out: Path,
     tell: Callable[[Step], None] = lambda _: None,
@@ -94,12 +94,12 @@ def train(
     state = _begin(course)
     _resume(state, out, identity)
     reading = course.recipe.name
-    lessons = Lessons(learn, reading, course.frame, course.seed, course.workers)
-    judged = Lessons(choose, reading, course.frame)
+    training_samples = TrainingSamples(learn, reading, course.frame, course.seed, course.workers)
+    judged = TrainingSamples(choose, reading, course.frame)
     an_epoch = math.ceil(len(learn) / course.recipe.batch)
     steps = course.recipe.epochs * an_epoch
     try:
-        for planes in _batches(lessons, course, state.step, steps, an_epoch):
+        for planes in _batches(training_samples, course, state.step, steps, an_epoch):
             loss = _learn(state, course, planes.to(course.device), steps)
             ended = state.step % an_epoch == 0
             found = _end_epoch(state, course, judged, out) if ended else (None, None)
@@ -125,7 +125,7 @@ def likeness(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
 
 
 def _laws(made: Tensor, planes: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """Goal and map, each summing to one: over the frame, or over the softened mistake."""
+    """Goal and map, each summing to one: over the frame, or over the softened error region."""
     map = made[:, 0] * planes[:, 5] if recipe.sound else made[:, 0]
     goal = planes[:, 6]
     return tuple(m / (m.sum(dim=(1, 2), keepdim=True) + _TINY) for m in (goal, map))  # type: ignore[return-value]  # two of them
@@ -155,16 +155,16 @@ def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
 
 
 def _batches(
-    lessons: Lessons, course: Course, done: int, steps: int, an_epoch: int
+    training_samples: TrainingSamples, course: Course, done: int, steps: int, an_epoch: int
 ) -> Iterator[Tensor]:
     """The batches still to come, in the order that the seed gives each epoch."""
     plan = []
     for epoch in range(done // an_epoch, steps // an_epoch):
-        order = generator(course.seed, "order", epoch).permutation(len(lessons)).tolist()
+        order = generator(course.seed, "order", epoch).permutation(len(training_samples)).tolist()
         size = course.recipe.batch
         rows = [[(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(an_epoch)]
         plan += rows[done - epoch * an_epoch :] if epoch == done // an_epoch else rows
-    return iter(DataLoader(lessons, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
+    return iter(DataLoader(training_samples, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
 
 
 def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
@@ -186,7 +186,9 @@ def _learn(state: _State, course: Course, planes: Tensor, steps: int) -> float:
     return value
 
 
-def _end_epoch(state: _State, course: Course, judged: Lessons, out: Path) -> tuple[float, float]:
+def _end_epoch(
+    state: _State, course: Course, judged: TrainingSamples, out: Path
+) -> tuple[float, float]:
     """Judge the network, keep it if it is the best so far, and write the history.
 
     Returns the mean of the epoch's losses, and the mean likeness.
@@ -245,9 +247,11 @@ def _resume(state: _State, out: Path, identity: str) -> None:
     state.losses, state.history = kept["losses"], kept["history"]
 
 
-def _identity(learn: Sequence[Lesson], choose: Sequence[Lesson], course: Course) -> str:
-    """What must be the same for a training to go on: settings, lessons, and their clicks."""
-    names = [(lesson.name, len(lesson.points)) for lesson in (*learn, *choose)]
+def _identity(
+    learn: Sequence[TrainingSample], choose: Sequence[TrainingSample], course: Course
+) -> str:
+    """What must be the same for a training to go on: settings, samples and their clicks."""
+    names = [(sample.name, len(sample.points)) for sample in (*learn, *choose)]
     settings = {k: v for k, v in asdict(course).items() if k not in ("device", "workers")}
     return fingerprint(json.dumps(settings, sort_keys=True, default=str), names, len(learn))
 

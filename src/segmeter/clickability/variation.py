@@ -1,4 +1,4 @@
-"""Variation of lessons: mirrored always, and for the sound recipe in colour and scale too."""
+"""Variation of training samples: mirrored always, in the sound recipe also in colour and scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["varied"]
 
 Floats = npt.NDArray[np.float32]
 _COLOURS = 3
-_MISTAKE = 4
+_ERROR_REGION = 4
 _SMALLEST, _LARGEST = 0.75, 1.5
 # In deviations of the normalised colours.
 _BRIGHTER, _TINT = 0.4, 0.15
@@ -46,9 +46,9 @@ def _coloured(planes: Floats, box: Letterbox, rng: np.random.Generator) -> Float
 
 
 def _scaled(planes: Floats, rng: np.random.Generator) -> Floats:
-    """Larger or smaller and moved, with the mistake still inside the frame."""
+    """Larger or smaller and moved, with the error region still inside the frame."""
     frame = planes.shape[-1]
-    filled = planes[_MISTAKE] > 0.5
+    filled = planes[_ERROR_REGION] > 0.5
     ends = [np.flatnonzero(filled.any(axis=1 - k)) for k in (0, 1)]
     if not ends[0].size:
         return planes
@@ -56,7 +56,7 @@ def _scaled(planes: Floats, rng: np.random.Generator) -> Floats:
     high = np.array([e[-1] + 1 for e in ends], dtype=float)
     most = max(_SMALLEST, min(_LARGEST, 0.95 * frame / float((high - low).max())))
     scale = math.exp(rng.uniform(math.log(_SMALLEST), math.log(most)))
-    # The frame's middle stays about where it is, unless the mistake would leave.
+    # The frame's middle stays about where it is, unless the error region would leave.
     shift = frame / 2 * (1 - scale) + rng.uniform(-0.1, 0.1, 2) * frame
     shift = np.clip(shift, -scale * low, frame - scale * high)
     way = np.array([[scale, 0, shift[1]], [0, scale, shift[0]]])

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core import runs
+from segmeter.core import rle
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 
@@ -137,7 +137,7 @@ class Mask:
             return 0
         return _count_shared(*shared)
 
-    def both(self, other: Mask) -> Mask:
+    def __and__(self, other: Mask) -> Mask:
         """Pixels that are in both."""
         shared = self._shared(other)
         if shared is None:
@@ -145,14 +145,14 @@ class Mask:
         low = tuple(max(a, b) for a, b in zip(self.low, other.low, strict=True))
         return Mask.of(shared[0] & shared[1], low, self.shape)
 
-    def without(self, other: Mask) -> Mask:
+    def __sub__(self, other: Mask) -> Mask:
         """Pixels that are here and not in the other."""
         if self._shared(other) is None:
             return self
         rest = self.bits & ~other.crop(self.low, self.high)
         return Mask.of(rest, self.low, self.shape)
 
-    def either(self, other: Mask) -> Mask:
+    def __or__(self, other: Mask) -> Mask:
         """Pixels that are in one or both."""
         self.check_frame(other)
         if not self or not other:
@@ -178,17 +178,17 @@ class Mask:
             counts = data["counts"]
         except (KeyError, TypeError, ValueError) as error:
             raise BadInput("a run-length mask needs 'size' and 'counts'") from error
-        lengths = runs.unpack(counts) if isinstance(counts, str | bytes) else counts
-        return cls.of(runs.to_bits(np.asarray(lengths, dtype=np.int64), size))
+        lengths = rle.unpack(counts) if isinstance(counts, str | bytes) else counts
+        return cls.of(rle.to_bits(np.asarray(lengths, dtype=np.int64), size))
 
     def run_lengths(self) -> npt.NDArray[np.int64]:
         """Column-major run lengths over the whole scene, zeros first."""
-        return runs.of_box(self.bits, self.low, self.shape)
+        return rle.of_box(self.bits, self.low, self.shape)
 
     def _counts(self) -> bytes:
         """Compressed run lengths; the kernel takes a twentieth of the plain way's time."""
         if compiled is None or self.bits.ndim != 2:
-            return runs.pack(self.run_lengths())
+            return rle.pack(self.run_lengths())
         packed: bytes = compiled.encode_runs(self.bits, *self.low, *self.shape)
         return packed
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import KeepsMemory, RendersTogether
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
@@ -102,14 +103,7 @@ class MaskPrediction:
 
 @runtime_checkable
 class View(Protocol):
-    """A model that has looked at a scene.
-
-    A view may also have
-
-    - `render(predictions) -> list[Mask]`: the shown masks of many predictions at once;
-    - `keeps_memory(prompts, reading) -> bool`: whether the last memory goes back with
-      these prompts (the originals sometimes drop it; see the reading `published`).
-    """
+    """A model that has looked at a scene; `core.capabilities` has what it may do beyond this."""
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
         """One prediction an ask, in order; asks do not see each other."""
@@ -163,13 +157,11 @@ class Method(Protocol):
 
 def render(view: View, predictions: Sequence[Prediction]) -> list[Mask]:
     """The shown masks, in one go where the view can."""
-    together = getattr(view, "render", None)
-    if together is not None:
-        return list(together(predictions))
+    if isinstance(view, RendersTogether):
+        return list(view.render(predictions))
     return [prediction.mask() for prediction in predictions]
 
 
 def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
     """Whether the view wants its last memory back with these prompts."""
-    rule = getattr(view, "keeps_memory", None)
-    return True if rule is None else bool(rule(prompts, reading))
+    return not isinstance(view, KeepsMemory) or bool(view.keeps_memory(prompts, reading))

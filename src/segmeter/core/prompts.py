@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+
+if TYPE_CHECKING:
+    from segmeter.core.scenes import Scene
 
 __all__ = [
     "Box",
@@ -19,9 +23,14 @@ __all__ = [
     "MaskHint",
     "Point",
     "Prompt",
+    "Prompts",
     "Scribble",
     "Words",
+    "as_prompts",
+    "check_inside",
     "from_json",
+    "round_from_json",
+    "round_to_json",
     "signs",
     "to_json",
 ]
@@ -68,6 +77,43 @@ class Words:
 
 
 Prompt = Click | Box | Scribble | MaskHint | Words
+Prompts = Prompt | Sequence[Prompt] | None
+"""What a user may give in one round: one prompt, several, or none when content."""
+
+
+def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
+    """What was given in a round as a tuple; empty for nothing.
+
+    >>> as_prompts(Click((1, 2)))
+    (Click(point=(1, 2), positive=True),)
+    """
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
+    """Refuse a point that does not lie in the scene, or has another number of axes."""
+    shape = scene.shape
+    for prompt in prompts:
+        for point in _points_of(prompt):
+            fits = len(point) == len(shape)
+            if not fits or not all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True)):
+                place = ", ".join(f"{c:g}" for c in point)
+                raise BadInput(
+                    f"{scene.name}: a {type(prompt).__name__.lower()} at ({place}) lies outside "
+                    f"a scene of shape {shape}; points are pixel centres in scene axes"
+                )
+
+
+def _points_of(prompt: Prompt) -> Sequence[Point]:
+    """Points that must lie inside; a box may reach past the edge, adapters clip it."""
+    match prompt:
+        case Click(point):
+            return (point,)
+        case Scribble(points):
+            return points
+    return ()
 
 
 def signs(prompts: Iterable[Prompt]) -> tuple[int, int]:
@@ -116,6 +162,31 @@ def from_json(text: str) -> Prompt:
     except (ValueError, TypeError) as error:
         raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
     raise BadInput(f"prompt {text[:80]!r} is none of click, box, scribble, mask, words")
+
+
+def round_to_json(prompts: Sequence[Prompt]) -> str | None:
+    """The prompts of a round: one as `to_json` writes it, several as a list, none as None.
+
+    >>> round_to_json([Click((3, 4)), Click((5, 6))])
+    '[{"click": [3, 4], "positive": true}, {"click": [5, 6], "positive": true}]'
+    """
+    texts = [to_json(prompt) for prompt in prompts]
+    if len(texts) > 1:
+        return f"[{', '.join(texts)}]"
+    return texts[0] if texts else None
+
+
+def round_from_json(text: str | None) -> tuple[Prompt, ...]:
+    """Read what `round_to_json` wrote."""
+    if text is None:
+        return ()
+    if not text.startswith("["):
+        return (from_json(text),)
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"prompts {text[:80]!r} cannot be read: {error}") from error
+    return tuple(from_json(json.dumps(one)) for one in listed)
 
 
 def _plain(point: Sequence[float]) -> list[float]:

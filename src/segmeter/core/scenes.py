@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,23 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["Dataset", "DatasetCard", "Pixels", "Scene", "Target"]
+__all__ = [
+    "Affine",
+    "Dataset",
+    "DatasetCard",
+    "Header",
+    "Picture",
+    "Pixels",
+    "Scene",
+    "Target",
+    "Volume",
+    "size_in_words",
+]
 
 Pixels = npt.NDArray[Any]
+Affine = tuple[tuple[float, float, float, float], ...]
+Given = TypeVar("Given")
+Late: TypeAlias = Given | Callable[[], Given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +57,57 @@ class Target:
     groups: Mapping[str, str] = field(default_factory=dict)
 
 
-class Scene:
-    """A picture `(H, W, 3)` uint8, or a volume `(Z, Y, X)`, with its targets; read late.
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What is known of a scene before any pixel is read.
 
-    Pixels and targets may be given as they are or as functions that read them. Where
-    people cut the whole picture into regions, `partitions` are their label maps.
+    Attributes
+    ----------
+    kind
+        A picture or a volume.
+    shape
+        `(H, W)` of a picture, `(Z, Y, X)` of a volume.
+    spacing_mm
+        Distance of neighbouring voxels along each axis of `shape`; None for pictures.
+    affine
+        4 x 4, from a voxel's index `(z, y, x, 1)` to millimetres `(x, y, z, 1)`, where x grows
+        to the patient's right, y to the front and z to the head.
+    channels
+        Values of a pixel or voxel.
+    """
+
+    kind: Literal["picture", "volume"]
+    shape: tuple[int, ...]
+    spacing_mm: tuple[float, ...] | None = None
+    affine: Affine | None = None
+    channels: int = 1
+
+    @property
+    def dimensions(self) -> int:
+        return len(self.shape)
+
+
+class Scene:
+    """What is looked at, with its targets: a `Picture` or a `Volume`.
+
+    Header, pixels and targets may be given as they are or as functions that read them; each
+    is read once, when first asked for.
     """
 
     def __init__(
         self,
         dataset: str,
         id: str,
-        pixels: Pixels | Callable[[], Pixels],
-        targets: Sequence[Target] | Callable[[], Sequence[Target]],
+        pixels: Late[Pixels],
+        targets: Late[Sequence[Target]],
         *,
-        spacing_mm: tuple[float, ...] | None = None,
-        orientation: str = "",
-        partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
+        header: Late[Header] | None = None,
     ) -> None:
         self.dataset = dataset
         self.id = id
-        self.spacing_mm = spacing_mm
-        self.orientation = orientation
         self._pixels = pixels
         self._targets = targets
-        self._partitions = partitions
+        self._header = header
 
     @property
     def name(self) -> str:
@@ -75,48 +115,131 @@ class Scene:
         return f"{self.dataset}/{self.id}"
 
     def __repr__(self) -> str:
-        return f"Scene({self.name!r})"
+        return f"{type(self).__name__}({self.name!r})"
+
+    @cached_property
+    def header(self) -> Header:
+        """Kind, shape and spacing; costs no pixel where the reader can tell without."""
+        return self._of_pixels() if self._header is None else _read(self._header)
 
     @cached_property
     def pixels(self) -> Pixels:
-        pixels = self._pixels() if callable(self._pixels) else self._pixels
-        is_picture = pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.dtype == np.uint8
-        if not is_picture and self.spacing_mm is None:
-            raise BadInput(
-                f"{self.name}: a picture is H x W x 3 of uint8, "
-                f"but this is {' x '.join(map(str, pixels.shape))} of {pixels.dtype}"
-            )
+        """A picture's pixels, a volume's voxels."""
+        pixels = _read(self._pixels)
+        self._check_pixels(pixels)
         return pixels
 
     @property
     def shape(self) -> tuple[int, ...]:
         """`(H, W)` of a picture, `(Z, Y, X)` of a volume."""
-        return self.pixels.shape[:2] if self.spacing_mm is None else self.pixels.shape
+        return self.header.shape
+
+    @property
+    def spacing_mm(self) -> tuple[float, ...] | None:
+        """Distance of neighbouring voxels along each axis; None for a picture."""
+        return self.header.spacing_mm
 
     @cached_property
     def targets(self) -> tuple[Target, ...]:
-        return tuple(self._targets() if callable(self._targets) else self._targets)
+        return tuple(_read(self._targets))
+
+    @property
+    def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
+        """Label maps of people who cut the whole scene into regions; none by default."""
+        return ()
+
+    def check(self) -> None:
+        """Refuse what cannot be scored: an empty target, one of another size, two of one name."""
+        size = size_in_words(self.shape)
+        for target in self.targets:
+            for mask in (target.mask, target.ignore):
+                if mask is not None and mask.shape != self.shape:
+                    raise BadInput(
+                        f"{self.name}: {self.header.kind} is {size} but its mask is "
+                        f"{size_in_words(mask.shape)}; resize the mask or leave the scene out"
+                    )
+            judged = target.mask if target.ignore is None else target.mask - target.ignore
+            if not judged:
+                raise BadInput(
+                    f"{self.name}: target '{target.id}' is empty; mend its mask or leave it out"
+                )
+        _refuse_twins(self)
+
+    def _of_pixels(self) -> Header:
+        raise NotImplementedError(f"{type(self).__name__} needs a header")
+
+    def _check_pixels(self, pixels: Pixels) -> None:
+        """Refuse pixels that are not those of such a scene."""
+
+
+class Picture(Scene):
+    """A picture `(H, W, 3)` of uint8.
+
+    Where people cut the whole picture into regions, `partitions` are their label maps.
+
+    >>> Picture("mine", "1", np.zeros((4, 6, 3), np.uint8), []).shape
+    (4, 6)
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        id: str,
+        pixels: Late[Pixels],
+        targets: Late[Sequence[Target]],
+        *,
+        header: Late[Header] | None = None,
+        partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
+    ) -> None:
+        super().__init__(dataset, id, pixels, targets, header=header)
+        self._partitions = partitions
 
     @cached_property
     def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
         """Each person's regions as labels `(H, W)`; none where nobody drew any."""
         return tuple(self._partitions()) if self._partitions is not None else ()
 
-    def check(self) -> None:
-        """Refuse what cannot be scored: an empty target, or one of another size."""
-        size = _size(self.shape)
-        for target in self.targets:
-            for mask in (target.mask, target.ignore):
-                if mask is not None and mask.shape != self.shape:
-                    raise BadInput(
-                        f"{self.name}: picture is {size} but its mask is {_size(mask.shape)}; "
-                        "resize the mask or leave the scene out"
-                    )
-            judged = target.mask if target.ignore is None else target.mask.without(target.ignore)
-            if not judged:
-                raise BadInput(
-                    f"{self.name}: target '{target.id}' is empty; mend its mask or leave it out"
-                )
+    def _of_pixels(self) -> Header:
+        return Header("picture", self.pixels.shape[:2], channels=3)
+
+    def _check_pixels(self, pixels: Pixels) -> None:
+        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
+            raise BadInput(
+                f"{self.name}: a picture is H x W x 3 of uint8, "
+                f"but this is {' x '.join(map(str, pixels.shape))} of {pixels.dtype}"
+            )
+
+
+class Volume(Scene):
+    """A volume `(Z, Y, X)` of numbers, z to the head, y to the front, x to the right.
+
+    >>> header = Header("volume", (2, 4, 6), spacing_mm=(5.0, 1.0, 1.0))
+    >>> Volume("mine", "1", np.zeros((2, 4, 6), np.float32), [], header=header).spacing_mm
+    (5.0, 1.0, 1.0)
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        id: str,
+        voxels: Late[Pixels],
+        targets: Late[Sequence[Target]],
+        *,
+        header: Late[Header],
+    ) -> None:
+        super().__init__(dataset, id, voxels, targets, header=header)
+
+    @property
+    def voxels(self) -> Pixels:
+        """The values, `(Z, Y, X)`."""
+        return self.pixels
+
+    def _check_pixels(self, pixels: Pixels) -> None:
+        if pixels.shape != self.shape:
+            raise BadInput(
+                f"{self.name}: its header says {size_in_words(self.shape)} voxels, "
+                f"but it holds {size_in_words(pixels.shape)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +280,25 @@ class Dataset(Protocol):
         ...
 
 
-def _size(shape: Sequence[int]) -> str:
-    """Width first for pictures, as people say it."""
+def size_in_words(shape: Sequence[int]) -> str:
+    """Width first for pictures, as people say it.
+
+    >>> size_in_words((321, 481))
+    '481 x 321'
+    """
     return " x ".join(str(n) for n in (shape[::-1] if len(shape) == 2 else shape))
+
+
+def _read(given: Late[Given]) -> Given:
+    return given() if callable(given) else given
+
+
+def _refuse_twins(scene: Scene) -> None:
+    """Rows are told apart by a target's id, so each id may stand once in a scene."""
+    seen: set[str] = set()
+    for target in scene.targets:
+        if target.id in seen:
+            raise BadInput(
+                f"{scene.name}: two targets are called '{target.id}'; give each its own id"
+            )
+        seen.add(target.id)

@@ -27,13 +27,13 @@ __all__ = [
     "Column",
     "Frame",
     "Gallery",
+    "Illustration",
     "Label",
     "Line",
     "Multiples",
     "Note",
     "Outline",
     "Part",
-    "Picture",
     "Points",
     "Replay",
     "Section",
@@ -194,12 +194,12 @@ class Outline:
     """A mask drawn over a picture: the truth dashed, a guess solid, wrong parts filled."""
 
     mask: Mask
-    role: Literal["truth", "guess", "missed", "spilled", "group"] = "guess"
+    role: Literal["truth", "guess", "false_negatives", "false_positives", "group"] = "guess"
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Illustration:
     """A picture with what is drawn over it.
 
     Attributes
@@ -229,7 +229,7 @@ class Picture:
 class Gallery:
     """Pictures side by side, each with its caption."""
 
-    pictures: Sequence[Picture]
+    pictures: Sequence[Illustration]
     caption: str = ""
 
 
@@ -250,7 +250,7 @@ class Replay:
 
     key: str
     title: str
-    picture: Picture
+    picture: Illustration
     frames: Sequence[Frame]
     truth: Mask | None = None
     goal: float | None = None

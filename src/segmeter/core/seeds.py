@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, cast
 
 import numpy as np
 
-__all__ = ["fingerprint", "generator", "later_generator"]
+__all__ = ["fingerprint", "generator"]
 
 
 def fingerprint(*parts: object, size: int = 16) -> str:
@@ -31,23 +30,3 @@ def generator(*parts: object) -> np.random.Generator:
     workers, their order and a resume change nothing.
     """
     return np.random.default_rng(int(fingerprint(*parts), 16))
-
-
-def later_generator(*parts: object) -> np.random.Generator:
-    """The same generator, made when first drawn from: most users never draw (perf/session.py)."""
-    return cast(np.random.Generator, _Later(parts))
-
-
-class _Later:
-    """Stands for a generator until somebody uses it."""
-
-    __slots__ = ("_made", "_parts")
-
-    def __init__(self, parts: tuple[object, ...]) -> None:
-        self._parts = parts
-        self._made: np.random.Generator | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        if self._made is None:
-            self._made = generator(*self._parts)
-        return getattr(self._made, name)

@@ -1,7 +1,9 @@
-"""Sessions: users and one view, round by round, all players in lockstep.
+"""Sessions: prompts go to a view round by round, by hand or all players in lockstep.
 
-Everybody who plays on a scene asks in the same call. Players whose prompts and memory are
-the same, such as two readings that have not yet parted, are asked for once.
+`Session.step` is one round of one session: notebooks, replays and studies with people call it
+themselves. `play` drives the sessions of simulated users together: everybody who plays on a
+scene asks in the same call, and players whose prompts and memory are the same, such as two
+readings that have not yet parted, are asked for once.
 """
 
 from __future__ import annotations
@@ -10,23 +12,27 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar, overload
 
+import numpy as np
+
+from segmeter.core.capabilities import Team, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, render
-from segmeter.core.prompts import Prompt
+from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.seeds import later_generator
-from segmeter.core.users import Sight, User
+from segmeter.core.seeds import generator
+from segmeter.core.users import Observation, User
 
-__all__ = ["Bound", "Judge", "Player", "Round", "Trajectory", "play"]
+__all__ = ["Bound", "Judge", "Player", "Round", "Session", "Trajectory", "play", "step_together"]
 
 # Threads take turns at the interpreter: below so many pixels a round waiting costs more than
 # it saves (eleven players of a DAVIS frame: 0.12 s a target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
 
-Judge = Callable[[Target, Mask], dict[str, float]]
+Scores = dict[str, float]
+Judge = Callable[[Target, Mask], Scores]
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
@@ -49,7 +55,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """One user after one target, in one reading."""
+    """One simulated user after one target, in one reading."""
 
     target: Target
     user: User
@@ -62,16 +68,19 @@ class Round:
     """What happened in one round.
 
     A content user gives no prompt; the round then repeats the last mask and scores.
-    `seconds_answer` is the player's share of a call that served `batch` asks. A round that
-    was `taken_over` is the leader's, see `Bound`.
+    `candidate_scores` holds the scores of every candidate where all were judged, so that the
+    best of them, the oracle's choice, can be told. `seconds_answer` is the session's share of a
+    call that served `batch` asks; `seconds_user` is what a person took, or what a simulated user
+    computed. A round that was `taken_over` is the leader's, see `Bound`.
     """
 
     number: int
-    prompt: Prompt | None
+    prompts: tuple[Prompt, ...]
     mask: Mask
-    scores: dict[str, float]
+    scores: Scores
     model_score: float = float("nan")
     candidate: int = -1
+    candidate_scores: tuple[Scores, ...] = ()
     fed: bool = False
     batch: int = 0
     seconds_answer: float = 0.0
@@ -80,7 +89,7 @@ class Round:
 
     @property
     def content(self) -> bool:
-        return self.prompt is None
+        return not self.prompts
 
 
 @dataclass(slots=True)
@@ -91,15 +100,129 @@ class Trajectory:
     rounds: list[Round] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _State:
-    """Where a player stands between rounds."""
+class Session:
+    """One view answering one person's prompts, round by round.
 
-    player: Player
-    mask: Mask
-    prompts: tuple[Prompt, ...] = ()
-    last: Prediction | None = None
-    content: bool = False
+    Parameters
+    ----------
+    target
+        What the person is after; None where nobody knows, such as a detector's box.
+    judge
+        Scores of a mask against the target; without one, or without a target, there are none.
+    oracle_rounds
+        In how many first rounds every candidate is judged, not only the shown one.
+
+    Examples
+    --------
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene()
+    >>> session = Session(scene, Disc(radius=5).look(scene))
+    >>> session.step(Click((40, 60))).mask.area
+    81
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        view: View,
+        target: Target | None = None,
+        *,
+        judge: Judge | None = None,
+        reading: Reading = "sound",
+        oracle_rounds: int = 0,
+    ) -> None:
+        self.scene = scene
+        self.view = view
+        self.target = target
+        self.judge = judge
+        self.reading: Reading = reading
+        self.oracle_rounds = oracle_rounds
+        self.mask = Mask.empty(scene.shape)
+        self.prompts: tuple[Prompt, ...] = ()
+        self.last: Prediction | None = None
+        self.content = False
+        self.rounds: list[Round] = []
+
+    def step(self, prompts: Prompts, *, seconds_user: float = 0.0) -> Round:
+        """Give the next prompts and return the round; none means that the person is content."""
+        given = as_prompts(prompts)
+        if not given:
+            return self.rest(seconds_user)
+        return step_together([self], [given], [seconds_user])[0]
+
+    def rest(self, seconds_user: float = 0.0) -> Round:
+        """A round in which the person was content: the last mask stands."""
+        self.content = True
+        if self.rounds:
+            last = self.rounds[-1]
+            made = replace(last, number=last.number + 1, prompts=(), fed=False, batch=0)
+            made = replace(made, seconds_answer=0.0, seconds_user=seconds_user, taken_over=False)
+        else:
+            made = Round(1, (), self.mask, self.scores_of(self.mask), seconds_user=seconds_user)
+        self.rounds.append(made)
+        return made
+
+    def take_over(self, other: Session) -> None:
+        """Go on from where another session of the same scene stands."""
+        own, theirs = self.rounds[-1], other.rounds[-1]
+        self.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, taken_over=True)
+        self.mask, self.prompts = other.mask, other.prompts
+        self.last, self.content = other.last, other.content
+
+    def ask(self, prompts: tuple[Prompt, ...]) -> Ask:
+        """All prompts so far and the new ones, with the memory of the last prediction."""
+        check_inside(prompts, self.scene)
+        every = (*self.prompts, *prompts)
+        memory = None if self.last is None else self.last.memory
+        kept = memory is not None and keeps_memory(self.view, every, self.reading)
+        return Ask(every, memory if kept else None)
+
+    def scores_of(self, mask: Mask) -> Scores:
+        """A mask's scores; none without a judge or a target."""
+        return {} if self.judge is None or self.target is None else self.judge(self.target, mask)
+
+
+def step_together(
+    sessions: Sequence[Session],
+    prompts: Sequence[tuple[Prompt, ...]],
+    seconds: Sequence[float],
+    pool: Executor | None = None,
+) -> list[Round]:
+    """One round of several sessions of one view: one call for all of them."""
+    if not sessions:
+        return []
+    view = sessions[0].view
+    asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
+    places, unique = _distinct(asks, [session.last for session in sessions])
+    start = perf_counter()
+    predictions = view.answer(unique)
+    masks = render(view, predictions)
+    share = (perf_counter() - start) / len(unique)
+    for session, ask, place in zip(sessions, asks, places, strict=True):
+        session.prompts, session.last = ask.prompts, predictions[place]
+        session.mask = masks[place]
+    scores = _judge_once(sessions, pool)
+    oracle = _judge_candidates(sessions, pool)
+    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
+        found = predictions[place]
+        session.rounds.append(
+            Round(
+                len(session.rounds) + 1,
+                prompts[i],
+                session.mask,
+                scores[i],
+                float(found.scores[found.shown]),
+                found.shown,
+                oracle[i],
+                asks[i].memory is not None,
+                len(unique),
+                share,
+                seconds[i],
+            )
+        )
+    return [session.rounds[-1] for session in sessions]
 
 
 def play(
@@ -111,6 +234,8 @@ def play(
     *,
     seed: int = 0,
     pool: Executor | None = None,
+    oracle_rounds: int = 0,
+    until: Callable[[Scores], bool] | None = None,
 ) -> list[Trajectory]:
     """Play all sessions of a scene together and return their records.
 
@@ -122,124 +247,107 @@ def play(
         Together with dataset, scene, target, user and round it decides every draw.
     pool
         Threads for prompts and scores; None works in this thread. Changes nothing else.
+    oracle_rounds
+        In how many first rounds every candidate is judged.
+    until
+        Ends a session once its scores satisfy it; its record then stops there.
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    states = [_State(p, Mask.empty(scene.shape)) for p in players]
-    records = [Trajectory(p) for p in players]
+    sessions = [
+        Session(scene, view, p.target, judge=judge, reading=p.reading, oracle_rounds=oracle_rounds)
+        for p in players
+    ]
     for number in range(1, rounds + 1):
-        for i, made in _round(scene, view, states, number, judge, seed, pool).items():
-            records[i].rounds.append(made)
-        for record, state in zip(records, states, strict=True):
-            if state.content and len(record.rounds) < number:
-                record.rounds.append(_repeat(record, state, number, judge))
-        _keep_bounds(records, states)
-    return records
+        going = [i for i, session in enumerate(sessions) if not _over(session, until)]
+        if not going:
+            break
+        _play_round([players[i] for i in going], [sessions[i] for i in going], number, seed, pool)
+        _keep_bounds(players, sessions)
+    return [Trajectory(p, s.rounds) for p, s in zip(players, sessions, strict=True)]
 
 
-def _keep_bounds(records: Sequence[Trajectory], states: Sequence[_State]) -> None:
-    """Let bound players who ended on the wrong side take over their leader's session."""
-    for record, state in zip(records, states, strict=True):
-        bound = state.player.bound
-        if bound is None:
-            continue
-        own, theirs = record.rounds[-1], records[bound.leader].rounds[-1]
-        above = own.scores[bound.measure] - theirs.scores[bound.measure]
-        if above > 0 if bound.side == "below" else above < 0:
-            record.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, taken_over=True)
-            leader = states[bound.leader]
-            state.mask, state.prompts = leader.mask, leader.prompts
-            state.last, state.content = leader.last, leader.content
+def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
+    return until is not None and bool(session.rounds) and until(session.rounds[-1].scores)
 
 
-def _round(
-    scene: Scene,
-    view: View,
-    states: Sequence[_State],
+def _play_round(
+    players: Sequence[Player],
+    sessions: Sequence[Session],
     number: int,
-    judge: Judge,
     seed: int,
     pool: Executor | None,
-) -> dict[int, Round]:
+) -> None:
     """Ask every player who is not content, then the view, then the judge."""
-    active = [i for i, state in enumerate(states) if not state.content]
-    prompts = _next_prompts(scene, view, [states[i] for i in active], number, seed, pool)
-    speaking: list[tuple[int, Prompt, float]] = []
-    for i, (prompt, seconds) in zip(active, prompts, strict=True):
-        if prompt is None:
-            states[i].content = True
-        else:
-            speaking.append((i, prompt, seconds))
-    if not speaking:
-        return {}
-    asks = [_ask(view, states[i], prompt) for i, prompt, _ in speaking]
-    places, unique = _distinct(asks, [states[i].last for i, _, _ in speaking])
-    start = perf_counter()
-    predictions = view.answer(unique)
-    masks = render(view, predictions)
-    share = (perf_counter() - start) / len(unique)
-    for (i, _, _), ask, place in zip(speaking, asks, places, strict=True):
-        states[i].prompts, states[i].last = ask.prompts, predictions[place]
-        states[i].mask = masks[place]
-    scores = _judge_once(judge, [states[i] for i, _, _ in speaking], pool)
-    return {
-        i: Round(
-            number,
-            prompt,
-            states[i].mask,
-            score,
-            float(predictions[place].scores[predictions[place].shown]),
-            predictions[place].shown,
-            ask.memory is not None,
-            len(unique),
-            share,
-            seconds,
-        )
-        for (i, prompt, seconds), ask, place, score in zip(
-            speaking, asks, places, scores, strict=True
-        )
-    }
+    active = [i for i, session in enumerate(sessions) if not session.content]
+    given = _next_prompts(
+        [players[i] for i in active], [sessions[i] for i in active], number, seed, pool
+    )
+    speaking = [(i, *one) for i, one in zip(active, given, strict=True) if one[0]]
+    step_together(
+        [sessions[i] for i, _, _ in speaking],
+        [prompts for _, prompts, _ in speaking],
+        [seconds for _, _, seconds in speaking],
+        pool,
+    )
+    for session in sessions:
+        if len(session.rounds) < number:
+            session.rest()
+
+
+def _keep_bounds(players: Sequence[Player], sessions: Sequence[Session]) -> None:
+    """Let bound players who ended on the wrong side take over their leader's session."""
+    for player, session in zip(players, sessions, strict=True):
+        bound = player.bound
+        if bound is None:
+            continue
+        leader = sessions[bound.leader]
+        own, theirs = session.rounds[-1], leader.rounds[-1]
+        above = own.scores[bound.measure] - theirs.scores[bound.measure]
+        if above > 0 if bound.side == "below" else above < 0:
+            session.take_over(leader)
+
+
+Said = tuple[tuple[Prompt, ...], float]
 
 
 def _next_prompts(
-    scene: Scene,
-    view: View,
-    states: Sequence[_State],
+    players: Sequence[Player],
+    sessions: Sequence[Session],
     number: int,
     seed: int,
     pool: Executor | None,
-) -> list[tuple[Prompt | None, float]]:
-    """Each player's next prompt with the seconds it took; teams are asked as one."""
-    answers: list[tuple[Prompt | None, float]] = [(None, 0.0)] * len(states)
-    teams, alone = _teams(states)
+) -> list[Said]:
+    """Each player's next prompts with the seconds they took; teams are asked as one."""
+    said: list[Said] = [((), 0.0)] * len(players)
+    seen = [_observation(p, s, number) for p, s in zip(players, sessions, strict=True)]
+    teams, alone = _teams(players)
     for team, members in teams:
         start = perf_counter()
-        users = [states[i].player.user for i in members]
-        sights = [_sight(scene, view, states[i], number) for i in members]
-        draws = [_draws(scene, states[i], number, seed) for i in members]
-        prompts = team.next_for(users, sights, draws)
+        users = [players[i].user for i in members]
+        draws = _Draws([players[i] for i in members], sessions[0].scene, number, seed)
+        given = team.next_batch(users, [seen[i] for i in members], draws)
         share = (perf_counter() - start) / len(members)
-        for i, prompt in zip(members, prompts, strict=True):
-            answers[i] = (prompt, share)
+        for i, prompts in zip(members, given, strict=True):
+            said[i] = (as_prompts(prompts), share)
 
-    def one(i: int) -> tuple[Prompt | None, float]:
+    def one(i: int) -> Said:
         start = perf_counter()
-        sight = _sight(scene, view, states[i], number)
-        draws = _draws(scene, states[i], number, seed)
-        prompt = states[i].player.user.next(sight, draws)
-        return prompt, perf_counter() - start
+        draws = _Draws([players[i]], sessions[i].scene, number, seed)[0]
+        prompts = as_prompts(players[i].user.next(seen[i], draws))
+        return prompts, perf_counter() - start
 
     for i, answer in zip(alone, _each(one, alone, pool), strict=True):
-        answers[i] = answer
-    return answers
+        said[i] = answer
+    return said
 
 
-def _teams(states: Sequence[_State]) -> tuple[list[tuple[Any, list[int]]], list[int]]:
+def _teams(players: Sequence[Player]) -> tuple[list[tuple[Team, list[int]]], list[int]]:
     """Each team with the places of its members, and the places of those who have none."""
-    members: dict[int, tuple[Any, list[int]]] = {}
+    members: dict[int, tuple[Team, list[int]]] = {}
     alone = []
-    for i, state in enumerate(states):
-        team = _team(state.player.user)
+    for i, player in enumerate(players):
+        team = team_of(player.user)
         if team is None:
             alone.append(i)
         else:
@@ -247,37 +355,45 @@ def _teams(states: Sequence[_State]) -> tuple[list[tuple[Any, list[int]]], list[
     return list(members.values()), alone
 
 
-def _team(user: User) -> Any:
-    """The user's team; none for a subclass that does not say so, since it may act differently."""
-    named = "team" in vars(type(user)) or "team" in getattr(user, "__dict__", ())
-    return getattr(user, "team", None) if named else None
-
-
-def _sight(scene: Scene, view: View, state: _State, number: int) -> Sight:
-    return Sight(
-        scene,
-        state.player.target,
-        state.mask,
-        state.prompts,
-        state.player.reading,
-        view,
-        state.last,
+def _observation(player: Player, session: Session, number: int) -> Observation:
+    return Observation(
+        session.scene,
+        player.target,
+        session.mask,
+        session.prompts,
+        session.reading,
+        session.view,
+        session.last,
         number,
     )
 
 
-def _draws(scene: Scene, state: _State, number: int, seed: int) -> Any:
-    player = state.player
-    return later_generator(
-        seed, scene.dataset, scene.id, player.target.id, player.user.name, number
-    )
+@dataclass(frozen=True, slots=True)
+class _Draws(Sequence[np.random.Generator]):
+    """A generator for each player, made when asked for: most teams never draw (perf/session.py)."""
 
+    players: Sequence[Player]
+    scene: Scene
+    number: int
+    seed: int
 
-def _ask(view: View, state: _State, prompt: Prompt) -> Ask:
-    prompts = (*state.prompts, prompt)
-    memory = None if state.last is None else state.last.memory
-    kept = memory is not None and keeps_memory(view, prompts, state.player.reading)
-    return Ask(prompts, memory if kept else None)
+    def __len__(self) -> int:
+        return len(self.players)
+
+    @overload
+    def __getitem__(self, place: int) -> np.random.Generator: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[np.random.Generator]: ...
+
+    def __getitem__(
+        self, place: int | slice
+    ) -> np.random.Generator | Sequence[np.random.Generator]:
+        if isinstance(place, slice):
+            return replace(self, players=self.players[place])
+        player, scene = self.players[place], self.scene
+        names = (scene.dataset, scene.id, player.target.id, player.user.name)
+        return generator(self.seed, *names, self.number)
 
 
 def _distinct(
@@ -299,25 +415,33 @@ def _distinct(
     return places, unique
 
 
-def _judge_once(
-    judge: Judge, states: Sequence[_State], pool: Executor | None
-) -> list[dict[str, float]]:
-    """Scores of each state's mask; a mask that several share is judged once a target."""
-    pixels = sum(state.mask.bits.size for state in states)
+def _judge_once(sessions: Sequence[Session], pool: Executor | None) -> list[Scores]:
+    """Scores of each session's mask; a mask that several share is judged once a target."""
+    pixels = sum(session.mask.bits.size for session in sessions)
+    keys = [(_target_id(session), id(session.mask)) for session in sessions]
+    first = dict(zip(keys, sessions, strict=True))
     helpers = pool if pixels > _WORTH_THREADS else None
-    keys = [(state.player.target.id, id(state.mask)) for state in states]
-    first = dict(zip(keys, states, strict=True))
-    scores = _each(lambda s: judge(s.player.target, s.mask), list(first.values()), helpers)
+    scores = _each(lambda s: s.scores_of(s.mask), list(first.values()), helpers)
     known = dict(zip(first, scores, strict=True))
     return [known[key] for key in keys]
 
 
-def _repeat(record: Trajectory, state: _State, number: int, judge: Judge) -> Round:
-    """A round in which the user was content: the last mask stands."""
-    if record.rounds:
-        last = record.rounds[-1]
-        return Round(number, None, last.mask, last.scores, last.model_score, last.candidate)
-    return Round(number, None, state.mask, judge(state.player.target, state.mask))
+def _judge_candidates(
+    sessions: Sequence[Session], pool: Executor | None
+) -> list[tuple[Scores, ...]]:
+    """Scores of every candidate, in the rounds in which a session wants them."""
+
+    def one(session: Session) -> tuple[Scores, ...]:
+        found = session.last
+        if found is None or len(session.rounds) >= session.oracle_rounds:
+            return ()
+        return tuple(session.scores_of(found.mask(k)) for k in range(len(found.scores)))
+
+    return _each(one, sessions, pool)
+
+
+def _target_id(session: Session) -> str | None:
+    return None if session.target is None else session.target.id
 
 
 def _each(

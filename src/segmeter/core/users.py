@@ -9,14 +9,14 @@ import numpy as np
 
 from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, Reading, View
-from segmeter.core.prompts import Prompt
+from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Scene, Target
 
-__all__ = ["Sight", "User"]
+__all__ = ["Observation", "User"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """All that a user sees before the next prompt.
 
     `view` and `last` are there for users who try out the model itself, such as the one
@@ -35,16 +35,14 @@ class Sight:
 
 @runtime_checkable
 class User(Protocol):
-    """Gives the next prompt, or None when content.
+    """Gives the next prompt, several at once, or None when content.
 
     Holds no state and draws only from the generator it is handed. Where many at once are
-    cheaper than one by one, a user may also have a `team`: an object with
-    `next_for(users, sights, generators) -> list` that it shares with others. One who gives
-    other prompts than clicks names them in `gives`, so that a model which does not take
-    them is refused before the run and not at every object.
+    cheaper than one by one, users may share a `team` (`core.capabilities.Team`); one who gives
+    other prompts than clicks names them in `gives` (`core.capabilities.GivesPrompts`).
     """
 
     @property
     def name(self) -> str: ...
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None: ...
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts: ...

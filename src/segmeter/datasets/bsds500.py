@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Scene
+from segmeter.core.scenes import DatasetCard, Picture, Scene
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.pictures import read_rgb
 from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
@@ -85,7 +85,7 @@ class Bsds500:
                 f"bsds500/{scene}: no picture in '{self._folder / 'images' / self.split}';"
                 " its partitions alone can be read"
             )
-        return Scene(
+        return Picture(
             "bsds500",
             scene,
             lambda: read_rgb(picture),

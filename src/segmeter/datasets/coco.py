@@ -19,7 +19,7 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.pictures import MOST_PIXELS, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
@@ -108,7 +108,7 @@ class CocoJson:
             file = self._listed[scene].files[0]
             raise NotFound(f"{name}/{scene}: no picture '{file}' in '{self._images}'")
         path = self._at_hand[scene]
-        return Scene(name, scene, lambda: read_rgb(path), lambda: self._targets(scene))
+        return Picture(name, scene, lambda: read_rgb(path), lambda: self._targets(scene))
 
     def picture(self, scene: str) -> Path:
         """The file of a scene's picture."""
@@ -187,7 +187,7 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
             parts = [_corners(*box) for box in parts]
         mask = Mask.empty(size)
         for polygon in parts:
-            mask = mask.either(fill(polygon, size))
+            mask = mask | fill(polygon, size)
         return mask
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.datasets.places import known
 
@@ -61,7 +61,7 @@ class Drawn:
     def load(self, scene: str) -> Scene:
         known("drawn", scene, self._scenes)
         pixels, targets = self._draw(self._scenes[scene])
-        return Scene("drawn", scene, pixels, targets)
+        return Picture("drawn", scene, pixels, targets)
 
     def fingerprint(self) -> str:
         return fingerprint("drawn", len(self._scenes), self._seed, self._size)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import Dataset, DatasetCard, Scene, Target
+from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco import CocoJson
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.mask_files import (
@@ -103,7 +103,9 @@ class MaskFiles:
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
         picture = self._pairs.pictures[scene]
-        return Scene(self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture(
+            self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene)
+        )
 
     def fingerprint(self) -> str:
         pictures = [self._pairs.pictures[name] for name in self._pairs.paired]

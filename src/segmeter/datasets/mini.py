@@ -19,7 +19,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import read_bytes, read_rgb
 from segmeter.datasets.places import known
@@ -63,7 +63,7 @@ class Mini:
     def load(self, scene: str) -> Scene:
         known("mini", scene, _pictures())
         record = _pictures()[scene]
-        return Scene("mini", scene, lambda: _read(record), lambda: _targets(record))
+        return Picture("mini", scene, lambda: _read(record), lambda: _targets(record))
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.pictures import read_colours, read_rgb
 from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
 
@@ -75,7 +75,7 @@ class Paired:
         name = self._layout.card.name
         known(name, scene, self._pictures)
         picture = self._pictures[scene]
-        return Scene(name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)])
+        return Picture(name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)])
 
     def fingerprint(self) -> str:
         return digest([*self._pictures.values(), *self._masks.values()])

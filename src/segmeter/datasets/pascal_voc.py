@@ -16,7 +16,7 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.pictures import grey_of, read_bytes, read_colours, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
@@ -76,7 +76,7 @@ class PascalVoc:
     def load(self, scene: str) -> Scene:
         known("pascal-voc", scene, self._objects)
         picture = self._folder / "JPEGImages" / f"{scene}.jpg"
-        return Scene("pascal-voc", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture("pascal-voc", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
 
     def fingerprint(self) -> str:
         folders = (("JPEGImages", "jpg"), ("SegmentationObject", "png"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco import outline
 from segmeter.datasets.pictures import read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
@@ -47,7 +47,9 @@ class RunLengthJson:
         if scene not in self._pictures:
             raise NotFound(f"{self.card.name}/{scene}: there are masks but no picture")
         picture = self._pictures[scene]
-        return Scene(self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture(
+            self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene)
+        )
 
     def fingerprint(self) -> str:
         return digest([*self._files, *(self._pictures[name] for name in self.scenes())])
@@ -71,7 +73,7 @@ class JsonBeside:
         known(self.card.name, scene, self._beside)
         picture, file = self._beside[scene]
         name = self.card.name
-        return Scene(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene, file))
+        return Picture(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene, file))
 
     def fingerprint(self) -> str:
         return digest(path for both in self._beside.values() for path in both)

@@ -12,7 +12,7 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.pictures import read_bytes, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
@@ -68,7 +68,7 @@ class Sbd:
     def load(self, scene: str) -> Scene:
         known("sbd", scene, self._names)
         picture = self._folder / "img" / f"{scene}.jpg"
-        return Scene("sbd", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture("sbd", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
 
     def fingerprint(self) -> str:
         folders = (("img", "jpg"), ("inst", "mat"))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.pictures import read_bytes, read_colours
 from segmeter.datasets.places import digest, known, lacking, names_in, pictures_in, set_folder
 
@@ -70,7 +70,7 @@ class Tetris:
     def load(self, scene: str) -> Scene:
         known("tetris", scene, self._pictures)
         path = self._pictures[scene]
-        return Scene("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
+        return Picture("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
 
     def fingerprint(self) -> str:
         masks = (self._mask(path) for path in self._pictures.values())

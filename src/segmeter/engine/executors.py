@@ -18,7 +18,7 @@ from typing import Protocol
 
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.threads import usable_cores
-from segmeter.engine.jobs import Outcome, Workshop
+from segmeter.engine.jobs import Outcome, Worker
 
 __all__ = ["Executor", "Inline", "Local"]
 
@@ -45,8 +45,8 @@ class Executor(Protocol):
 class Inline:
     """Works in this very process: for tests, notebooks and objects that cannot travel."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
         self._waiting: deque[Job] = deque()
 
     @property
@@ -54,11 +54,11 @@ class Inline:
         return _AHEAD - len(self._waiting)
 
     def submit(self, job: Job) -> None:
-        self._workshop.read_ahead(job)
+        self._worker.read_ahead(job)
         self._waiting.append(job)
 
     def finished(self) -> list[Outcome]:
-        return [self._workshop.do(self._waiting.popleft())]
+        return [self._worker.do(self._waiting.popleft())]
 
     def stop(self) -> None:
         self._waiting.clear()
@@ -123,7 +123,7 @@ class Local:
         for job in unbegun:
             self.submit(job)
         code = dead.process.exitcode
-        return [Outcome(lost, f"the worker died (exit code {code})", mendable=True)]
+        return [Outcome(lost, f"the worker died (exit code {code})", retryable=True)]
 
 
 def _start_worker(plan: Plan, run: Path, roots: Roots, seat: int, cores: int) -> _Worker:
@@ -141,7 +141,7 @@ def _work(plan: Plan, run: Path, roots: Roots, seat: int, cores: int, pipe: Conn
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
     _take_gpu(seat)
-    workshop = Workshop(plan, run, roots, cores=cores)
+    worker = Worker(plan, run, roots, cores=cores)
     jobs: deque[Job] = deque()
     while True:
         while not jobs or pipe.poll():
@@ -149,8 +149,8 @@ def _work(plan: Plan, run: Path, roots: Roots, seat: int, cores: int, pipe: Conn
                 jobs.append(pipe.recv())
             except EOFError:
                 return
-            workshop.read_ahead(jobs[-1])
-        pipe.send(workshop.do(jobs.popleft()))
+            worker.read_ahead(jobs[-1])
+        pipe.send(worker.do(jobs.popleft()))
 
 
 def _take_gpu(seat: int) -> None:

@@ -1,4 +1,4 @@
-"""Jobs of a plan, and the workshop that does them."""
+"""Jobs of a plan, and the worker that does them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from segmeter.core.threads import set_threads
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import DiskFull
 
-__all__ = ["Objects", "Outcome", "Workshop", "jobs_of", "steady_arithmetic"]
+__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "steady_arithmetic"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
@@ -30,11 +30,11 @@ class Outcome:
     job: Job
     error: str | None = None
     detail: str = ""
-    mendable: bool = False  # worth another try
+    retryable: bool = False  # worth another try
     fatal: bool = False
 
 
-class Workshop:
+class Worker:
     """Does jobs one after the other; keeps the model loaded and reads scenes ahead."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Workshop:
             return Outcome(job, str(error), traceback.format_exc())
         except Exception as error:  # noqa: BLE001  one job's failure must not end the others
             message = f"{type(error).__name__}: {error}"
-            return Outcome(job, message, traceback.format_exc(), mendable=True)
+            return Outcome(job, message, traceback.format_exc(), retryable=True)
         return Outcome(job)
 
     def _read(self, job: Job) -> Scene:

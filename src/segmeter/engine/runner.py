@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import prompts_given_by
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
 from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
 from segmeter.engine.executors import Executor, Inline, Local
-from segmeter.engine.jobs import Objects, Outcome, Workshop, jobs_of
+from segmeter.engine.jobs import Objects, Outcome, Worker, jobs_of
 from segmeter.engine.provenance import command_entry
 from segmeter.store.folder import RunFolder
 
@@ -104,7 +105,7 @@ def _check_subjects(plan: Plan, roots: Roots, own: Objects, users: Sequence[User
 def _check_prompts(subject: Any, users: Sequence[User]) -> None:
     """Refuse a model that does not take what a user gives."""
     for user in users:
-        strange = getattr(user, "gives", frozenset()) - subject.card.abilities
+        strange = prompts_given_by(user) - subject.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
             raise BadInput(
@@ -174,7 +175,7 @@ def run_plan(
         executor: Executor = (
             Local(plan, out, roots, count)
             if count
-            else Inline(Workshop(plan, out, roots, objects, usable_cores()))
+            else Inline(Worker(plan, out, roots, objects, usable_cores()))
         )
         try:
             done, failed = _drive(left, executor, folder, progress)
@@ -216,7 +217,7 @@ def _drive(
                 raise SegmeterError(outcome.error)
             job = outcome.job
             tries[job.id] = tries.get(job.id, 0) + 1
-            if outcome.error and outcome.mendable and tries[job.id] < _TRIES:
+            if outcome.error and outcome.retryable and tries[job.id] < _TRIES:
                 waiting.append(job)
                 continue
             if outcome.error:

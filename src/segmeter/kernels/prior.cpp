@@ -2,7 +2,7 @@
 //
 // The jitter's Gaussian parts into rows and columns. Rows are blurred where there is something to
 // blur; columns only through the wrong pixels. What share of the jittered mass stays within
-// reach follows without blurring anything outside the mistake: it is the mass of each pixel
+// reach follows without blurring anything outside the region: it is the mass of each pixel
 // times the blurred reach at that pixel.
 
 #include "prior.h"
@@ -38,16 +38,16 @@ std::vector<Index> squared_depth(const Stretches &mask) {
 }
 
 // The clicks that do not jitter: depth and the pull of the middle, summing to one.
-std::vector<float> steady(const Stretches &mistake, const Law &law) {
-    const std::vector<Index> squared = squared_depth(mistake);
+std::vector<float> steady(const Stretches &region, const Law &law) {
+    const std::vector<Index> squared = squared_depth(region);
     const Index deepest = *std::max_element(squared.begin(), squared.end());
-    const std::vector<float> rows = pull(mistake.rows(), law.spread);
-    const std::vector<float> columns = pull(mistake.columns(), law.spread);
+    const std::vector<float> rows = pull(region.rows(), law.spread);
+    const std::vector<float> columns = pull(region.columns(), law.spread);
     std::vector<float> powers(static_cast<size_t>(deepest) + 1, -1.0f);  // of each depth once
     std::vector<float> values(squared.size());
     double sum = 0;
-    for (Index y = 0; y < mistake.rows(); ++y)
-        for (const Stretch &s : mistake.row(y))
+    for (Index y = 0; y < region.rows(); ++y)
+        for (const Stretch &s : region.row(y))
             for (Index x = s.begin; x < s.end; ++x) {
                 const size_t i = static_cast<size_t>(s.first + x - s.begin);
                 float &power = powers[static_cast<size_t>(squared[i])];
@@ -92,12 +92,12 @@ private:
     std::vector<const float *> lines_;  // each twice, so that they never wrap around
 };
 
-// One row of the mistake's mass, blurred along the row.
-void blur_mass(const Stretches &mistake, Index y, const float *values, const Law &law, float *line) {
-    for (const Stretch &s : mistake.row(y))
+// One row of the region's mass, blurred along the row.
+void blur_mass(const Stretches &region, Index y, const float *values, const Law &law, float *line) {
+    for (const Stretch &s : region.row(y))
         for (Index x = s.begin; x < s.end; ++x) {
             const Index from = std::max(Index{0}, x - law.radius);
-            const Index to = std::min(mistake.columns(), x + law.radius + 1);
+            const Index to = std::min(region.columns(), x + law.radius + 1);
             const float value = values[s.first + x - s.begin];
             const float *taps = law.taps + (from - x + law.radius);
             float *out = line + from;
@@ -154,22 +154,22 @@ void blur_columns(const float *const *mass, const float *const *reach, const Law
 }
 
 struct Jittered {
-    std::vector<float> moved;  // mass that jitters to each pixel of the mistake
+    std::vector<float> moved;  // mass that jitters to each pixel of the region
     std::vector<float> kept;   // share of each pixel's mass that stays within reach
 };
 
-Jittered jitter(const Stretches &mistake, const std::vector<float> &values, const Frame &frame,
+Jittered jitter(const Stretches &region, const std::vector<float> &values, const Frame &frame,
                 const Law &law) {
-    const Nearby nearby(mistake, law.reach);
-    const Steps steps(mistake.columns(), law);
-    Lines mass(mistake.columns(), law.radius), reach(mistake.columns(), law.radius);
+    const Nearby nearby(region, law.reach);
+    const Steps steps(region.columns(), law);
+    Lines mass(region.columns(), law.radius), reach(region.columns(), law.radius);
     const std::vector<float> none(values.size() + kWide);
     Jittered out{none, none};
-    for (Index y = -2 * law.radius; y < mistake.rows(); ++y) {
+    for (Index y = -2 * law.radius; y < region.rows(); ++y) {
         const Index below = y + law.radius, row = below + frame.top;
-        const bool filled = !mistake.row(below).empty();
+        const bool filled = !region.row(below).empty();
         float *line = mass.next(filled);
-        if (filled) blur_mass(mistake, below, values.data(), law, line);
+        if (filled) blur_mass(region, below, values.data(), law, line);
         const bool close = row >= 0 && row < frame.height && nearby.has(below);
         line = reach.next(close);
         if (close)
@@ -177,9 +177,9 @@ Jittered jitter(const Stretches &mistake, const std::vector<float> &values, cons
                 const Index right = frame.width - frame.left;
                 steps.add(std::max(begin, -frame.left), std::min(end, right), line);
             });
-        if (mistake.row(y).empty()) continue;
+        if (region.row(y).empty()) continue;
         const auto m = mass.all(), r = reach.all();
-        for (const Stretch &s : mistake.row(y)) {
+        for (const Stretch &s : region.row(y)) {
             // What is written past the end of a stretch is overwritten by the next one.
             float *moved = out.moved.data() + s.first, *kept = out.kept.data() + s.first;
             Index x = 0;
@@ -194,10 +194,10 @@ Jittered jitter(const Stretches &mistake, const std::vector<float> &values, cons
 
 }  // namespace
 
-std::vector<float> prior_of(const Stretches &mistake, const Frame &frame, const Law &law) {
-    std::vector<float> values = steady(mistake, law);
+std::vector<float> prior_of(const Stretches &region, const Frame &frame, const Law &law) {
+    std::vector<float> values = steady(region, law);
     if (!(law.sloppy > 0) || law.radius < 0) return values;
-    const Jittered jittered = jitter(mistake, values, frame, law);
+    const Jittered jittered = jitter(region, values, frame, law);
     double within = 0;
     for (size_t i = 0; i < values.size(); ++i)
         within += static_cast<double>(values[i]) * static_cast<double>(jittered.kept[i]);

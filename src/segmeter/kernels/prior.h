@@ -1,4 +1,4 @@
-// The embedded click model on the pixels of a mistake.
+// The embedded click model on the pixels of a region.
 #pragma once
 
 #include "stretches.h"
@@ -17,5 +17,5 @@ struct Law {
     double reach;
 };
 
-// The weight of every pixel of a mistake, which has some and whose box is tight.
-std::vector<float> prior_of(const Stretches &mistake, const Frame &frame, const Law &law);
+// The weight of every pixel of a region, which has some and whose box is tight.
+std::vector<float> prior_of(const Stretches &region, const Frame &frame, const Law &law);

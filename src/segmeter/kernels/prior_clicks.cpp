@@ -23,7 +23,7 @@ Law law_of(const Numbers &numbers) {
     return {depth, spread, sloppy, taps.data(), radius, reach};
 }
 
-// Weights in the tight box of a mistake, zero beside it.
+// Weights in the tight box of a region, zero beside it.
 Map prior_on(Bits2D bits, const Places &place, const Numbers &numbers) {
     const auto *data = reinterpret_cast<const std::uint8_t *>(bits.data());
     const auto rows = static_cast<Index>(bits.shape(0)), columns = static_cast<Index>(bits.shape(1));
@@ -33,10 +33,10 @@ Map prior_on(Bits2D bits, const Places &place, const Numbers &numbers) {
     nb::capsule owner(out, [](void *p) noexcept { delete[] static_cast<float *>(p); });
     {
         nb::gil_scoped_release free;
-        const Stretches mistake = stretches_of(data, rows, columns);
-        const std::vector<float> weights = prior_of(mistake, {top, left, height, width}, law);
+        const Stretches region = stretches_of(data, rows, columns);
+        const std::vector<float> weights = prior_of(region, {top, left, height, width}, law);
         for (Index y = 0; y < rows; ++y)
-            for (const Stretch &s : mistake.row(y))
+            for (const Stretch &s : region.row(y))
                 std::copy_n(weights.data() + s.first, s.length(), out + y * columns + s.begin);
     }
     return {out, {bits.shape(0), bits.shape(1)}, owner};
@@ -47,17 +47,17 @@ using Point = std::pair<Index, Index>;
 using Task = std::tuple<Index, Index, Index, std::vector<Point>, std::pair<double, double>, double,
                         std::optional<std::uint64_t>>;
 
-// The pixels of a mistake with their weights, but not those that were clicked.
-Spots spots_of(const Stretches &mistake, const std::vector<float> &weights,
+// The pixels of a region with their weights, but not those that were clicked.
+Spots spots_of(const Stretches &region, const std::vector<float> &weights,
                std::vector<Index> clicked) {
     std::sort(clicked.begin(), clicked.end());
     Spots spots;
     spots.weights.reserve(weights.size());
     spots.places.reserve(weights.size());
-    for (Index y = 0; y < mistake.rows(); ++y)
-        for (const Stretch &s : mistake.row(y))
+    for (Index y = 0; y < region.rows(); ++y)
+        for (const Stretch &s : region.row(y))
             for (Index x = s.begin; x < s.end; ++x) {
-                const Index place = y * mistake.columns() + x;
+                const Index place = y * region.columns() + x;
                 const float weight = weights[static_cast<size_t>(s.first + x - s.begin)];
                 if (!(weight > 0) || std::binary_search(clicked.begin(), clicked.end(), place)) continue;
                 spots.weights.push_back(weight);
@@ -69,17 +69,17 @@ Spots spots_of(const Stretches &mistake, const std::vector<float> &weights,
 // One click on the prior of one part less two others; (-1, -1) if there is nothing to click.
 Point prior_click(const Parts &parts, const Task &task, Index height, Index width, const Law &law) {
     const auto &[part, less, ignored, clicked, share, uniform, seed] = task;
-    Stretches mistake = rest_of(*parts[part], parts[less], parts[ignored]);
-    if (!mistake.pixels()) return {-1, -1};
-    auto [top, left] = mistake.tighten();
+    Stretches region = rest_of(*parts[part], parts[less], parts[ignored]);
+    if (!region.pixels()) return {-1, -1};
+    auto [top, left] = region.tighten();
     top += parts[part]->top;
     left += parts[part]->left;
-    const Index columns = mistake.columns();
+    const Index columns = region.columns();
     std::vector<Index> places;
     for (const auto &[y, x] : clicked)
         if (x >= left && x < left + columns) places.push_back((y - top) * columns + x - left);
-    const std::vector<float> weights = prior_of(mistake, {top, left, height, width}, law);
-    const Spots spots = spots_of(mistake, weights, std::move(places));
+    const std::vector<float> weights = prior_of(region, {top, left, height, width}, law);
+    const Spots spots = spots_of(region, weights, std::move(places));
     const auto [low, high] = share;
     const Index first = top * width + left;
     const auto raster = [=](Index place) { return first + place / columns * width + place % columns; };
@@ -105,7 +105,7 @@ std::vector<Point> prior_clicks(const std::vector<Box> &masks, const std::vector
 
 void bind_prior(nb::module_ &m) {
     m.def("prior_on", &prior_on, nb::arg("bits"), nb::arg("place"), nb::arg("numbers"),
-          "The embedded click model's weights of a mistake, in its tight box.");
+          "The embedded click model's weights of a region, in its tight box.");
     m.def("prior_clicks", &prior_clicks, nb::arg("masks"), nb::arg("tasks"), nb::arg("shape"),
           nb::arg("numbers"), nb::arg("threads"),
           "Clicks drawn from the embedded click model of one mask less others, many at once.");

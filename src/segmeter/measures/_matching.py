@@ -49,15 +49,15 @@ def match(left: Places, right: Places, width: int, reach_squared: int) -> npt.ND
     owner, spare = _maximum(edges, right.size)
     scarce = [o != _NONE and spare[o] for o in owner]
     needed: Edges = [[] for _ in edges]
-    contested: Edges = [[] for _ in owner]
+    compared_within: Edges = [[] for _ in owner]
     for number, choices in enumerate(edges):
         for other, cost in choices:
             if spare[number] and scarce[other]:
-                contested[other].append((number, cost))
+                compared_within[other].append((number, cost))
             elif not spare[number] and not scarce[other]:
                 needed[number].append((other, cost))
     result = _Assignment(needed, right.size).column_of
-    for number, row in enumerate(_Assignment(contested, left.size).row_of):
+    for number, row in enumerate(_Assignment(compared_within, left.size).row_of):
         if row != _NONE:
             result[number] = row
     return np.array(result, dtype=np.int32)

@@ -29,7 +29,7 @@ def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     reach = band_reach(truth.shape)
     ours, theirs = band(truth, reach), band(guess, reach)
     if ignore is not None:
-        ours, theirs = ours.without(ignore), theirs.without(ignore)
+        ours, theirs = ours - ignore, theirs - ignore
     both = ours.overlap(theirs)
     either = ours.area + theirs.area - both
     # Both bands can vanish only where all of them is ignored.

@@ -32,7 +32,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Sides = tuple[float, float]
 
-# A sample of clicks counts as drawn from the other's law unless p falls to this level.
+# A sample of clicks counts as drawn from the other's distribution unless p falls to this level.
 ALPHA = 0.05
 
 
@@ -52,7 +52,7 @@ class KolmogorovSmirnov:
 def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Mean over all pairs of clicks of the distances along the axes, in object sides.
 
-    Not zero for equal laws; `click-energy` is. By sorting, in O(n log n).
+    Not zero for equal distributions; `click-energy` is. By sorting, in O(n log n).
 
     >>> round(pl1([(0, 0), (2, 2)], [(0, 0), (4, 2)], sides=(4, 2)), 3)
     0.875
@@ -68,7 +68,7 @@ def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -
 def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
 
-    Unbiased: zero on average for two samples of one law, so it may come out below zero.
+    Unbiased: zero on average for two samples of one distribution, so it may come out below zero.
     """
     a, b = as_points(truth), as_points(guess)
     if min(len(a), len(b)) < 2:
@@ -178,7 +178,7 @@ def _correlation(points: Floats) -> float:
 
 
 def _survival(scale: float) -> float:
-    """Chance that Kolmogorov's limit law exceeds a value."""
+    """Chance that Kolmogorov's limit distribution exceeds a value."""
     if math.isnan(scale):
         return math.nan
     from scipy.special import kolmogorov

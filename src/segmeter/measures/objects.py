@@ -47,5 +47,5 @@ def recall(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
 def _areas(truth: Mask, guess: Mask, ignore: Mask | None) -> tuple[int, int, int]:
     """Judged pixels of both together, of the truth and of the guess."""
     if ignore is not None:
-        truth, guess = truth.without(ignore), guess.without(ignore)
+        truth, guess = truth - ignore, guess - ignore
     return truth.overlap(guess), truth.area, guess.area

@@ -49,13 +49,14 @@ _AVERAGE_LEVELS = np.arange(10, 20) / 20
 class Judged:
     """One picture: every object against every proposal, in rank order.
 
-    All arrays are objects x proposals; `shared`, `spilled` and `missed` count judged pixels.
+    All arrays are objects x proposals; `shared`, `false_positives` and
+    `false_negatives` count judged pixels.
     """
 
     quality: Real
     shared: Whole
-    spilled: Whole
-    missed: Whole
+    false_positives: Whole
+    false_negatives: Whole
     classes: tuple[str, ...]
 
     @property
@@ -69,7 +70,7 @@ class Judged:
     @property
     def overlap(self) -> Real:
         """J of every object and proposal, whatever `quality` is."""
-        return self.shared / (self.shared + self.spilled + self.missed)
+        return self.shared / (self.shared + self.false_positives + self.false_negatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +112,20 @@ def judge(
     if len(names) != len(objects):
         raise BadInput(f"{len(objects)} objects have {len(names)} class names; give one each")
     if ignore is not None:
-        objects = [mask.without(ignore) for mask in objects]
-        proposals = [mask.without(ignore) for mask in proposals]
+        objects = [mask - ignore for mask in objects]
+        proposals = [mask - ignore for mask in proposals]
     if not all(objects):
         raise BadInput("an object without a judged pixel has no best proposal; leave it out")
     size = (len(objects), len(proposals))
     shared = np.array([o.overlap(p) for o in objects for p in proposals], np.int64).reshape(size)
     truth_areas = np.array([o.area for o in objects], np.int64)[:, None]
     guess_areas = np.array([p.area for p in proposals], np.int64)[None, :]
-    spilled, missed = guess_areas - shared, truth_areas - shared
-    values = shared / (shared + spilled + missed)
+    false_positives, false_negatives = guess_areas - shared, truth_areas - shared
+    values = shared / (shared + false_positives + false_negatives)
     if quality is not None:
         found = [quality(o, p) for o in objects for p in proposals]
         values = np.array(found, np.float64).reshape(size)
-    return Judged(values, shared, spilled, missed, names)
+    return Judged(values, shared, false_positives, false_negatives, names)
 
 
 def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
@@ -156,8 +157,8 @@ def shuffled(picture: Judged, rng: np.random.Generator) -> Judged:
     return Judged(
         picture.quality[:, order],
         picture.shared[:, order],
-        picture.spilled[:, order],
-        picture.missed[:, order],
+        picture.false_positives[:, order],
+        picture.false_negatives[:, order],
         picture.classes,
     )
 
@@ -181,19 +182,19 @@ def _best(picture: Judged, chosen: Whole) -> Real:
 def _by_class(pictures: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:
     """J of added-up pixels a class; objects that were offered nothing add nothing."""
     names = np.array([name for picture in pictures for name in picture.classes])
-    shared, spilled, missed = (
+    shared, false_positives, false_negatives = (
         np.concatenate([_at(a, c) for a, c in zip(arrays, chosen, strict=True)])
         for arrays in (
             [p.shared for p in pictures],
-            [p.spilled for p in pictures],
-            [p.missed for p in pictures],
+            [p.false_positives for p in pictures],
+            [p.false_negatives for p in pictures],
         )
     )
     found: dict[str, Real] = {}
     for name in sorted(set(names.tolist())):
         mine = names == name
         both = shared[mine].sum(axis=0)
-        union = both + spilled[mine].sum(axis=0) + missed[mine].sum(axis=0)
+        union = both + false_positives[mine].sum(axis=0) + false_negatives[mine].sum(axis=0)
         found[name] = np.divide(both, union, out=np.zeros(both.size), where=union > 0)
     return found
 

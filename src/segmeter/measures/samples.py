@@ -42,7 +42,7 @@ def compare_devices(
 ) -> SampleScores:
     """Clicks `(y, x)` at desks against those on telephones.
 
-    `published` takes the desks' column for their row as well, as the original does by mistake,
+    `published` takes the desks' column for their row as well, as the original does by error region,
     in PL1 and WD; its KS is right.
     """
     right = compare_samples(pc, mobile, sides, reading)

@@ -24,12 +24,12 @@ from torch.nn import functional as F
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, from_cells
 from segmeter.models._sam_view import STABLE, SamView, stability
 
-__all__ = ["LoneClicks"]
+__all__ = ["SingleClicks"]
 
 HEADS = 8
 
 
-class LoneClicks:
+class SingleClicks:
     """Answers one positive click each, without memory, many at a time."""
 
     def __init__(self, view: SamView, dtype: torch.dtype = torch.float32) -> None:

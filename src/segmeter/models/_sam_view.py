@@ -20,8 +20,8 @@ from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_clicks import LoneClicks
-    from segmeter.models._sam_soft import SoftPoints
+    from segmeter.models._sam_clicks import SingleClicks
+    from segmeter.models._sam_movable import MovablePoints
     from segmeter.models.automatic.candidates import Candidates
 
 __all__ = ["Network", "Policy", "SamPrediction", "SamView"]
@@ -202,18 +202,18 @@ class SamView:
         alone = len(ask.prompts) == 1 and ask.memory is None
         return alone and isinstance(ask.prompts[0], Click | Box)
 
-    def lone_clicks(self, dtype: torch.dtype = torch.float32) -> LoneClicks | None:
+    def single_clicks(self, dtype: torch.dtype = torch.float32) -> SingleClicks | None:
         """A decoder for thousands of lone clicks; SAM-HQ's refinement has no such way."""
         if self.embedding.quality is not None:
             return None
-        from segmeter.models._sam_clicks import LoneClicks
+        from segmeter.models._sam_clicks import SingleClicks
 
-        return LoneClicks(self, dtype)
+        return SingleClicks(self, dtype)
 
     @cached_property
-    def grid_clicks(self) -> LoneClicks | None:
+    def grid_clicks(self) -> SingleClicks | None:
         """The decoder for a grid of clicks in the network's own precision, made once."""
-        return self.lone_clicks(self.network.prompts.no_mask_embed.weight.dtype)
+        return self.single_clicks(self.network.prompts.no_mask_embed.weight.dtype)
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
         """The three masks of each lone click `(y, x)` whose score is above, as logits."""
@@ -227,11 +227,11 @@ class SamView:
 
         return refined(self, points, candidates)
 
-    def soften(self, asks: Sequence[Ask]) -> SoftPoints:
+    def movable_clicks(self, asks: Sequence[Ask]) -> MovablePoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""
-        from segmeter.models._sam_soft import SoftPoints
+        from segmeter.models._sam_movable import MovablePoints
 
-        return SoftPoints(self, asks)
+        return MovablePoints(self, asks)
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""

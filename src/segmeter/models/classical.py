@@ -237,7 +237,7 @@ def _small(scene: Scene, side: int, name: str) -> Pixels:
     """The picture with its longest side at most `side`."""
     import cv2
 
-    if scene.spacing_mm is not None:
+    if scene.header.kind != "picture":
         raise BadInput(f"{scene.name} is a volume, and {name} looks at pictures")
     height, width = scene.shape
     scale = min(1.0, side / max(height, width))

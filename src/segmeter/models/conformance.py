@@ -20,7 +20,7 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, View, keeps_memory, render
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Scene, Target
 
 __all__ = ["check", "drawn_scene"]
 
@@ -53,7 +53,7 @@ def drawn_scene(height: int = 96, width: int = 128) -> Scene:
     ground = 60 + 20 * np.sin(y / 9) + 15 * np.cos(x / 7)
     grey = np.where(inside, 190 + 10 * np.sin(x / 5), ground)
     pixels = np.stack([grey, grey * 0.9, grey * 0.7], axis=-1).astype(np.uint8)
-    return Scene("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
+    return Picture("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
 
 
 class _Trial:

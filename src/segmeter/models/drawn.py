@@ -32,9 +32,9 @@ class Oracle:
         return OracleView(scene)
 
 
-@catalogue.models.add("noisy", "shows the target with mistakes that halve at every prompt")
+@catalogue.models.add("noisy", "shows the target with error regions that halve at every prompt")
 class Noisy:
-    """The oracle with squares of mistakes, half as many after every prompt.
+    """The oracle with squares of error regions, half as many after every prompt.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Noisy:
         Side of a square in pixels.
     """
 
-    card = ModelCard("noisy", "shows the target with mistakes that halve", _ABILITIES)
+    card = ModelCard("noisy", "shows the target with error regions that halve", _ABILITIES)
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
         self.wrong = wrong

@@ -118,7 +118,7 @@ class Sam:
         from segmeter.models._frames import Padded
         from segmeter.models._sam_view import Policy, SamView
 
-        if scene.spacing_mm is not None:
+        if scene.header.kind != "picture":
             raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
         height, width = scene.shape
         frame = self.network.frame((height, width))

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
-from segmeter.core.sections import Outline, Picture
+from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
 from segmeter.report.elements import element, number
 from segmeter.report.outlines import outline_path
@@ -55,7 +55,7 @@ class Album:
     def __init__(self) -> None:
         self._images: dict[str, Markup] = {}
 
-    def add(self, picture: Picture, window: Window) -> str:
+    def add(self, picture: Illustration, window: Window) -> str:
         """Store the shown part of a picture; the id to refer to."""
         raw = picture.pixels if isinstance(picture.pixels, bytes) else picture.pixels.tobytes()
         key = "p" + fingerprint(raw, window, size=6)
@@ -75,7 +75,7 @@ class Album:
         )
 
 
-def window_of(picture: Picture, masks: Sequence[Mask], prompts: Sequence[Prompt]) -> Window:
+def window_of(picture: Illustration, masks: Sequence[Mask], prompts: Sequence[Prompt]) -> Window:
     """The whole picture, or the neighbourhood of masks and prompts when it is `close`."""
     height, width = _size(picture)
     corners = [c for m in masks if m for c in (m.low, m.high)]
@@ -92,7 +92,7 @@ def window_of(picture: Picture, masks: Sequence[Mask], prompts: Sequence[Prompt]
     return Window(int(start[0]), int(start[1]), int(reach[0]), int(reach[1]))
 
 
-def picture_svg(picture: Picture, album: Album) -> Markup:
+def picture_svg(picture: Illustration, album: Album) -> Markup:
     """A picture with its outlines and prompts."""
     window = window_of(picture, [o.mask for o in picture.outlines], picture.prompts)
     key = album.add(picture, window)
@@ -169,7 +169,7 @@ def _click_svg(y: float, x: float, positive: bool, round_: int, unit: float) -> 
     )
 
 
-def _size(picture: Picture) -> tuple[int, int]:
+def _size(picture: Illustration) -> tuple[int, int]:
     if picture.size is not None:
         return picture.size
     if isinstance(picture.pixels, bytes):
@@ -192,7 +192,7 @@ def _places(prompt: Prompt) -> list[tuple[float, ...]]:
             return []
 
 
-def _image(picture: Picture, window: Window, key: str) -> Markup:
+def _image(picture: Illustration, window: Window, key: str) -> Markup:
     if isinstance(picture.pixels, bytes):
         height, width = _size(picture)
         place = Window(0, 0, height, width)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from segmeter.core.softening import SoftSessions
+from segmeter.core.differentiable import MovableClicks
 
 __all__ = ["Adam", "dice_loss", "disc_sum", "rates", "scales"]
 
@@ -37,7 +37,7 @@ def rates(sizes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
     return like.new_tensor(steps)[:, None]
 
 
-def scales(soft: SoftSessions) -> list[float]:
+def scales(soft: MovableClicks) -> list[float]:
     """Pixels of each frame for one pixel of the picture, the mean of both axes."""
     start = soft.start()
     pairs = zip(soft.to_picture(start), soft.to_picture(start + 1), strict=True)

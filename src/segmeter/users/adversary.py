@@ -8,9 +8,9 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from segmeter.core.differentiable import Differentiable
 from segmeter.core.prompts import Prompt
-from segmeter.core.softening import Differentiable
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.attack import STEPS, Attempt, Direction, follow
 from segmeter.users.search import Effort, search
 
@@ -31,13 +31,15 @@ class Adversary(Protocol):
     def direction(self) -> Direction: ...
 
     def attempts(
-        self, sights: Sequence[Sight], directions: Sequence[Direction]
+        self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
         """All trials of each sight; both directions may be looked for in one call."""
         ...
 
 
-def attempts_of(users: Sequence[Adversary], sights: Sequence[Sight]) -> list[Attempt | None]:
+def attempts_of(
+    users: Sequence[Adversary], observations: Sequence[Observation]
+) -> list[Attempt | None]:
     """Each user's trials; those who differ in direction only take every step together."""
     ways: dict[Adversary, list[int]] = {}
     for i, user in enumerate(users):
@@ -45,7 +47,7 @@ def attempts_of(users: Sequence[Adversary], sights: Sequence[Sight]) -> list[Att
     found: list[Attempt | None] = [None] * len(users)
     for way, members in ways.items():
         directions = [users[i].direction for i in members]
-        attempts = way.attempts([sights[i] for i in members], directions)
+        attempts = way.attempts([observations[i] for i in members], directions)
         for i, attempt in zip(members, attempts, strict=True):
             found[i] = attempt
     return found
@@ -54,13 +56,13 @@ def attempts_of(users: Sequence[Adversary], sights: Sequence[Sight]) -> list[Att
 class Adversaries:
     """A team: all directions, readings and objects of a scene in one call."""
 
-    def next_for(
+    def next_batch(
         self,
         users: Sequence[Adversary],
-        sights: Sequence[Sight],
+        observations: Sequence[Observation],
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found = attempts_of(users, sights)
+        found = attempts_of(users, observations)
         return [None if attempt is None else attempt.click for attempt in found]
 
 
@@ -77,14 +79,14 @@ class GradientClick:
         return f"{self.direction}-click"
 
     def attempts(
-        self, sights: Sequence[Sight], directions: Sequence[Direction]
+        self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        if not isinstance(sights[0].view, Differentiable):
-            return search(sights, directions, None if sights[0].round == 1 else LATER)
-        return follow(sights, directions, self.steps)
+        if not isinstance(observations[0].view, Differentiable):
+            return search(observations, directions, None if observations[0].round == 1 else LATER)
+        return follow(observations, directions, self.steps)
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_for([self], [sight], [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,9 @@ class SearchClick:
         return f"{self.direction}-click-search"
 
     def attempts(
-        self, sights: Sequence[Sight], directions: Sequence[Direction]
+        self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        return search(sights, directions, self.effort)
+        return search(observations, directions, self.effort)
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_for([self], [sight], [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return self.team.next_batch([self], [observation], [rng])[0]

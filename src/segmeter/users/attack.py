@@ -1,7 +1,7 @@
 """The best and the worst click by gradient: the attack of TETRIS.
 
 Start at the centre click, take ten steps of Adam against a Dice loss with a penalty for
-leaving the mistake, and keep the best click seen that is still a fair one. `published`
+leaving the error region, and keep the best click seen that is still a fair one. `published`
 follows the authors' code; `sound` repairs what is wrong with it:
 
 - steps and clicks live in one frame, and a click is a whole pixel of the picture;
@@ -26,13 +26,13 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.differentiable import Differentiable, MovableClicks
+from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import mistakes
 from segmeter.core.models import Ask, View, keeps_memory, render
 from segmeter.core.prompts import Click
-from segmeter.core.softening import Differentiable, SoftSessions
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 from segmeter.users.centre_click import centre_click
@@ -82,19 +82,19 @@ class Attempt:
 
 
 def follow(
-    sights: Sequence[Sight], directions: Sequence[Direction], steps: int = STEPS
+    observations: Sequence[Observation], directions: Sequence[Direction], steps: int = STEPS
 ) -> list[Attempt | None]:
     """Follow the gradient from each sight's centre click; None where the user is content.
 
-    Sights share one view and may differ in target, reading and direction: all of them take
+    Observations share one view and may differ in target, reading and direction: all of them take
     each step together.
     """
-    found: list[Attempt | None] = [None] * len(sights)
+    found: list[Attempt | None] = [None] * len(observations)
     climbers: dict[int, _Climber] = {}
-    for i, (sight, direction) in enumerate(zip(sights, directions, strict=True)):
-        start = centre_click(sight)
+    for i, (observation, direction) in enumerate(zip(observations, directions, strict=True)):
+        start = centre_click(observation)
         if start is not None:
-            climbers[i] = _Climber(sight, direction, start)
+            climbers[i] = _Climber(observation, direction, start)
     if climbers:
         _climb(list(climbers.values()), steps)
     for i, climber in climbers.items():
@@ -102,11 +102,11 @@ def follow(
     return found
 
 
-def valid_pixels(sight: Sight, positive: bool) -> Mask:
-    """Pixels a person could mean: missed (or spilled), judged, and not clicked before."""
-    wrong = mistakes(sight.target, sight.mask)[0 if positive else 1]
+def valid_pixels(observation: Observation, positive: bool) -> Mask:
+    """Pixels a person could mean: missed (or false positive), judged, and not clicked before."""
+    wrong = error_regions(observation.target, observation.mask)[0 if positive else 1]
     bits = wrong.bits.copy()
-    for prompt in sight.prompts:
+    for prompt in observation.prompts:
         if isinstance(prompt, Click):
             pixel = tuple(round(c) for c in prompt.point)
             if wrong[pixel]:
@@ -114,11 +114,11 @@ def valid_pixels(sight: Sight, positive: bool) -> Mask:
     return Mask.of(bits, wrong.low, wrong.shape)
 
 
-def ask_with(sight: Sight, click: Click) -> Ask:
+def ask_with(observation: Observation, click: Click) -> Ask:
     """What the view would be asked if this were the next click."""
-    prompts = (*sight.prompts, click)
-    memory = None if sight.last is None else sight.last.memory
-    keeps = memory is not None and keeps_memory(sight.view, prompts, sight.reading)
+    prompts = (*observation.prompts, click)
+    memory = None if observation.last is None else observation.last.memory
+    keeps = memory is not None and keeps_memory(observation.view, prompts, observation.reading)
     return Ask(prompts, memory if keeps else None)
 
 
@@ -134,18 +134,20 @@ def shown(view: View, asks: Sequence[Ask]) -> list[Mask]:
 class _Climber:
     """One session on its way: its rules and its trials so far."""
 
-    def __init__(self, sight: Sight, direction: Direction, start: Click) -> None:
-        self.sight, self.start = sight, start
+    def __init__(self, observation: Observation, direction: Direction, start: Click) -> None:
+        self.observation, self.start = observation, start
         self.sign = 1.0 if direction == "best" else -1.0
-        self.sound = sight.reading == "sound"
-        self.valid = valid_pixels(sight, start.positive)
+        self.sound = observation.reading == "sound"
+        self.valid = valid_pixels(observation, start.positive)
         self.attempt = Attempt(start.positive)
         self.seen: dict[Place, tuple[float, float]] = {}
         self.limit = math.inf
 
     def away(self) -> npt.NDArray[np.float32]:
         """Distance of every pixel of the picture to the nearest wrong one of that kind."""
-        wrong = mistakes(self.sight.target, self.sight.mask)[0 if self.start.positive else 1]
+        wrong = error_regions(self.observation.target, self.observation.mask)[
+            0 if self.start.positive else 1
+        ]
         right = (~wrong.dense()).astype(np.uint8)
         return np.asarray(
             cv2.distanceTransform(right, cv2.DIST_L2, cv2.DIST_MASK_PRECISE), dtype=np.float32
@@ -155,7 +157,7 @@ class _Climber:
         """Where a click lands: on the pixel under it in `sound`, clipped in both readings."""
         if not self.attempt.trials:
             return self.start.point[0], self.start.point[1]
-        height, width = self.sight.scene.shape[:2]
+        height, width = self.observation.scene.shape[:2]
         y, x = min(max(point[0], 0), height - 1), min(max(point[1], 0), width - 1)
         return (math.floor(y + 0.5), math.floor(x + 0.5)) if self.sound else (y, x)
 
@@ -167,7 +169,7 @@ class _Climber:
 
     def note(self, place: Place, mask: Mask) -> None:
         """Score what a click showed."""
-        target = self.sight.target
+        target = self.observation.target
         ignore = target.ignore if self.sound else None
         scores = iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
         self.seen[place] = scores
@@ -198,10 +200,10 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
 
     from segmeter.users import _descent
 
-    view = climbers[0].sight.view
+    view = climbers[0].observation.view
     if not isinstance(view, Differentiable):
         raise BadInput("this model has no slope to follow; search for the click instead")
-    soft = view.soften([ask_with(c.sight, c.start) for c in climbers])
+    soft = view.movable_clicks([ask_with(c.observation, c.start) for c in climbers])
     device = soft.start().device.type
     pixels = sum(math.prod(size) for size in soft.sizes)
     if len(climbers) > 1 and pixels > PIXELS_AT_ONCE.get(device, PIXELS_AT_ONCE["cuda"]):
@@ -210,7 +212,7 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         _climb(climbers[middle:], steps)
         return
     location = _Location(soft, climbers)
-    truth = [soft.into_answer(i, c.sight.target.mask) for i, c in enumerate(climbers)]
+    truth = [soft.into_answer(i, c.observation.target.mask) for i, c in enumerate(climbers)]
     own = [
         size if c.sound else other
         for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
@@ -230,13 +232,13 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
 
 
 class _Location:
-    """How far each disc lies outside its mistake.
+    """How far each disc lies outside its error region.
 
     `published` takes the mean over the whole frame, with distances in pixels of the
     picture; `sound` the mean over the disc, in pixels of the frame.
     """
 
-    def __init__(self, soft: SoftSessions, climbers: Sequence[_Climber]) -> None:
+    def __init__(self, soft: MovableClicks, climbers: Sequence[_Climber]) -> None:
         from segmeter.users import _descent
 
         disc = math.pi * _descent.DISC**2
@@ -259,7 +261,7 @@ class _Location:
 
 def _judge(
     climbers: Sequence[_Climber],
-    soft: SoftSessions,
+    soft: MovableClicks,
     points: Tensor,
     logits: Sequence[Tensor],
     outside: Sequence[float],
@@ -268,8 +270,8 @@ def _judge(
     places = [c.place(p) for c, p in zip(climbers, soft.to_picture(points), strict=True)]
     asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
     if asking:
-        view = climbers[0].sight.view
-        asks = [ask_with(c.sight, Click(place, c.start.positive)) for c, place in asking]
+        view = climbers[0].observation.view
+        asks = [ask_with(c.observation, Click(place, c.start.positive)) for c, place in asking]
         for (climber, place), mask in zip(asking, shown(view, asks), strict=True):
             climber.note(place, mask)
     if not all(climber.sound for climber in climbers):

@@ -21,7 +21,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, View, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 from segmeter.users.attack import Direction
@@ -148,10 +148,12 @@ class AdversarialBox:
     def name(self) -> str:
         return f"{self.direction}-box"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        if sight.prompts:
-            return centre_click(sight)
-        found = search_boxes(sight.view, sight.target, self.levels, sight.reading == "sound")
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        if observation.prompts:
+            return centre_click(observation)
+        found = search_boxes(
+            observation.view, observation.target, self.levels, observation.reading == "sound"
+        )
         return found.of(self.direction).box
 
 

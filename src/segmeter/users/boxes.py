@@ -10,7 +10,7 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.centre_click import centre_click
 
 __all__ = ["BoxThenClicks", "jittered_box", "loose_box", "tight_box"]
@@ -55,7 +55,7 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
 @catalogue.users.add("box", summary="a tight, loose or jittered box, then centre clicks")
 @dataclass(frozen=True, slots=True)
 class BoxThenClicks:
-    """Draws a box around the object, then clicks the centre of each mistake."""
+    """Draws a box around the object, then clicks the centre of each error region."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
     fit: str = "tight"
@@ -70,12 +70,14 @@ class BoxThenClicks:
     def name(self) -> str:
         return f"{self.fit}-box"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        if sight.prompts:
-            return centre_click(sight)
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        if observation.prompts:
+            return centre_click(observation)
         if self.fit == "jittered":
-            return jittered_box(sight.target, rng)
-        return tight_box(sight.target) if self.fit == "tight" else loose_box(sight.target)
+            return jittered_box(observation.target, rng)
+        return (
+            tight_box(observation.target) if self.fit == "tight" else loose_box(observation.target)
+        )
 
 
 def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.mistakes import Depth, deepest_sides
+from segmeter.core.error_regions import Depth, deepest_sides
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 
 __all__ = [
     "TOGETHER",
@@ -29,43 +29,51 @@ class Found:
     """The centre click of a sight, None for content, and the pixels clicked before."""
 
     click: Click | None
-    sight: Sight
+    observation: Observation
     clicked: tuple[tuple[int, ...], ...]
 
 
-def centre_click(sight: Sight) -> Click | None:
+def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
-    Positive when what is missed is deeper than what is spilled; a tie is a negative click;
+    Positive when the false negatives is deeper than the false positives; a tie is a negative click;
     first in raster order among equally deep pixels. With nothing left to click, `sound` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
-    return centre_clicks([sight])[0].click
+    return centre_clicks([observation])[0].click
 
 
-def centre_clicks(sights: Sequence[Sight]) -> list[Found]:
-    """The centre clicks of many sights, found together."""
-    clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in sights]
-    guesses = [(s.target, s.mask, done) for s, done in zip(sights, clicked, strict=True)]
+def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
+    """The centre clicks of many observations, found together."""
+    clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
+    guesses = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
     return [
-        Found(_chosen(sight, *both), sight, done)
-        for sight, both, done in zip(sights, deepest_sides(guesses), clicked, strict=True)
+        Found(_chosen(observation, *both), observation, done)
+        for observation, both, done in zip(
+            observations, deepest_sides(guesses), clicked, strict=True
+        )
     ]
 
 
-def _chosen(sight: Sight, missed: Depth, spilled: Depth) -> Click | None:
-    positive = missed.squared > spilled.squared
-    point = missed.point if positive else spilled.point
+def _chosen(
+    observation: Observation, false_negatives: Depth, false_positives: Depth
+) -> Click | None:
+    positive = false_negatives.squared > false_positives.squared
+    point = false_negatives.point if positive else false_positives.point
     if point is not None:
         return Click(point, positive)
-    return Click((0,) * len(sight.mask.shape), False) if sight.reading == "published" else None
+    return (
+        Click((0,) * len(observation.mask.shape), False)
+        if observation.reading == "published"
+        else None
+    )
 
 
 class Clicker(Protocol):
     """A user who starts from the centre click."""
 
     @staticmethod
-    def given_all(
+    def next_batch(
         users: Sequence[Any], found: Sequence[Found], draws: Sequence[np.random.Generator]
     ) -> list[Prompt | None]:
         """The prompts of several users of this kind, each with their own centre click."""
@@ -75,17 +83,17 @@ class Clicker(Protocol):
 class Together:
     """All such users of a scene: centre clicks are found in one call, then kind by kind."""
 
-    def next_for(
+    def next_batch(
         self,
         users: Sequence[Clicker],
-        sights: Sequence[Sight],
+        observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found = centre_clicks(sights)
+        found = centre_clicks(observations)
         prompts: list[Prompt | None] = [None] * len(users)
         for kind in dict.fromkeys(type(user) for user in users):
             places = [i for i, user in enumerate(users) if type(user) is kind]
-            given = kind.given_all(
+            given = kind.next_batch(
                 [users[i] for i in places], [found[i] for i in places], [draws[i] for i in places]
             )
             for i, prompt in zip(places, given, strict=True):
@@ -104,11 +112,11 @@ class CentreClick:
     team: ClassVar[Together] = TOGETHER
     name: str = "centre-click"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return centre_click(sight)
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return centre_click(observation)
 
     @staticmethod
-    def given_all(
+    def next_batch(
         users: Sequence[CentreClick], found: Sequence[Found], draws: Sequence[np.random.Generator]
     ) -> list[Prompt | None]:
         return [one.click for one in found]

@@ -17,7 +17,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.seeds import fingerprint
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
 
 __all__ = ["ClickingGroup", "MapSample"]
@@ -35,9 +35,9 @@ _PUBLISHED_ROUNDS = 20
 class ClickingGroup:
     """Clicks drawn from one group of the click map of what is wrong.
 
-    Which side is mended, missed or spilled, is the centre click's choice. In the reading
-    `published` groups are cut by value and draws follow the original's stream of numbers;
-    `sound` cuts exact tenths and draws from the session's own generator.
+    Which side is corrected, false negatives or false positives, is the centre click's choice. In
+    the reading `published` groups are cut by value and draws follow the original's stream of
+    numbers; `sound` cuts exact tenths and draws from the session's own generator.
 
     Attributes
     ----------
@@ -66,18 +66,18 @@ class ClickingGroup:
         kind = f"clicking-group-{self.group}" if self.group else "clicking-map"
         return kind if self.draw == 1 else f"{kind}-draw-{self.draw}"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return _clicks([self], centre_clicks([sight]), [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return _clicks([self], centre_clicks([observation]), [rng])[0]
 
     @staticmethod
-    def given_all(
+    def next_batch(
         users: Sequence[ClickingGroup], found: Sequence[Found], draws: Sequence[np.random.Generator]
     ) -> list[Prompt | None]:
         return _clicks(users, found, draws)
 
-    def wish(self, sight: Sight) -> tuple[Share, float] | None:
+    def wish(self, observation: Observation) -> tuple[Share, float] | None:
         """The share of the mass to draw from, and the number of a published draw."""
-        return share_of_group(self.group, GROUPS), _published_number(sight)
+        return share_of_group(self.group, GROUPS), _published_number(observation)
 
 
 @catalogue.users.add("map-sample", summary="clicks once, anywhere people would (draw=1, 2, ...)")
@@ -102,17 +102,21 @@ class MapSample:
     def name(self) -> str:
         return f"map-sample-{self.draw}"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return _clicks([self], centre_clicks([sight]), [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return _clicks([self], centre_clicks([observation]), [rng])[0]
 
     @staticmethod
-    def given_all(
+    def next_batch(
         users: Sequence[MapSample], found: Sequence[Found], draws: Sequence[np.random.Generator]
     ) -> list[Prompt | None]:
         return _clicks(users, found, draws)
 
-    def wish(self, sight: Sight) -> tuple[Share, float] | None:
-        return None if sight.prompts else (share_of_group(0), _number(self.before + self.draw - 1))
+    def wish(self, observation: Observation) -> tuple[Share, float] | None:
+        return (
+            None
+            if observation.prompts
+            else (share_of_group(0), _number(self.before + self.draw - 1))
+        )
 
 
 def _clicks(
@@ -131,27 +135,27 @@ def _clicks(
     for maps, asked in wanted.items():
         for i, point in zip(asked, maps.clicks(list(asked.values())), strict=True):
             # A map without mass on what is wrong leaves only the centre to click.
-            prompts[i] = found[i].click if point is None else Click(point, asked[i].missed)
+            prompts[i] = found[i].click if point is None else Click(point, asked[i].positive)
     return prompts
 
 
 def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generator) -> Draw | None:
     """What the user wants drawn; None for content."""
-    sight, wish = found.sight, user.wish(found.sight)
+    observation, wish = found.observation, user.wish(found.observation)
     if found.click is None or wish is None:
         return None
     share, number = wish
-    published = sight.reading == "published"
+    published = observation.reading == "published"
     return Draw(
-        sight.scene,
-        sight.target,
-        sight.mask,
-        missed=found.click.positive,
-        first=not sight.prompts and not sight.mask,
+        observation.scene,
+        observation.target,
+        observation.mask,
+        positive=found.click.positive,
+        first=not observation.prompts and not observation.mask,
         clicked=found.clicked,
         share=share,
         uniform=number if published else float(rng.random()),
-        seed=None if published else _ties(sight),
+        seed=None if published else _ties(observation),
     )
 
 
@@ -161,19 +165,19 @@ def _check(draw: int, map: str, checkpoint: str | None) -> None:
     check_source(map, None if checkpoint is None else Path(checkpoint))
 
 
-def _ties(sight: Sight) -> int:
+def _ties(observation: Observation) -> int:
     """The seed of the order of equally likely pixels: one a target."""
-    return int(fingerprint(sight.scene.name, sight.target.id, size=8), 16)
+    return int(fingerprint(observation.scene.name, observation.target.id, size=8), 16)
 
 
-def _published_number(sight: Sight) -> float:
+def _published_number(observation: Observation) -> float:
     """The original's next uniform number at this place of the picture's stream.
 
     Clicks at the corner, made when nothing was wrong, drew none.
     """
-    corner = sum(p == Click((0, 0), False) for p in sight.prompts)
-    before = [t.id for t in sight.scene.targets].index(sight.target.id)
-    return _number(before * _PUBLISHED_ROUNDS + len(sight.prompts) - corner)
+    corner = sum(p == Click((0, 0), False) for p in observation.prompts)
+    before = [t.id for t in observation.scene.targets].index(observation.target.id)
+    return _number(before * _PUBLISHED_ROUNDS + len(observation.prompts) - corner)
 
 
 def _number(place: int) -> float:

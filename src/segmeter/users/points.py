@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.error_regions import Depth, deepest_sides, error_regions
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import Depth, deepest_sides, mistakes
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 
 __all__ = ["CentrePoint", "RandomPoint", "next_point", "next_points", "random_point"]
 
@@ -51,26 +51,26 @@ def next_points(guesses: Sequence[Guess]) -> list[Click | None]:
 
 def random_point(target: Target, rng: np.random.Generator) -> Click:
     """A positive click on the object, every judged pixel as likely as the other: one draw."""
-    inside = mistakes(target, Mask.empty(target.mask.shape))[0]
+    inside = error_regions(target, Mask.empty(target.mask.shape))[0]
     places = np.argwhere(inside.bits)
     place = places[int(rng.integers(len(places)))]
     return Click(tuple(int(p) + a for p, a in zip(place, inside.low, strict=True)), True)
 
 
-def _chosen(guess: Guess, missed: Depth, added: Depth) -> Click | None:
+def _chosen(guess: Guess, false_negatives: Depth, added: Depth) -> Click | None:
     target, mask, reading = guess
-    if missed.point is None and added.point is None:
+    if false_negatives.point is None and added.point is None:
         return None if reading == "sound" else Click((0,) * len(mask.shape), False)
-    positive = missed.squared > added.squared
-    if missed.squared == added.squared and reading == "sound":
-        positive = _larger_side(target, mask, missed, added)
-    point = missed.point if positive else added.point
+    positive = false_negatives.squared > added.squared
+    if false_negatives.squared == added.squared and reading == "sound":
+        positive = _larger_side(target, mask, false_negatives, added)
+    point = false_negatives.point if positive else added.point
     return None if point is None else Click(point, positive)
 
 
-def _larger_side(target: Target, guess: Mask, missed: Depth, added: Depth) -> bool:
+def _larger_side(target: Target, guess: Mask, false_negatives: Depth, added: Depth) -> bool:
     """Whether the false negatives' deepest component is at least as large as the other's."""
-    sides = zip(mistakes(target, guess), (missed, added), strict=True)
+    sides = zip(error_regions(target, guess), (false_negatives, added), strict=True)
     first, second = (_component_area(mask, depth.point) for mask, depth in sides)
     return first >= second
 
@@ -89,16 +89,18 @@ def _component_area(mask: Mask, point: tuple[int, ...] | None) -> int:
 class _Team:
     """All such users of a scene: their points are found in one call."""
 
-    def next_for(
+    def next_batch(
         self,
         users: Sequence[CentrePoint | RandomPoint],
-        sights: Sequence[Sight],
+        observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found = next_points([(s.target, s.mask, s.reading) for s in sights])
+        found = next_points([(s.target, s.mask, s.reading) for s in observations])
         return [
-            random_point(sight.target, rng) if user.starts_anywhere and not sight.prompts else click
-            for user, sight, rng, click in zip(users, sights, draws, found, strict=True)
+            random_point(observation.target, rng)
+            if user.starts_anywhere and not observation.prompts
+            else click
+            for user, observation, rng, click in zip(users, observations, draws, found, strict=True)
         ]
 
 
@@ -114,8 +116,8 @@ class CentrePoint:
     starts_anywhere: ClassVar[bool] = False
     name: str = "centre-point"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return next_point(sight.target, sight.mask, sight.reading)
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return next_point(observation.target, observation.mask, observation.reading)
 
 
 @catalogue.users.add("random-point", summary="the same with a first point anywhere on the object")
@@ -127,7 +129,7 @@ class RandomPoint:
     starts_anywhere: ClassVar[bool] = True
     name: str = "random-point"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        if not sight.prompts:
-            return random_point(sight.target, rng)
-        return next_point(sight.target, sight.mask, sight.reading)
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        if not observation.prompts:
+            return random_point(observation.target, rng)
+        return next_point(observation.target, observation.mask, observation.reading)

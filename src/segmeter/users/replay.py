@@ -14,7 +14,7 @@ from segmeter.clickability.records import Clicks, UnknownPicture, read_clicks
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 
 __all__ = ["NAMES", "Replay", "check_clicks", "open_clicks", "recorded"]
 
@@ -47,16 +47,18 @@ class Replay:
     def name(self) -> str:
         return f"replay-{self.person}"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        if sight.prompts:
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        if observation.prompts:
             return None
         file, first_rounds = open_clicks(Path(self.clicks))
-        places = recorded(first_rounds, sight.scene.dataset, sight.scene.id, sight.target.id)
+        places = recorded(
+            first_rounds, observation.scene.dataset, observation.scene.id, observation.target.id
+        )
         if self.person > len(places):
             return None
         place = places[self.person - 1 : self.person]
-        shape = (sight.scene.shape[0], sight.scene.shape[1])
-        if sight.reading == "sound":
+        shape = (observation.scene.shape[0], observation.scene.shape[1])
+        if observation.reading == "sound":
             point = file.scaled(place, shape)[0]
         else:
             point = file.points[place][0].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Scribbles: a stroke along the middle of the mistake."""
+"""Scribbles: a stroke along the middle of the error region."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.error_regions import deepest, error_regions, squared_depth
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import deepest, mistakes, squared_depth
 from segmeter.core.prompts import Point, Prompt, Scribble
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 
 __all__ = ["Scribbler", "stroke"]
 
@@ -32,21 +32,23 @@ def stroke(mask: Mask, longest: int = 200) -> tuple[Point, ...]:
     return tuple((y + mask.low[0], x + mask.low[1]) for y, x in path)
 
 
-@catalogue.users.add("scribble", summary="draws along the middle of the deeper mistake")
+@catalogue.users.add("scribble", summary="draws along the middle of the deeper error region")
 @dataclass(frozen=True, slots=True)
 class Scribbler:
-    """Draws along the middle of whichever mistake is deeper."""
+    """Draws along the middle of whichever error region is deeper."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
     longest: int = 200
     name: str = "scribble"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        missed, spilled = mistakes(sight.target, sight.mask)
-        if not missed and not spilled:
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        false_negatives, false_positives = error_regions(observation.target, observation.mask)
+        if not false_negatives and not false_positives:
             return None
-        positive = deepest(missed).squared > deepest(spilled).squared
-        return Scribble(stroke(missed if positive else spilled, self.longest), positive)
+        positive = deepest(false_negatives).squared > deepest(false_positives).squared
+        return Scribble(
+            stroke(false_negatives if positive else false_positives, self.longest), positive
+        )
 
 
 def _walk(

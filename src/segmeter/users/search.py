@@ -1,6 +1,6 @@
 """The best and the worst click by trying: coarse to fine over the valid clicks.
 
-Works for any model. A lattice over the mistake is tried first, then the neighbourhoods of
+Works for any model. A lattice over the error region is tried first, then the neighbourhoods of
 the most promising places with half the spacing, and so on down to single pixels. All
 clicks of a level go to the view in one call.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 from segmeter.users.attack import Attempt, Direction, Trial, ask_with, shown, valid_pixels
@@ -37,36 +37,42 @@ class Effort:
 
 
 def search(
-    sights: Sequence[Sight], directions: Sequence[Direction], effort: Effort | None = None
+    observations: Sequence[Observation],
+    directions: Sequence[Direction],
+    effort: Effort | None = None,
 ) -> list[Attempt | None]:
     """Try clicks from coarse to fine; None where the user is content.
 
     The centre click is the first trial, so nothing worse than it is ever chosen.
     """
-    starts = [centre_click(sight) for sight in sights]
+    starts = [centre_click(observation) for observation in observations]
     hunts = {
-        i: _Hunt(sight, direction, start, effort or Effort())
-        for i, (sight, direction, start) in enumerate(zip(sights, directions, starts, strict=True))
+        i: _Hunt(observation, direction, start, effort or Effort())
+        for i, (observation, direction, start) in enumerate(
+            zip(observations, directions, starts, strict=True)
+        )
         if start is not None
     }
     while wanted := [(hunt, pixel) for hunt in hunts.values() for pixel in hunt.wanted()]:
-        view = sights[0].view
-        asks = [ask_with(hunt.sight, Click(pixel, hunt.positive)) for hunt, pixel in wanted]
+        view = observations[0].view
+        asks = [ask_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted]
         for (hunt, pixel), mask in zip(wanted, shown(view, asks), strict=True):
             hunt.note(pixel, mask)
         for hunt in hunts.values():
             hunt.finer()
-    return [hunts[i].attempt() if i in hunts else None for i in range(len(sights))]
+    return [hunts[i].attempt() if i in hunts else None for i in range(len(observations))]
 
 
 class _Hunt:
     """One session's search: what was tried, and where to look next."""
 
-    def __init__(self, sight: Sight, direction: Direction, start: Click, effort: Effort) -> None:
-        self.sight, self.positive, self.effort = sight, start.positive, effort
+    def __init__(
+        self, observation: Observation, direction: Direction, start: Click, effort: Effort
+    ) -> None:
+        self.observation, self.positive, self.effort = observation, start.positive, effort
         self.sign = 1.0 if direction == "best" else -1.0
         self.start: Pixel = (round(start.point[0]), round(start.point[1]))
-        self.valid = valid_pixels(sight, start.positive)
+        self.valid = valid_pixels(observation, start.positive)
         area = max(1, self.valid.area)
         self.spacing = _power_of_two(math.sqrt(area / effort.lattice))
         self.scores: dict[Pixel, tuple[float, float]] = {}
@@ -77,8 +83,8 @@ class _Hunt:
         return [pixel for pixel in dict.fromkeys(self.next) if pixel not in self.scores]
 
     def note(self, pixel: Pixel, mask: Mask) -> None:
-        target = self.sight.target
-        ignore = target.ignore if self.sight.reading == "sound" else None
+        target = self.observation.target
+        ignore = target.ignore if self.observation.reading == "sound" else None
         self.scores[pixel] = (
             iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
         )  # fmt: skip

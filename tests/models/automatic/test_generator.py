@@ -13,7 +13,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.blobs import position_picture
 from segmeter.models.automatic.generator import generate
 from segmeter.models.automatic.options import Options
@@ -23,7 +23,7 @@ OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)
 
 
 def scene(shape: tuple[int, int] = SHAPE) -> Scene:
-    return Scene("blobs", "default", position_picture(*shape), [])
+    return Picture("blobs", "default", position_picture(*shape), [])
 
 
 def blobs(options: Options) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture
 from segmeter.models.automatic.blobs import position_picture
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.options import Options
@@ -43,7 +43,7 @@ def case(golden: Path, name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def masks_of(file: Path, told: dict[str, Any], options: Options) -> list[AutomaticMask]:
-    scene = Scene("blobs", told["name"], position_picture(told["H"], told["W"]), [])
+    scene = Picture("blobs", told["name"], position_picture(told["H"], told["W"]), [])
     return generate(catalogue.models.make("blobs", file=file), scene, options)
 
 

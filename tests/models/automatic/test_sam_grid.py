@@ -16,7 +16,7 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Scene  # noqa: E402
+from segmeter.core.scenes import Picture, Scene  # noqa: E402
 from segmeter.datasets.pictures import read_rgb  # noqa: E402
 from segmeter.models._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
@@ -59,7 +59,7 @@ class SmallSam:
 
 
 def look(second: bool) -> SamView:
-    return SmallSam(second).look(Scene("small", "one", np.zeros((*SHAPE, 3), np.uint8), []))
+    return SmallSam(second).look(Picture("small", "one", np.zeros((*SHAPE, 3), np.uint8), []))
 
 
 @pytest.mark.parametrize("second", [False, True])
@@ -122,7 +122,7 @@ def test_refining_asks_each_candidate_with_its_own_logits(second: bool) -> None:
 
 
 def test_sam_2s_variants_run_through() -> None:
-    scene = Scene("small", "one", np.zeros((*SHAPE, 3), np.uint8), [])
+    scene = Picture("small", "one", np.zeros((*SHAPE, 3), np.uint8), [])
     options = Options(
         points=3, score=0.0, stability=0.0, box_nms=1.0, refine=True, clean="logits", smallest=2
     )
@@ -142,7 +142,7 @@ def test_mobile_sam_makes_the_masks_of_the_original_program(
     points = np.array([record["point_coords"][0] for record in records]) / [width, height]
     method = catalogue.methods.make("automatic?model=mobile-sam", weights=real_weights)
     options = Options(grids=(points,), score=0.0, stability=0.0, box_nms=1.0)
-    found = generate(method.model, Scene("coco", "one", pixels, []), options)
+    found = generate(method.model, Picture("coco", "one", pixels, []), options)
     for wanted in records:
         score = wanted["predicted_iou"]
         # Of the three masks of its point the one with its score.

@@ -12,7 +12,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model
 from segmeter.core.prompts import Box
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.models.clicknets.absent import ABSENT
 from segmeter.users.centre_click import centre_click
@@ -30,7 +30,7 @@ def test_the_real_network_replays_its_trace(golden, real_data, real_weights):
     view = catalogue.models.make("eiseg-hrnet18-ocr64", weights=real_weights).look(scene)
     target, mask, memory, prompts = scene.targets[0], Mask.empty(scene.shape), None, ()
     for row in trace(golden, "106024.jpg")[:4]:
-        click = centre_click(Sight(scene, target, mask, prompts, "published", view))
+        click = centre_click(Observation(scene, target, mask, prompts, "published", view))
         assert [*click.point, click.positive] == [int(row[c]) for c in ("y", "x", "positive")]
         prompts += (click,)
         prediction = view.answer([Ask(prompts, memory)])[0]

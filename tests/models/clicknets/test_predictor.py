@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Scene  # noqa: E402
+from segmeter.core.scenes import Picture  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK  # noqa: E402
@@ -65,7 +65,7 @@ def test_simpleclick_gives_the_golden_answers(golden, rule, xtiny, name):
 def replay(folder, name, rule, network, kind):
     case = json.loads((folder / "predictor.json").read_text())[name]
     stored = np.load(folder / "predictor.npz")
-    scene = Scene("golden", name, rule.object_image(case["seed"], case["H"], case["W"], kind), ())
+    scene = Picture("golden", name, rule.object_image(case["seed"], case["H"], case["W"], kind), ())
     view = ClickNetView(network, scene, settings(case["options"], network))
     memory, prompts = None, ()
     # The large inputs show all they can in three clicks.
@@ -102,7 +102,7 @@ def compare(memory, mask, expected, stored, prefix, k):
 
 
 def test_sessions_answered_together_are_answered_as_alone(rule, h18s):
-    scene = Scene("golden", "pair", rule.object_image(11, 120, 160), ())
+    scene = Picture("golden", "pair", rule.object_image(11, 120, 160), ())
     view = ClickNetView(h18s, scene, Settings(Zoom()))
     first = [Ask((Click((50, 80)),)), Ask((Click((60, 90)),))]
     answers = view.answer(first)

@@ -35,7 +35,7 @@ def free(seed: int = 0) -> FreeDraws:
 
 
 def test_m4_fallback_clicks_on_false_positives_are_negative_in_sound() -> None:
-    # The target's outline lies far from the spilled part, so that no stroke can be drawn.
+    # The target's outline lies far from the false positive part, so that no stroke can be drawn.
     target, guess = block((5, 10, 2), (15, 12, 4)), block((5, 10, 20), (15, 11, 28))
     both = target.dense() | guess.dense()
     for reading, positive in (("published", True), ("sound", False)):
@@ -105,8 +105,8 @@ def test_m9_sound_draws_along_z_and_keeps_all_positive_points() -> None:
     assert sound is not None
     assert len(published.clicks) == 1
     assert [click.point[0] for click in sound.clicks] == list(range(2, 14))
-    spilled = Mask.of(target.dense() | block((2, 13, 8), (14, 20, 20)).dense())
-    one = scribble_correction_3d(target, spilled, free(), "sound")
+    false_positives = Mask.of(target.dense() | block((2, 13, 8), (14, 20, 20)).dense())
+    one = scribble_correction_3d(target, false_positives, free(), "sound")
     assert one is not None
     assert one.negative
     assert len(one.clicks) == 1

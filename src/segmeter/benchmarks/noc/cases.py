@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.noc.leaderboard import Contest
+from segmeter.benchmarks.noc.leaderboard import Comparison
 from segmeter.benchmarks.noc.statistics import Group, targets_of
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt, from_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Frame, Gallery, Note, Outline, Picture, Replay
+from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
 from segmeter.stats.rounds import first_round
 
 __all__ = ["Case", "cases_of", "hardest", "replays"]
@@ -34,17 +34,17 @@ class Case:
     target: Target
 
 
-def cases_of(run: Results, contest: Contest) -> tuple[list[Case], str]:
+def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
     """The targets to show, the hardest first, then a middling and a disputed one.
 
     With them comes the reason why there are none, where the data is not at hand.
     """
-    order = _by_hardness(contest)
-    chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(contest)]
+    order = _by_hardness(comparison)
+    chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(comparison)]
     cases: list[Case] = []
     try:
         for key in dict.fromkeys(chosen):
-            scene = run.scene(contest.groups[0].key[1], key[0])
+            scene = run.scene(comparison.groups[0].key[1], key[0])
             target = next(t for t in scene.targets if t.id == key[1])
             scene.pixels  # noqa: B018  # read now: a missing picture is told here
             cases.append(Case(key, scene, target))
@@ -55,22 +55,22 @@ def cases_of(run: Results, contest: Contest) -> tuple[list[Case], str]:
     return cases, ""
 
 
-def hardest(run: Results, contest: Contest, cases: Sequence[Case]) -> Gallery | Note:
+def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gallery | Note:
     """The objects that cost most over all models, with the best model's clicks."""
-    best = contest.models[0]
+    best = comparison.models[0]
     pictures = []
-    shown = replay_keys(contest, cases)
+    shown = replay_keys(comparison, cases)
     for case in cases[:_GALLERY]:
-        frames = _frames(run, contest.groups[0], case.key)
+        frames = _frames(run, comparison.groups[0], case.key)
         if not frames:
             return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
-        reached = int(first_round(_curve(contest.groups[0], case.key)[None], 0.9)[0])
+        reached = int(first_round(_curve(comparison.groups[0], case.key)[None], 0.9)[0])
         upto = reached or len(frames)
         said = [f.prompt for f in frames[:upto] if f.prompt is not None]
         pictures.append(
-            Picture(
+            Illustration(
                 case.scene.pixels,
-                _caption(contest, case),
+                _caption(comparison, case),
                 f"{_title(case)} with the truth, the mask of {best} and its clicks",
                 outlines=(
                     Outline(case.target.mask, "truth", "the truth"),
@@ -89,12 +89,12 @@ def hardest(run: Results, contest: Contest, cases: Sequence[Case]) -> Gallery | 
     )
 
 
-def replays(run: Results, contest: Contest, cases: Sequence[Case]) -> list[Replay]:
+def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list[Replay]:
     """Chosen sessions of the first models, click by click."""
     made = []
-    wanted = replay_keys(contest, cases)
+    wanted = replay_keys(comparison, cases)
     for case in cases:
-        for group in contest.groups:
+        for group in comparison.groups:
             key = wanted.get((case.key, group.key[0]))
             frames = _frames(run, group, case.key) if key else []
             if key and frames:
@@ -102,14 +102,14 @@ def replays(run: Results, contest: Contest, cases: Sequence[Case]) -> list[Repla
     return made
 
 
-def replay_keys(contest: Contest, cases: Sequence[Case]) -> dict[tuple[Key, str], str]:
+def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key, str], str]:
     """Which sessions are replayed, and under which anchors."""
     chosen = [*cases[: _REPLAYED - 2], *cases[-2:]]
-    place = re.sub(r"\W+", "-", contest.title)
+    place = re.sub(r"\W+", "-", comparison.title)
     return {
         (case.key, model): f"replay-{place}-{i}-{k}"
         for i, case in enumerate({c.key: c for c in chosen}.values())
-        for k, model in enumerate(contest.models[:_MODELS])
+        for k, model in enumerate(comparison.models[:_MODELS])
     }
 
 
@@ -121,7 +121,7 @@ def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame]) -> Repl
     return Replay(
         key,
         f"{_title(case)}, {model}: {outcome}",
-        Picture(case.scene.pixels, close=True),
+        Illustration(case.scene.pixels, close=True),
         frames,
         case.target.mask,
         0.9,
@@ -154,29 +154,29 @@ def _frame(row: dict[str, Any]) -> Frame:
     return Frame(mask, prompt, scores, None if prompt is None else row["seconds_answer"])
 
 
-def _by_hardness(contest: Contest) -> list[Key]:
+def _by_hardness(comparison: Comparison) -> list[Key]:
     """Targets by what they cost over all models, then by the quality they reach."""
     cost: dict[Key, list[float]] = {}
-    for group in contest.groups:
+    for group in comparison.groups:
         clicks, area = targets_of(group, "noc@90"), targets_of(group, "auc")
         for key, c, a in zip(group.iou.keys, clicks, area, strict=True):
             cost.setdefault(key, []).append(float(c - a / 1000))
     return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
 
 
-def _disputed(contest: Contest) -> Key:
+def _disputed(comparison: Comparison) -> Key:
     """The target on which the models differ most."""
     area: dict[Key, list[float]] = {}
-    for group in contest.groups:
+    for group in comparison.groups:
         for key, a in zip(group.iou.keys, targets_of(group, "auc"), strict=True):
             area.setdefault(key, []).append(float(a))
     return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
 
 
-def _caption(contest: Contest, case: Case) -> str:
+def _caption(comparison: Comparison, case: Case) -> str:
     """The object, and what it costs with each model."""
     told = []
-    for group in contest.groups:
+    for group in comparison.groups:
         if case.key in group.iou.keys:
             curve = _curve(group, case.key)
             reached = int(first_round(curve[None], 0.9)[0])

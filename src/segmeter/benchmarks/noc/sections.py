@@ -8,7 +8,7 @@ import numpy as np
 
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.leaderboard import (
-    Contest,
+    Comparison,
     answer,
     comparison_table,
     leaderboard,
@@ -51,75 +51,75 @@ def sections(run: Results) -> list[Section]:
     cost = cost_of(run)
     found = groups(run, cost)
     lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
-    contests = _contests(found, lead, cost)
+    comparisons = _comparisons(found, lead, cost)
     return [
-        _which_costs_least(contests),
-        _growth(contests),
-        *_differences(contests),
-        _numbers(found, contests, cost),
-        _time(contests, _machines(run)),
-        *_cases(run, contests),
+        _which_costs_least(comparisons),
+        _growth(comparisons),
+        *_differences(comparisons),
+        _numbers(found, comparisons, cost),
+        _time(comparisons, _machines(run)),
+        *_cases(run, comparisons),
     ]
 
 
-def _contests(found: Sequence[Group], reading: str, cost: CostModel) -> list[Contest]:
-    """One contest a data set and user, the cheapest model first in each."""
+def _comparisons(found: Sequence[Group], reading: str, cost: CostModel) -> list[Comparison]:
+    """One comparison a data set and user, the cheapest model first in each."""
     places: dict[tuple[str, str], list[Group]] = {}
     for group in found:
         if group.key[3] == reading:
             places.setdefault((group.key[1], group.key[2]), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    contests = []
+    comparisons = []
     for (dataset, user), members in places.items():
         members.sort(key=lambda g: float(targets_of(g, "seconds-to-90", cost).mean()))
         rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost)}
         title = dataset if one_user else f"{dataset}, {user}"
-        contests.append(Contest(title, members, rows, differences_of(members, cost), cost))
-    return contests
+        comparisons.append(Comparison(title, members, rows, differences_of(members, cost), cost))
+    return comparisons
 
 
-def _which_costs_least(contests: Sequence[Contest]) -> Section:
+def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
     blocks: list[Block | None] = []
-    for contest in contests:
+    for comparison in comparisons:
         blocks += [
-            answer(contest, len(contests) > 1),
-            leaderboard(contest, f"leaderboard-{_stem(contest)}"),
-            uneven(contest),
+            answer(comparison, len(comparisons) > 1),
+            leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
+            uneven(comparison),
         ]
     return Section("Which model costs least", blocks=[b for b in blocks if b is not None])
 
 
-def _differences(contests: Sequence[Contest]) -> list[Section]:
-    """The verdicts, where there are models to compare."""
-    tables = [comparison_table(c, f"differences-{_stem(c)}") for c in contests]
+def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
+    """The conclusions, where there are models to compare."""
+    tables = [comparison_table(c, f"differences-{_stem(c)}") for c in comparisons]
     blocks: list[Block] = [table for table in tables if table is not None]
     return [Section("What is established", blocks=blocks)] if blocks else []
 
 
-def _growth(contests: Sequence[Contest]) -> Section:
+def _growth(comparisons: Sequence[Comparison]) -> Section:
     """Quality over the rounds, and how many objects are done by then."""
     text = (
         "Left to right, a person keeps correcting. Bands are 95 % intervals from resampling "
         "photographs; point at a round, or walk along it with the arrow keys, to read it off."
     )
-    quality = [_quality_chart(c, len(contests) > 1) for c in contests]
-    done = [_success_chart(c, len(contests) > 1) for c in contests]
-    if len(contests) == 1:
+    quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
+    done = [_success_chart(c, len(comparisons) > 1) for c in comparisons]
+    if len(comparisons) == 1:
         return Section("Quality, click by click", text, [Multiples([*quality, *done])])
     return Section("Quality, click by click", text, [Multiples(quality), Multiples(done)])
 
 
-def _quality_chart(contest: Contest, many: bool) -> Chart:
-    title = "Mean IoU after each round" + (f": {contest.title}" if many else "")
-    lines = [_line(g, g.iou.values) for g in contest.groups]
-    return Chart(title, _rounds_axis(contest), Axis("IoU, %", high=1.0, percent=True), lines)
+def _quality_chart(comparison: Comparison, many: bool) -> Chart:
+    title = "Mean IoU after each round" + (f": {comparison.title}" if many else "")
+    lines = [_line(g, g.iou.values) for g in comparison.groups]
+    return Chart(title, _rounds_axis(comparison), Axis("IoU, %", high=1.0, percent=True), lines)
 
 
-def _success_chart(contest: Contest, many: bool) -> Chart:
-    title = "Objects that have reached 90 % IoU" + (f": {contest.title}" if many else "")
-    lines = [_line(g, success(g.iou.values, 0.9)) for g in contest.groups]
+def _success_chart(comparison: Comparison, many: bool) -> Chart:
+    title = "Objects that have reached 90 % IoU" + (f": {comparison.title}" if many else "")
+    lines = [_line(g, success(g.iou.values, 0.9)) for g in comparison.groups]
     axis = Axis("share of objects, %", low=0.0, high=1.0, percent=True)
-    return Chart(title, _rounds_axis(contest), axis, lines)
+    return Chart(title, _rounds_axis(comparison), axis, lines)
 
 
 def _line(group: Group, values: Floats) -> Line:
@@ -132,33 +132,33 @@ def _line(group: Group, values: Floats) -> Line:
     )
 
 
-def _rounds_axis(contest: Contest) -> Axis:
-    rounds = max(g.iou.values.shape[1] for g in contest.groups)
+def _rounds_axis(comparison: Comparison) -> Axis:
+    rounds = max(g.iou.values.shape[1] for g in comparison.groups)
     wanted = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else range(1, rounds + 1)
     return Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=list(wanted), digits=0)
 
 
-def _numbers(found: Sequence[Group], contests: Sequence[Contest], cost: CostModel) -> Section:
+def _numbers(found: Sequence[Group], comparisons: Sequence[Comparison], cost: CostModel) -> Section:
     """What papers print, in every reading that was played."""
     blocks: list[Block] = []
-    for contest in contests:
-        place = contest.groups[0].key[1:3]
+    for comparison in comparisons:
+        place = comparison.groups[0].key[1:3]
         members = [g for g in found if g.key[1:3] == place]
-        members.sort(key=lambda g: (contest.models.index(g.key[0]), g.key[3]))
+        members.sort(key=lambda g: (comparison.models.index(g.key[0]), g.key[3]))
         blocks += [
             _paper_table(
                 members,
                 cost,
-                f"clicks-{_stem(contest)}",
+                f"clicks-{_stem(comparison)}",
                 _CLICK_COLUMNS,
-                f"{contest.title}: clicks to quality and failures",
+                f"{comparison.title}: clicks to quality and failures",
             ),
             _paper_table(
                 members,
                 cost,
-                f"quality-{_stem(contest)}",
+                f"quality-{_stem(comparison)}",
                 _QUALITY_COLUMNS,
-                f"{contest.title}: quality",
+                f"{comparison.title}: quality",
             ),
         ]
     text = (
@@ -211,22 +211,22 @@ def _paper_table(
     )
 
 
-def _time(contests: Sequence[Contest], machines: str) -> Section:
+def _time(comparisons: Sequence[Comparison], machines: str) -> Section:
     """Where the seconds go until an object is done."""
     blocks: list[Block] = []
-    for contest in contests:
-        parts = [_parts(g, contest.cost) for g in contest.groups]
+    for comparison in comparisons:
+        parts = [_parts(g, comparison.cost) for g in comparison.groups]
         names = list(parts[0])
         used = [n for n in names if any(p[n] > 0 for p in parts)]
         blocks.append(
             Bars(
-                f"Seconds an object until 90 % IoU: {contest.title}",
+                f"Seconds an object until 90 % IoU: {comparison.title}",
                 Axis("seconds", low=0.0, digits=1),
-                contest.models,
+                comparison.models,
                 [Part(n, [p[n] for p in parts]) for n in used],
             )
         )
-    blocks += [_latency_table(contests), Note(_cost_note(contests[0].cost))]
+    blocks += [_latency_table(comparisons), Note(_cost_note(comparisons[0].cost))]
     return Section("Where the time goes", machines, blocks)
 
 
@@ -256,17 +256,17 @@ def _parts(group: Group, cost: CostModel) -> dict[str, float]:
     }
 
 
-def _latency_table(contests: Sequence[Contest]) -> Table:
+def _latency_table(comparisons: Sequence[Comparison]) -> Table:
     rows: list[list[Cell]] = [
         [
             model,
-            contest.title,
-            contest.value(model, "seconds-look"),
-            contest.value(model, "seconds-answer"),
-            contest.value(model, "seconds-user"),
+            comparison.title,
+            comparison.value(model, "seconds-look"),
+            comparison.value(model, "seconds-answer"),
+            comparison.value(model, "seconds-user"),
         ]
-        for contest in contests
-        for model in contest.models
+        for comparison in comparisons
+        for model in comparison.models
     ]
     columns = [
         Column("model"),
@@ -296,19 +296,21 @@ def _cost_note(cost: CostModel) -> str:
     )
 
 
-def _cases(run: Results, contests: Sequence[Contest]) -> list[Section]:
+def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[Section]:
     """Hardest objects and replays, of each data set."""
     galleries: list[Block] = []
     sessions: list[Block] = []
-    for contest in contests:
-        cases, why = cases_of(run, contest)
+    for comparison in comparisons:
+        cases, why = cases_of(run, comparison)
         if why:
-            galleries.append(Note(f"Pictures of {contest.title} cannot be shown: {why}", "warning"))
+            galleries.append(
+                Note(f"Pictures of {comparison.title} cannot be shown: {why}", "warning")
+            )
             continue
-        if len(contests) > 1:
-            galleries.append(Note(f"**{contest.title}**"))
-        galleries.append(hardest(run, contest, cases))
-        sessions += replays(run, contest, cases)
+        if len(comparisons) > 1:
+            galleries.append(Note(f"**{comparison.title}**"))
+        galleries.append(hardest(run, comparison, cases))
+        sessions += replays(run, comparison, cases)
     text = "Objects that cost most clicks over all models, and the clicks to 90 % IoU of each."
     made = [Section("The hardest objects", text, galleries)]
     if sessions:
@@ -321,5 +323,5 @@ def _cases(run: Results, contests: Sequence[Contest]) -> list[Section]:
     return made
 
 
-def _stem(contest: Contest) -> str:
-    return "-".join(contest.title.replace(",", "").split())
+def _stem(comparison: Comparison) -> str:
+    return "-".join(comparison.title.replace(",", "").split())

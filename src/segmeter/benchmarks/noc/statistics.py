@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
 from segmeter.stats.effort import CostModel, seconds_after, seconds_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 
 __all__ = [
@@ -69,7 +69,7 @@ class Group:
         return self.iou.model, self.iou.dataset, self.iou.user, self.iou.reading
 
     @property
-    def contest(self) -> tuple[str, str, str]:
+    def comparison(self) -> tuple[str, str, str]:
         """What models are compared within: data set, user, reading."""
         return self.key[1:]
 
@@ -114,21 +114,21 @@ def summary(run: Results) -> list[SummaryRow]:
 def differences(run: Results) -> list[Difference]:
     """Every pair of models on the targets they share, by data set, user and reading."""
     cost = cost_of(run)
-    contests: dict[tuple[str, str, str], list[Group]] = {}
+    comparisons: dict[tuple[str, str, str], list[Group]] = {}
     for group in groups(run, cost):
-        contests.setdefault(group.contest, []).append(group)
-    return [d for members in contests.values() for d in differences_of(members, cost)]
+        comparisons.setdefault(group.comparison, []).append(group)
+    return [d for members in comparisons.values() for d in differences_of(members, cost)]
 
 
 def differences_of(members: Sequence[Group], cost: CostModel) -> list[Difference]:
-    """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
+    """All pairs of one comparison; the pairs of a measure are corrected together (Holm)."""
     return [
         found
         for measure in COMPARED
-        for found in contest(
-            Where(*members[0].contest, measure),
+        for found in pairwise_differences(
+            Where(*members[0].comparison, measure),
             [
-                Entrant(g.key[0], g.iou.keys, g.iou.clusters, targets_of(g, measure, cost))
+                PairedValues(g.key[0], g.iou.keys, g.iou.clusters, targets_of(g, measure, cost))
                 for g in members
             ],
         )

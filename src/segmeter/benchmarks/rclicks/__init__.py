@@ -37,7 +37,7 @@ class Settings:
     Attributes
     ----------
     draws
-        How often each group plays in the reading `sound`: twice or more tells luck from
+        How often each group plays in the reading `sound`: twice or more tells chance from
         groups. `published` plays once, as the original did.
     samples
         First clicks from the whole map, where no recorded clicks say how many people there

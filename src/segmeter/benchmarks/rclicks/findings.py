@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.benchmarks.rclicks.components import Components, components
+from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
 from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
-from segmeter.benchmarks.rclicks.trials import Trial, trials
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 from segmeter.stats.rounds import at_round
 
 __all__ = [
@@ -48,7 +48,7 @@ class Finding:
 class Findings:
     """All that is said about one model on one data set in one reading."""
 
-    trial: Trial
+    trial: GroupCurves
     by_name: dict[str, Finding]
     parts: dict[str, Components]
     base_first: Interval
@@ -68,7 +68,7 @@ class Findings:
 
 def findings(run: Results) -> list[Findings]:
     """One for every model, data set and reading."""
-    found = trials(run)
+    found = group_curves(run)
     if not found:
         raise BadInput("the run holds no target that the centre click and all groups played")
     singles = {
@@ -89,25 +89,25 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models in clicks and quality with people's clicks."""
-    contests: dict[tuple[str, str], list[Trial]] = {}
-    for trial in trials(run):
-        contests.setdefault((trial.dataset, trial.reading), []).append(trial)
-    return [found for members in contests.values() for found in differences_of(members)]
+    comparisons: dict[tuple[str, str], list[GroupCurves]] = {}
+    for trial in group_curves(run):
+        comparisons.setdefault((trial.dataset, trial.reading), []).append(trial)
+    return [found for members in comparisons.values() for found in differences_of(members)]
 
 
-def differences_of(members: Sequence[Trial]) -> list[Difference]:
+def differences_of(members: Sequence[GroupCurves]) -> list[Difference]:
     """All pairs of one data set and reading; the pairs of a measure are corrected together."""
     return [
         found
         for measure in _PARTS
-        for found in contest(
+        for found in pairwise_differences(
             Where(members[0].dataset, "groups", members[0].reading, f"sample-{measure}"),
-            [Entrant(t.model, t.keys, t.clusters, _sampled(t, measure)) for t in members],
+            [PairedValues(t.model, t.keys, t.clusters, _sampled(t, measure)) for t in members],
         )
     ]
 
 
-def findings_of(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
+def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
     """What there is to say about one trial, with the first clicks that belong to it."""
     drawn = Resampling(trial.clusters, seed=trial.dataset)
     by_name: dict[str, Finding] = {}
@@ -125,7 +125,7 @@ def findings_of(trial: Trial, first: dict[Who, FirstClicks]) -> Findings:
     return Findings(trial, by_name, parts, _base_first(trial, first), first)
 
 
-def _base_first(trial: Trial, first: dict[Who, FirstClicks]) -> Interval:
+def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
     """The robot's first click, on the targets that people clicked where there are any."""
     clicked = first["people"].scores if "people" in first else trial.keys
     kept = [i for i, key in enumerate(trial.keys) if key in clicked]
@@ -187,7 +187,7 @@ def _rows(f: Findings) -> Iterator[SummaryRow]:
             yield row(who, name, interval, len(clicks.scores))
 
 
-def _sampled(trial: Trial, measure: str) -> Floats:
+def _sampled(trial: GroupCurves, measure: str) -> Floats:
     """One value a target: the mean over all groups and draws."""
     players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
     return players

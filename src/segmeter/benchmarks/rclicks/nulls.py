@@ -1,7 +1,7 @@
 """Nulls: what each statistic would be if it did not matter who clicked.
 
 Players of a target change places at random: groups among themselves, or the centre click
-with all of them. Whatever remains is what the statistic gives for nothing; the excess over
+with all of them. Whatever remains is what the statistic gives under the null; the excess over
 it is the effect.
 """
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.laws import (
-    Luck,
+from segmeter.benchmarks.rclicks.null_simulation import (
+    Null,
     Profile,
-    for_nothing,
-    lucky_steps,
-    lucky_trials,
+    null_steps,
+    null_trials,
+    under_the_null,
 )
 from segmeter.core.errors import BadInput
 
-__all__ = ["Cell", "Verdict", "judge_cell", "noc_cells", "similarity_means"]
+__all__ = ["Cell", "Conclusion", "judge_cell", "noc_cells", "similarity_means"]
 
 TARGETS = {"GrabCut": 50, "Berkeley": 100, "DAVIS": 345, "COCO-MVal": 800, "TETRIS": 2531}
 EFFECTS = ("dsb", "dgr", "dhh")
@@ -50,8 +50,8 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """An effect as printed, and the middle 95 % of what two laws without effect give."""
+class Conclusion:
+    """An effect as printed, and the middle 95 % of what two distributions without effect give."""
 
     printed: float
     steps: tuple[float, float, float]
@@ -59,12 +59,12 @@ class Verdict:
 
     @property
     def nothing(self) -> bool:
-        """No larger than the milder law's upper limit."""
+        """No larger than the milder distribution's upper limit."""
         return self.printed <= self.steps[2]
 
     @property
     def doubtful(self) -> bool:
-        """Larger than one law gives, not larger than the other."""
+        """Larger than one distribution gives, not larger than the other."""
         return not self.nothing and self.printed <= max(self.steps[2], self.trials[2])
 
 
@@ -91,14 +91,14 @@ def noc_cells(folder: Path) -> list[Cell]:
     ]
 
 
-def judge_cell(cell: Cell, repetitions: int = 100) -> dict[str, Verdict]:
+def judge_cell(cell: Cell, repetitions: int = 100) -> dict[str, Conclusion]:
     """Each printed effect beside what no effect gives at the printed mean and spread."""
     limits = [
         _limits(law(cell.profile), repetitions, (cell.model, cell.dataset))
-        for law in (lucky_steps, lucky_trials)
+        for law in (null_steps, null_trials)
     ]
     return {
-        name: Verdict(getattr(cell, name), limits[0][name], limits[1][name]) for name in EFFECTS
+        name: Conclusion(getattr(cell, name), limits[0][name], limits[1][name]) for name in EFFECTS
     }
 
 
@@ -114,10 +114,14 @@ def similarity_means(path: Path) -> dict[str, dict[str, float]]:
     }
 
 
-def _limits(luck: Luck, repetitions: int, seed: object) -> dict[str, tuple[float, float, float]]:
+def _limits(
+    chance_draws: Null, repetitions: int, seed: object
+) -> dict[str, tuple[float, float, float]]:
     """Lower limit, mean and upper limit of each effect in percent."""
     names = tuple(f"{name}-noc" for name in EFFECTS)
-    values = for_nothing(luck.draw, luck.profile.targets, repetitions, seed, names)
+    values = under_the_null(
+        chance_draws.draw, chance_draws.profile.targets, repetitions, seed, names
+    )
     made = {}
     for name, several in values.items():
         low, high = np.quantile(several, [0.025, 0.975])

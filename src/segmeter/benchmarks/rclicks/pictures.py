@@ -20,7 +20,7 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Block, Gallery, Note, Outline, Picture
+from segmeter.core.sections import Block, Gallery, Illustration, Note, Outline
 from segmeter.users.clicking_group import ClickingGroup
 
 __all__ = ["hard_targets", "maps_and_groups"]
@@ -72,7 +72,7 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
         truth = Outline(case.target.mask, "truth", "the object")
         dots = _first_points(run, case)
         pictures = [
-            Picture(
+            Illustration(
                 case.scene.pixels,
                 f"**{case.title}** and {len(dots)} first clicks",
                 outlines=(truth,),
@@ -103,7 +103,7 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
         caption = f"**{case.title}** · NSR {100 * case.noise:.1f} %"
         dots = _first_points(run, case)
         pictures = [
-            Picture(case.scene.pixels, caption, outlines=(truth,), prompts=dots, close=True)
+            Illustration(case.scene.pixels, caption, outlines=(truth,), prompts=dots, close=True)
         ]
         for model in models:
             mean = _mean_mask(run, model, case, reading)
@@ -164,9 +164,9 @@ def _map(name: str, user: ClickingGroup, case: _Case) -> ClickMap:
     return maps.map(case.scene, case.target, case.target.mask, True, "sound")
 
 
-def _over(case: _Case, pixels: Pixels, caption: str, truth: Outline) -> Picture:
+def _over(case: _Case, pixels: Pixels, caption: str, truth: Outline) -> Illustration:
     said = f"{caption} of {case.title}"
-    return Picture(pixels, caption, said, outlines=(truth,), close=True)
+    return Illustration(pixels, caption, said, outlines=(truth,), close=True)
 
 
 def _heated(pixels: Pixels, map: ClickMap) -> Pixels:

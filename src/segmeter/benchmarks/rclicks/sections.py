@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from segmeter.benchmarks.rclicks.conclusions import conclusions
 from segmeter.benchmarks.rclicks.figures import correlations, curves, scatter
 from segmeter.benchmarks.rclicks.findings import Findings, findings
+from segmeter.benchmarks.rclicks.pairwise import pairwise_result
 from segmeter.benchmarks.rclicks.pictures import hard_targets, maps_and_groups
-from segmeter.benchmarks.rclicks.rivals import rivalry
 from segmeter.benchmarks.rclicks.tables import (
     components_table,
     null_table,
@@ -15,7 +16,6 @@ from segmeter.benchmarks.rclicks.tables import (
     ranking_table,
     short_table,
 )
-from segmeter.benchmarks.rclicks.verdict import verdicts
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Block, Note, Section
 
@@ -26,10 +26,10 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.reading == "sound"] or found
-    rivals = rivalry(lead)
+    pairwise = pairwise_result(lead)
     return [
-        *([rivals] if rivals else []),
-        Section("Does it matter where people click?", "", [*verdicts(lead), short_table(found)]),
+        *([pairwise] if pairwise else []),
+        Section("Does it matter where people click?", "", [*conclusions(lead), short_table(found)]),
         _growth(lead),
         _worth(lead),
         Section("The paper's tables, both readings", _READINGS, paper_tables(found)),
@@ -64,7 +64,7 @@ def _growth(lead: Sequence[Findings]) -> Section:
 def _worth(lead: Sequence[Findings]) -> Section:
     """Each statistic against what shuffled labels give."""
     text = (
-        "A number is worth what it exceeds the same number for nothing by. For nothing: the "
+        "A number is worth what it exceeds the same number under the null by. Under the null: the "
         "players of an object change places at random (groups among themselves; the centre "
         "click with all of them), and the statistic is computed again, 500 to 2000 times. Means of "
         "ratios are above zero even then, because a small count below the line weighs more "
@@ -83,7 +83,7 @@ def _spread(lead: Sequence[Findings]) -> Section:
     blocks.append(
         parts
         if parts is not None
-        else Note("Each group played once: luck and groups cannot be told apart.", "warning")
+        else Note("Each group played once: chance and groups cannot be told apart.", "warning")
     )
     chart = scatter(lead)
     if chart is not None:

@@ -178,7 +178,7 @@ _MAIN = tuple(name for name in _WORDS if name.endswith(("-noc", "-noc-ratio", "-
 
 
 def null_table(f: Findings, everything: bool = False) -> Table:
-    """Statistics that have a null: seen, for nothing, what is left, and p."""
+    """Statistics that have a null: seen, under the null, what is left, and p."""
     model, dataset, reading = f.key
     rows: list[list[Cell]] = []
     for name in _WORDS if everything else _MAIN:
@@ -200,7 +200,7 @@ def null_table(f: Findings, everything: bool = False) -> Table:
     columns = [
         Column("statistic"),
         Column("seen", "95 % interval", 2),
-        Column("for nothing", "middle 95 %", 2),
+        Column("under the null", "middle 95 %", 2),
         Column("left", "95 % interval", 2),
         Column("p", "uncorrected", 3),
         Column("verdict"),
@@ -247,7 +247,7 @@ def components_table(found: Sequence[Findings]) -> Table | None:
         "Where the spread comes from",
         "Means over objects. Between groups: what the kind of click changes. Within: what two "
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
-        "less than luck alone would make them.",
+        "less than chance alone would make them.",
     )
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.contests import Entrant, Where, compared, corrected
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.pairwise import PairedValues, Where, corrected, paired_difference
 
 __all__ = ["Group", "differences", "groups", "human_points", "summary"]
 
@@ -130,10 +130,10 @@ def differences(run: Results) -> list[Difference]:
         by_dataset.setdefault(group.dataset, []).append(group)
     for members in by_dataset.values():
         found += corrected(
-            compared(
+            paired_difference(
                 Where(first.dataset, "", "sound", measure),
-                _entrant(first, measure),
-                _entrant(second, measure),
+                _paired_values(first, measure),
+                _paired_values(second, measure),
             )
             for first, second in combinations(members, 2)
             for measure in ("fb", "fop")
@@ -277,8 +277,8 @@ def _columns_of(group: Group, name: str) -> Columns:
     return {column: group.columns[column] for column in needed[name]}
 
 
-def _entrant(group: Group, measure: str) -> Entrant:
+def _paired_values(group: Group, measure: str) -> PairedValues:
     """F of each picture at the setting that is best on the other pictures."""
     places = _best_elsewhere(group, measure)
     values = group.columns[measure][np.arange(len(group.scenes)), places]
-    return Entrant(group.model, group.scenes, group.scenes, values)
+    return PairedValues(group.model, group.scenes, group.scenes, values)

@@ -25,7 +25,7 @@ from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Bound, Player, play
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.attack import Direction
 from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
 from segmeter.users.boxes import tight_box
@@ -132,19 +132,22 @@ class TetrisBoxes:
 class _Searchers:
     """A team that searches once for both directions."""
 
-    def next_for(
-        self, users: Sequence[_Searcher], sights: Sequence[Sight], rngs: Sequence[object]
+    def next_batch(
+        self,
+        users: Sequence[_Searcher],
+        observations: Sequence[Observation],
+        rngs: Sequence[object],
     ) -> list[Prompt | None]:
         found: dict[tuple[str, str], BoxesFound] = {}
         said: list[Prompt | None] = []
-        for user, sight in zip(users, sights, strict=True):
-            if sight.prompts:
-                said.append(centre_click(sight))
+        for user, observation in zip(users, observations, strict=True):
+            if observation.prompts:
+                said.append(centre_click(observation))
                 continue
-            key = sight.target.id, sight.reading
+            key = observation.target.id, observation.reading
             if key not in found:
                 found[key] = search_boxes(
-                    sight.view, sight.target, ignored=sight.reading == "sound"
+                    observation.view, observation.target, ignored=observation.reading == "sound"
                 )
             said.append(found[key].of(user.direction).box)
         return said
@@ -161,8 +164,8 @@ class _Searcher:
     def name(self) -> str:
         return f"{self.direction}-box"
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_for([self], [sight], [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 def _players(scene: Scene, plan: Plan) -> list[Player]:

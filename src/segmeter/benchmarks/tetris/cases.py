@@ -16,7 +16,7 @@ from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, from_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Block, Frame, Gallery, Note, Outline, Picture, Replay
+from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
 
 __all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
 
@@ -42,7 +42,7 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
         base, best = rows["base"][0], rows["max"][0]
         span = float(group.each("iou-d")[group.keys.index(key)])
         pictures.append(
-            Picture(
+            Illustration(
                 scene.pixels,
                 f"**{_title(key)}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
                 f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
@@ -77,7 +77,7 @@ def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
         pixels = heat_picture(scene.pixels, values, low, stride, target.mask)
         known = values[~np.isnan(values)]
         pictures.append(
-            Picture(
+            Illustration(
                 pixels,
                 f"**{_title(key)}**, {group.model} · IoU {100 * known.min():.0f} to "
                 f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
@@ -122,7 +122,7 @@ def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
         pictures.append(
-            Picture(
+            Illustration(
                 colours(square),
                 f"**{_title(key)}**, {group.model} · IoU {100 * values.min():.0f} to "
                 f"{100 * values.max():.0f} %",
@@ -152,7 +152,7 @@ def replays(run: Results, members: Sequence[Group]) -> list[Replay]:
                 Replay(
                     anchor if role == "min" else f"{anchor}-best",
                     f"{_title(key)}, {group.model}: {said}",
-                    Picture(scene.pixels, close=True),
+                    Illustration(scene.pixels, close=True),
                     [_frame(row) for row in rows[role]],
                     target.mask,
                     0.9,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import deepest
 from segmeter.core.models import Ask, View, render
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
@@ -111,10 +111,10 @@ def click_map(
 ) -> ClickMap:
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
-    Any view will do. One that has `lone_clicks`, as the SAM family does, decodes thousands
+    Any view will do. One that has `single_clicks`, as the SAM family does, decodes thousands
     at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
     """
-    valid = target.mask if target.ignore is None else target.mask.without(target.ignore)
+    valid = target.mask if target.ignore is None else target.mask - target.ignore
     if not valid:
         raise BadInput(f"target '{target.id}' has no pixel that could be clicked")
     rows, columns = (np.arange(a, b, stride) for a, b in zip(valid.low, valid.high, strict=True))
@@ -158,9 +158,9 @@ def _scores(
     speed: dict[str, Any],
 ) -> Floats:
     if hasattr(view, "lone_clicks"):
-        from segmeter.benchmarks.tetris._lone_scores import lone_scores
+        from segmeter.benchmarks.tetris._single_click_scores import single_click_scores
 
-        scores = lone_scores(view, places, target, progress=progress, **speed)
+        scores = single_click_scores(view, places, target, progress=progress, **speed)
         if scores is not None:
             return scores
     clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]

@@ -13,14 +13,14 @@ import numpy as np
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.benchmarks.tetris.clickmap import ClickMap, click_map, score_prompts
 from segmeter.core.benchmarks import Row
+from segmeter.core.differentiable import Differentiable
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, View, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.core.softening import Differentiable
-from segmeter.core.users import Sight
+from segmeter.core.users import Observation
 from segmeter.users.attack import Direction
 from segmeter.users.search import search
 
@@ -54,8 +54,10 @@ def extreme_rows(
             yield _row(view, scene, target, plan, user, point, seconds_look) | kept
         if isinstance(view, Differentiable):
             nothing = Mask.empty(scene.shape)
-            sight = Sight(scene, target, nothing, (), "sound", view)
-            for attempt, direction in zip(search([sight] * 2, DIRECTIONS), DIRECTIONS, strict=True):
+            observation = Observation(scene, target, nothing, (), "sound", view)
+            for attempt, direction in zip(
+                search([observation] * 2, DIRECTIONS), DIRECTIONS, strict=True
+            ):
                 assert attempt is not None  # an empty mask leaves something to click
                 user = f"{direction}-click-search"
                 row = _row(view, scene, target, plan, user, attempt.click.point, seconds_look)

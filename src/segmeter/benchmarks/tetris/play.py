@@ -22,13 +22,13 @@ from segmeter.benchmarks.tetris import Settings
 from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probed
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
+from segmeter.core.differentiable import Differentiable
 from segmeter.core.models import Model, Reading, View
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Bound, Player, play
-from segmeter.core.softening import Differentiable
-from segmeter.core.users import Sight, User
+from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, attempts_of
 from segmeter.users.attack import Attempt
 
@@ -43,16 +43,16 @@ class Witness:
     def __init__(self) -> None:
         self.attempts: dict[tuple[str, str, Reading, int], Attempt] = {}
 
-    def next_for(
+    def next_batch(
         self,
         users: Sequence[_Member],
-        sights: Sequence[Sight],
+        observations: Sequence[Observation],
         rngs: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found = attempts_of([user.inner for user in users], sights)
-        for user, sight, attempt in zip(users, sights, found, strict=True):
+        found = attempts_of([user.inner for user in users], observations)
+        for user, observation, attempt in zip(users, observations, found, strict=True):
             if attempt is not None:
-                key = user.name, sight.target.id, sight.reading, sight.round
+                key = user.name, observation.target.id, observation.reading, observation.round
                 self.attempts[key] = attempt
         return [None if attempt is None else attempt.click for attempt in found]
 
@@ -68,8 +68,8 @@ class _Member:
     def name(self) -> str:
         return self.inner.name
 
-    def next(self, sight: Sight, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_for([self], [sight], [rng])[0]
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
+        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 def play_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:

@@ -74,7 +74,7 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "
-        "one clicks the centre of each mistake, for as many clicks each. All clicks are fair: "
+        "one clicks the centre of each error region, for as many clicks each. All clicks are fair: "
         "they lie on what is wrong."
     )
     return Section("How much hangs on the click", text, [*blocks, *([table] if table else [])])
@@ -168,7 +168,7 @@ def _beside(summary: Summary) -> Section | None:
         "The attack can be reproduced only approximately: the paper's renderer of discs is "
         "replaced by an analytic one, and the authors' repository is not to be had. In "
         "`published` the step is taken from the picture's size though SAM's clicks live in "
-        "another frame, the allowance for leaving the mistake compounds, clicks stay "
+        "another frame, the allowance for leaving the error region compounds, clicks stay "
         "fractional, and curves may cross; `sound` repairs these. EISeg's network is set "
         "beside RITM's HR18-IT, whose design and data it shares."
     )

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.contests import Entrant, Where, contest
 from segmeter.benchmarks.tetris.groups import WITHIN, Floats, Group, groups
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.stats.intervals import Interval, Resampling, share_interval
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = ["AREAS", "differences", "differences_of", "rows_of", "spearman", "summary"]
 
@@ -63,23 +63,23 @@ def _row(group: Group, measure: str, values: Floats, share: bool = False) -> Sum
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models on the targets they share, by data set and reading."""
-    contests: dict[tuple[str, str], list[Group]] = {}
+    comparisons: dict[tuple[str, str], list[Group]] = {}
     for group in groups(run):
         if group.complete:
-            contests.setdefault((group.dataset, group.reading), []).append(group)
-    return [d for members in contests.values() for d in differences_of(members)]
+            comparisons.setdefault((group.dataset, group.reading), []).append(group)
+    return [d for members in comparisons.values() for d in differences_of(members)]
 
 
 def differences_of(members: Sequence[Group]) -> list[Difference]:
-    """All pairs of one contest; the pairs of a measure are corrected together (Holm)."""
+    """All pairs of one comparison; the pairs of a measure are corrected together (Holm)."""
     if not members:
         return []
     return [
         found
         for measure in COMPARED
-        for found in contest(
+        for found in pairwise_differences(
             Where(members[0].dataset, "", members[0].reading, measure),
-            [Entrant(g.model, g.keys, g.clusters, g.each(measure)) for g in members],
+            [PairedValues(g.model, g.keys, g.clusters, g.each(measure)) for g in members],
         )
     ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Pixels, Scene, Target
+from segmeter.core.scenes import DatasetCard, Picture, Pixels, Scene, Target
 from segmeter.datasets.pictures import header_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.zeroshot.sampling import sampled
@@ -108,7 +108,7 @@ class Listed:
     def load(self, scene: str) -> Scene:
         known(self._card.name, scene, self._items)
         item = self._items[scene]
-        return Scene(
+        return Picture(
             self._card.name, scene, lambda: self._pixels(item), lambda: self._targets(item)
         )
 

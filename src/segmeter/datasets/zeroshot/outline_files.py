@@ -200,7 +200,7 @@ def _united(outlines: Any, size: Size, where: str) -> Mask:
     try:
         for polygon in _polygons(outlines):
             if len(polygon) >= 6:  # fewer corners enclose nothing
-                mask = mask.either(fill(polygon, size))
+                mask = mask | fill(polygon, size)
     except (BadInput, *_WRONG) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
     return mask

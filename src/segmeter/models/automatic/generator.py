@@ -20,7 +20,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Reading, View
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.candidates import (
     AnswersGrids,
     Candidates,
@@ -311,4 +311,4 @@ def _cropped(scene: Scene, crop: Crop) -> Scene:
         return scene
     name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
     pixels = np.ascontiguousarray(scene.pixels[crop.window])
-    return Scene(scene.dataset, name, pixels, [])
+    return Picture(scene.dataset, name, pixels, [])

@@ -65,7 +65,7 @@ class ClickNet:
         return network.to(device, memory_format=order)
 
     def look(self, scene: Scene) -> ClickNetView:
-        if scene.spacing_mm is not None:
+        if scene.header.kind != "picture":
             raise BadInput(
                 f"{scene.name}: '{self._card.name}' looks at pictures, and this is a volume; "
                 f"try 'slicewise?model={self._card.name}'"

@@ -25,7 +25,7 @@ from segmeter.models.clicknets.zoom import Frame, Spot, Zoom, ZoomBox
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from segmeter.models.clicknets.softening import SoftDiscs
+    from segmeter.models.clicknets.movable import MovableDiscs
 
 __all__ = ["ClickNetPrediction", "ClickNetView", "Memory", "Settings"]
 
@@ -106,11 +106,11 @@ class ClickNetView:
         frame, box = self.settings.zoom.frame(spots, memory.probabilities, memory.box)
         return Session(spots, memory.probabilities, frame, box)
 
-    def soften(self, asks: Sequence[Ask]) -> SoftDiscs:
+    def movable_clicks(self, asks: Sequence[Ask]) -> MovableDiscs:
         """The same asks with the last click free to move, for whoever follows a gradient."""
-        from segmeter.models.clicknets.softening import SoftDiscs
+        from segmeter.models.clicknets.movable import MovableDiscs
 
-        return SoftDiscs(self, [self.session(ask) for ask in asks])
+        return MovableDiscs(self, [self.session(ask) for ask in asks])
 
     def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
         """Logits `(B, h, w)` of sessions with inputs of one size, mirrored and averaged."""

@@ -110,17 +110,17 @@ def scribble_correction(
     only, `sound` also at those of fixed x. Where no stroke can be drawn, a few random false
     positives are clicked, which `published` calls positive. None when the mask is right.
     """
-    missed, spilled = _errors(target, guess)
-    if not missed and not spilled:
+    false_negatives, false_positives = _errors(target, guess)
+    if not false_negatives and not false_positives:
         return None
-    total = missed.area + spilled.area
-    if always_draw or (missed and spilled):
-        negative = draws.chance(spilled.area / total)
+    total = false_negatives.area + false_positives.area
+    if always_draw or (false_negatives and false_positives):
+        negative = draws.chance(false_positives.area / total)
     else:
-        negative = bool(spilled)
+        negative = bool(false_positives)
     if not negative:
-        return _positive(missed, centre)
-    return _negative(target, guess, spilled, draws, reading, fallback)
+        return _positive(false_negatives, centre)
+    return _negative(target, guess, false_positives, draws, reading, fallback)
 
 
 def scribble_correction_3d(
@@ -162,21 +162,21 @@ def _errors(target: Mask, guess: Mask) -> tuple[Mask, Mask]:
     return Mask.of(truth & ~here, low, target.shape), Mask.of(here & ~truth, low, target.shape)
 
 
-def _positive(missed: Mask, centre: Centre) -> Correction:
-    part = largest_component(missed, tie="last")
+def _positive(false_negatives: Mask, centre: Centre) -> Correction:
+    part = largest_component(false_negatives, tie="last")
     points = [(z, *centre_of(plane(part, z), centre)) for z in foreground_slices(part)]
     clicks = tuple(Click(point, True) for point in points)
     return Correction(clicks, Scribble(tuple(points), True))
 
 
 def _negative(
-    target: Mask, guess: Mask, spilled: Mask, draws: Draws, reading: Reading, fallback: int
+    target: Mask, guess: Mask, false_positives: Mask, draws: Draws, reading: Reading, fallback: int
 ) -> Correction:
-    axis, index = _worst_plane(spilled, (1,) if reading == "published" else (1, 2))
+    axis, index = _worst_plane(false_positives, (1,) if reading == "published" else (1, 2))
     truth, here = _whole_plane(target, axis, index), _whole_plane(guess, axis, index)
     raster, drawn = _stroke(truth, here, draws)
     if not raster:
-        points = points_per_volume(spilled, fallback, draws)
+        points = points_per_volume(false_positives, fallback, draws)
         clicks = tuple(Click(p.point, reading == "published") for p in points)
         return Correction(clicks, None, True, (axis, index), fallback=True)
     return Correction(
@@ -201,15 +201,15 @@ def _stroke(
     return [p for p in found.pixels if guess[p]], [p for p in found.drawn if guess[p]]
 
 
-def _worst_plane(spilled: Mask, axes: Sequence[int]) -> tuple[int, int]:
+def _worst_plane(false_positives: Mask, axes: Sequence[int]) -> tuple[int, int]:
     """The plane with most false positives; the first axis, then the first index, on a tie."""
     best = (0, 0, 0)
     for axis in axes:
         others = tuple(a for a in range(3) if a != axis)
-        counts = spilled.bits.sum(axis=others)
+        counts = false_positives.bits.sum(axis=others)
         place = int(counts.argmax())
         if counts[place] > best[0]:
-            best = (int(counts[place]), axis, place + spilled.low[axis])
+            best = (int(counts[place]), axis, place + false_positives.low[axis])
     return best[1], best[2]
 
 

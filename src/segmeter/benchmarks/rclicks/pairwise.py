@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from segmeter.benchmarks.rclicks.conclusions import (
+    FEWEST_PHOTOGRAPHS,
+    p_in_words,
+    photographs_in_words,
+)
 from segmeter.benchmarks.rclicks.findings import Findings, differences_of
-from segmeter.benchmarks.rclicks.verdict import FEWEST_PHOTOGRAPHS, p_in_words, photographs_in_words
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Answer, Block, Cell, Column, Section, Table, Value
 
-__all__ = ["rivalry"]
+__all__ = ["pairwise_result"]
 
 _IN = {"sample-noc": "clicks to 90 %", "sample-auc": "IoU AuC, points"}
 
 
-def rivalry(lead: Sequence[Findings]) -> Section | None:
+def pairwise_result(lead: Sequence[Findings]) -> Section | None:
     """One answer a data set and the table of pairs; None for a single model."""
     answers: list[Block] = []
     compared: list[Difference] = []

@@ -1,4 +1,4 @@
-"""Contests: models compared pair by pair on the targets that both have."""
+"""Comparisons: models compared pair by pair on the targets that both have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segmeter.core.benchmarks import Difference
 from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats
 
-__all__ = ["Entrant", "Where", "compared", "contest", "corrected"]
+__all__ = ["PairedValues", "Where", "corrected", "paired_difference", "pairwise_differences"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
+class PairedValues:
     """One value a target of a model; `clusters` names the photograph of each."""
 
     model: str
@@ -33,12 +33,12 @@ class Entrant:
     values: Floats
 
 
-def contest(where: Where, entrants: Sequence[Entrant]) -> list[Difference]:
+def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[Difference]:
     """All pairs, corrected together."""
-    return corrected(compared(where, a, b) for a, b in combinations(entrants, 2))
+    return corrected(paired_difference(where, a, b) for a, b in combinations(samples, 2))
 
 
-def compared(where: Where, first: Entrant, second: Entrant) -> Difference:
+def paired_difference(where: Where, first: PairedValues, second: PairedValues) -> Difference:
     """One pair on the targets that both have, not yet corrected for others."""
     other = {key: i for i, key in enumerate(second.keys)}
     mine = [i for i, key in enumerate(first.keys) if key in other]

@@ -14,10 +14,10 @@ from segmeter.core.models import Ask
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Differentiable", "SoftSessions"]
+__all__ = ["Differentiable", "MovableClicks"]
 
 
-class SoftSessions(Protocol):
+class MovableClicks(Protocol):
     """Many sessions whose last click may move, each in the frame its network sees.
 
     Attributes
@@ -61,4 +61,4 @@ class SoftSessions(Protocol):
 class Differentiable(Protocol):
     """A view whose answers have a slope in the place of the last click."""
 
-    def soften(self, asks: Sequence[Ask]) -> SoftSessions: ...
+    def movable_clicks(self, asks: Sequence[Ask]) -> MovableClicks: ...

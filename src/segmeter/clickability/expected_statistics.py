@@ -1,8 +1,8 @@
-"""What a click prior foretells: the statistics of clicks that published tables report.
+"""What a click prior predicts: the statistics of clicks that published tables report.
 
 Per target the tables hold, measured at real clicks, NSS and PDE of the uniform and of the
 distance map, and the mean distance (PL1) to clicks drawn from each. All of them are means
-over the clicks of a function of the pixel, so a prior foretells them exactly, without a draw.
+over the clicks of a function of the pixel, so a prior predicts them exactly, without a draw.
 A `Shape` keeps a target on a coarse grid, fast enough for fitting.
 """
 
@@ -19,7 +19,7 @@ from segmeter.clickability.maps import distance, uniform
 from segmeter.clickability.prior import REACH, Numbers, prior
 from segmeter.core.masks import Mask
 
-__all__ = ["Foretold", "Shape", "foretell", "foretell_exactly", "shape_of"]
+__all__ = ["ExpectedStatistics", "Shape", "expect", "expect_exactly", "shape_of"]
 
 Grid = npt.NDArray[np.float32]
 _CELLS = 72
@@ -28,7 +28,7 @@ _EPSILON = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class ExpectedStatistics:
     """Expected statistics of clicks on one target.
 
     `inside` is the share of clicks on the target, `gain` their mean depth over that of a
@@ -111,7 +111,7 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     )
 
 
-def foretell(shape: Shape, numbers: Numbers) -> Foretold:
+def expect(shape: Shape, numbers: Numbers) -> ExpectedStatistics:
     """A prior's statistics on the grid; their means within 1 % of the exact ones."""
     rows, columns = (np.exp(-0.5 * (m / numbers.spread) ** 2) for m in shape.middle)
     weights = shape.filled * cv2.pow(shape.depth, numbers.depth) * rows[:, None] * columns[None]
@@ -128,7 +128,7 @@ def foretell(shape: Shape, numbers: Numbers) -> Foretold:
     return _statistics(shape, inside, clicks)
 
 
-def foretell_exactly(mask: Mask, numbers: Numbers) -> Foretold:
+def expect_exactly(mask: Mask, numbers: Numbers) -> ExpectedStatistics:
     """A prior's statistics pixel by pixel, as the published tables define them."""
     map = prior(mask, numbers)
     baselines = uniform(mask).dense(), distance(mask, "published").dense()
@@ -138,12 +138,12 @@ def foretell_exactly(mask: Mask, numbers: Numbers) -> Foretold:
     nss = (float((chance * density).sum()) - density.mean()) / (density.std() + _EPSILON)
     inside = float(chance[mask.window][mask.bits].sum())
     apart = [_pl1(chance, b / b.sum(dtype=np.float64), mask.bits.shape) for b in baselines]
-    return Foretold(
+    return ExpectedStatistics(
         inside, float((chance * density).sum()) * mask.area, float(nss), apart[0], apart[1]
     )
 
 
-def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> Foretold:
+def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> ExpectedStatistics:
     depth = float((inside * shape.published).sum())
     depth_squared = float((inside * shape.published**2).sum())
     mean = float((shape.filled * shape.published).sum()) / shape.area
@@ -152,7 +152,7 @@ def _statistics(shape: Shape, inside: Grid, clicks: Grid) -> Foretold:
     variance = sum(
         float(c @ a**2) - float(c @ a) ** 2 for c, a in zip(chances, shape.away, strict=True)
     )
-    return Foretold(
+    return ExpectedStatistics(
         float(inside.sum()),
         depth / mean,
         depth * shape.nss_scale + shape.nss_shift,
@@ -181,7 +181,7 @@ def _running(grid: npt.NDArray[np.floating]) -> tuple[Grid, Grid]:
 def _apart(
     a: tuple[Grid, Grid], b: tuple[Grid, Grid], step: float, sides: tuple[int, ...]
 ) -> float:
-    """Mean distance along the axes of draws from two laws, from their running sums."""
+    """Mean distance along the axes of draws from two distributions, from their running sums."""
     parts = zip(a, b, sides, strict=True)
     return sum(float((p * (1 - q) + q * (1 - p)).sum()) * step / side for p, q, side in parts)
 

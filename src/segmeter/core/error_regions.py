@@ -1,7 +1,7 @@
-"""Mistakes: what a mask misses, what it spills, and where each is deepest.
+"""Error regions: what a mask misses, what it adds, and where each is deepest.
 
-Everything happens inside the box of the mistake. Depth is the distance from a pixel's
-centre to the nearest pixel that is not part of the mistake; beyond the picture counts as
+Everything happens inside the box of the error region. Depth is the distance from a pixel's
+centre to the nearest pixel that is not part of the error region; beyond the picture counts as
 such a pixel. Squared depths are compared as integers, so ties are ties on every machine.
 """
 
@@ -19,7 +19,16 @@ from segmeter.core.scenes import Target
 from segmeter.core.threads import threads
 from segmeter.kernels import compiled
 
-__all__ = ["Depth", "Numbered", "deepest", "deepest_sides", "mistake", "mistakes", "squared_depth"]
+__all__ = [
+    "Depth",
+    "Numbered",
+    "deepest",
+    "deepest_sides",
+    "error_regions",
+    "false_negatives",
+    "false_positives",
+    "squared_depth",
+]
 
 # float32 roots tell n from n + 1 under the root only up to here.
 _FLOAT32_DEPTH = 2048
@@ -33,16 +42,33 @@ class Depth:
     point: tuple[int, ...] | None
 
 
-def mistakes(target: Target, guess: Mask) -> tuple[Mask, Mask]:
-    """Missed and spilled pixels, those that are not judged left out."""
-    return mistake(target, guess, missed=True), mistake(target, guess, missed=False)
+def error_regions(target: Target, guess: Mask) -> tuple[Mask, Mask]:
+    """False negatives and false positives, pixels that are not judged left out."""
+    return false_negatives(target, guess), false_positives(target, guess)
 
 
-def mistake(target: Target, guess: Mask, missed: bool) -> Mask:
-    """One of the two: what is missed, or what is spilled."""
-    part, other = (target.mask, guess) if missed else (guess, target.mask)
-    wrong = part.without(other)
-    return wrong if target.ignore is None else wrong.without(target.ignore)
+def false_negatives(target: Target, guess: Mask) -> Mask:
+    """Judged pixels of the target that the guess lacks.
+
+    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
+    >>> false_negatives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
+    2
+    """
+    return _judged(target, target.mask - guess)
+
+
+def false_positives(target: Target, guess: Mask) -> Mask:
+    """Judged pixels of the guess that are not the target's.
+
+    >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
+    >>> false_positives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
+    2
+    """
+    return _judged(target, guess - target.mask)
+
+
+def _judged(target: Target, region: Mask) -> Mask:
+    return region if target.ignore is None else region - target.ignore
 
 
 class Numbered:
@@ -62,7 +88,7 @@ class Numbered:
         return self._numbers[id(mask)]
 
     def sides(self, target: Target, guess: Mask) -> tuple[tuple[int, int, int], ...]:
-        """What is missed and what is spilled: a mask, and two masks to take away from it."""
+        """What is missed and the false positives: a mask, and two masks to take away from it."""
         target.mask.check_frame(guess)
         truth, other, ignored = map(self.number, (target.mask, guess, target.ignore))
         return (truth, other, ignored), (other, truth, ignored)
@@ -89,7 +115,7 @@ Guess = tuple[Target, Mask, Sequence[tuple[int, ...]]]
 
 
 def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
-    """The deepest missed and the deepest spilled pixel of many guesses at once.
+    """The deepest missed and the deepest false positive pixel of many guesses at once.
 
     A guess is a target, a mask and the barred pixels. One call of the kernel for all, on as
     many threads as it may use: for eleven players of a DAVIS frame an eighth of the time that
@@ -111,8 +137,8 @@ def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
 def _plain_sides(
     target: Target, guess: Mask, barred: Sequence[tuple[int, ...]]
 ) -> tuple[Depth, Depth]:
-    missed, spilled = mistakes(target, guess)
-    return deepest(missed, barred), deepest(spilled, barred)
+    negatives, positives = error_regions(target, guess)
+    return deepest(negatives, barred), deepest(positives, barred)
 
 
 def _inside(mask: Mask, point: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
-"""Later rounds: the prior's numbers for clicks that mend a mistake.
+"""Later rounds: the prior's numbers for clicks that mend an error region.
 
 The masks that people were shown in later rounds are not published, only statistics of the
-clicks on them. So mistakes of real models on pictures at hand stand in. Distributions are
-compared, never single targets, and mistakes are matched by kind and size.
+clicks on them. So error regions of real models on pictures at hand stand in. Distributions are
+compared, never single targets, and error regions are matched by kind and size.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.calibration import Seen
-from segmeter.clickability.foretelling import Shape, foretell, shape_of
+from segmeter.clickability.expected_statistics import Shape, expect, shape_of
 from segmeter.clickability.prior import Numbers
-from segmeter.clickability.standins import SMALLEST_PX, StandIn
+from segmeter.clickability.proxy_errors import SMALLEST_PX, ProxyError
 from segmeter.core.errors import BadInput
 
-__all__ = ["LaterFit", "Recovered", "fit_later", "recover", "recovered"]
+__all__ = ["CorrectionFit", "Recovered", "fit_correction_clicks", "recover", "recovered"]
 
 _NEIGHBOURS = 5
 _EPSILON = 1e-9
@@ -35,7 +35,7 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What the tables say of a mistake that nobody published: its size, and three statistics.
+    """What the tables say of an error region that nobody published: its size, and three statistics.
 
     `nearer` is the ratio of PL1 to clicks by depth and PL1 to uniform clicks: the sides of the
     object, which both are measured in, drop out.
@@ -49,10 +49,10 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
-class LaterFit:
-    """Numbers for later rounds, and the distributions of what was seen and foretold.
+class CorrectionFit:
+    """Numbers for later rounds, and the distributions of what was seen and predicted.
 
-    `errors` are relative standard errors by leaving out a tenth of keys and stand-ins at a
+    `errors` are relative standard errors by leaving out a tenth of keys and proxy errors at a
     time; jitter is taken over from the first round and has none.
     """
 
@@ -60,7 +60,7 @@ class LaterFit:
     errors: Numbers
     seen: Mapping[str, Values]
     told: Mapping[str, Values]
-    stand_ins: int
+    proxy_errors: int
     keys: int
 
     def apart(self, name: str) -> float:
@@ -83,7 +83,7 @@ def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered
 
 
 def recover(seen: Seen, pixels: int) -> Recovered | None:
-    """Size of the mistake and share of clicks on it, from NSS and PDE of the uniform map.
+    """Size of the error region and share of clicks on it, from NSS and PDE of the uniform map.
 
     Both are functions of these two alone: `nss = (pde - 1/N) / sqrt(1/(A N) - 1/N^2)`.
     """
@@ -98,21 +98,25 @@ def recover(seen: Seen, pixels: int) -> Recovered | None:
     return Recovered(seen.kind, area / pixels, min(1.0, inside), seen.pde_depth * area, nearer)
 
 
-def fit_later(seen: Sequence[Recovered], stand_ins: Sequence[StandIn], start: Numbers) -> LaterFit:
+def fit_correction_clicks(
+    seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError], start: Numbers
+) -> CorrectionFit:
     """The numbers that bring the distributions of the three statistics nearest.
 
-    Each seen key is matched with the stand-ins of its kind that are nearest in size. The
+    Each seen key is matched with the proxy errors of its kind that are nearest in size. The
     size of the jitter stays that of the first round, where masks were at hand.
     """
-    kinds = {s.kind for s in stand_ins}
+    kinds = {s.kind for s in proxy_errors}
     if not seen or any(s.kind not in kinds for s in seen):
-        raise BadInput("later rounds need mistakes of both kinds, missed and spilled")
-    shapes = [shape_of(s.mask, s.sides) for s in stand_ins]
-    best = _nearest(seen, stand_ins, shapes, _logs(start), start, tries=200)
+        raise BadInput(
+            "later rounds need error regions of both kinds, false negatives and false positives"
+        )
+    shapes = [shape_of(s.mask, s.sides) for s in proxy_errors]
+    best = _nearest(seen, proxy_errors, shapes, _logs(start), start, tries=200)
     folds = [
         _nearest(
             [s for i, s in enumerate(seen) if i % _FOLDS != fold],
-            *_without(stand_ins, shapes, fold),
+            *_without(proxy_errors, shapes, fold),
             best,
             start,
             tries=60,
@@ -121,20 +125,20 @@ def fit_later(seen: Sequence[Recovered], stand_ins: Sequence[StandIn], start: Nu
     ]
     spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
     numbers = _numbers(best, start)
-    told = _told(shapes, numbers, _matched(seen, stand_ins))
-    return LaterFit(
+    told = _told(shapes, numbers, _matched(seen, proxy_errors))
+    return CorrectionFit(
         numbers,
         Numbers(float(spread[0]), float(spread[1]), float(spread[2]), 0.0),
         {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
         told,
-        len(stand_ins),
+        len(proxy_errors),
         len(seen),
     )
 
 
 def _nearest(
     seen: Sequence[Recovered],
-    stand_ins: Sequence[StandIn],
+    proxy_errors: Sequence[ProxyError],
     shapes: Sequence[Shape],
     begin: Values,
     start: Numbers,
@@ -142,7 +146,7 @@ def _nearest(
 ) -> Values:
     from scipy.optimize import minimize
 
-    matched = _matched(seen, stand_ins)
+    matched = _matched(seen, proxy_errors)
     targets = {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS}
 
     def distance(logs: Values) -> float:
@@ -165,18 +169,18 @@ def _numbers(logs: Values, start: Numbers) -> Numbers:
 
 
 def _without(
-    stand_ins: Sequence[StandIn], shapes: Sequence[Shape], fold: int
-) -> tuple[list[StandIn], list[Shape]]:
-    """The stand-ins without those of every tenth scene: mistakes of one scene go together."""
-    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in stand_ins))}
-    kept = [i for i, s in enumerate(stand_ins) if order[s.scene] % _FOLDS != fold]
-    return [stand_ins[i] for i in kept], [shapes[i] for i in kept]
+    proxy_errors: Sequence[ProxyError], shapes: Sequence[Shape], fold: int
+) -> tuple[list[ProxyError], list[Shape]]:
+    """The proxy errors without every tenth scene; error regions of one scene go together."""
+    order = {name: i for i, name in enumerate(dict.fromkeys(s.scene for s in proxy_errors))}
+    kept = [i for i, s in enumerate(proxy_errors) if order[s.scene] % _FOLDS != fold]
+    return [proxy_errors[i] for i in kept], [shapes[i] for i in kept]
 
 
-def _matched(seen: Sequence[Recovered], stand_ins: Sequence[StandIn]) -> npt.NDArray[np.intp]:
-    """For each key the stand-ins of its kind that are nearest in size, by ratio."""
-    sizes = np.log([m.share for m in stand_ins])
-    kinds = np.array([m.kind for m in stand_ins])
+def _matched(seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError]) -> npt.NDArray[np.intp]:
+    """For each key the proxy errors of its kind that are nearest in size, by ratio."""
+    sizes = np.log([m.share for m in proxy_errors])
+    kinds = np.array([m.kind for m in proxy_errors])
     rows = []
     for key in seen:
         away = np.abs(sizes - math.log(key.share)) + np.where(kinds == key.kind, 0.0, 1e6)
@@ -187,7 +191,7 @@ def _matched(seen: Sequence[Recovered], stand_ins: Sequence[StandIn]) -> npt.NDA
 def _told(
     shapes: Sequence[Shape], numbers: Numbers, matched: npt.NDArray[np.intp]
 ) -> dict[str, Values]:
-    told = [foretell(shape, numbers) for shape in shapes]
+    told = [expect(shape, numbers) for shape in shapes]
     values = {
         "gain": np.array([t.gain for t in told]),
         "nearer": np.array([t.pl1_depth / t.pl1_uniform for t in told]),

@@ -17,10 +17,10 @@ from segmeter.core.prompts import Click
 from segmeter.models._frames import Padded
 from segmeter.models._sam_view import SamView
 
-__all__ = ["SoftPoints"]
+__all__ = ["MovablePoints"]
 
 
-class SoftPoints:
+class MovablePoints:
     """Sessions whose last click is a variable, in the frame of the network's square."""
 
     def __init__(self, view: SamView, asks: Sequence[Ask]) -> None:

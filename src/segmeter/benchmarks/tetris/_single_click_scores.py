@@ -16,7 +16,7 @@ from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach, boundary_iou
 from segmeter.measures.objects import iou
 
-__all__ = ["clicks_at_once", "lone_scores"]
+__all__ = ["clicks_at_once", "single_click_scores"]
 
 MANY = 1 << 16
 
@@ -32,7 +32,7 @@ def clicks_at_once(device: str, clicks: int) -> int:
 
 
 @torch.no_grad()
-def lone_scores(
+def single_click_scores(
     view: Any,
     points: npt.NDArray[np.int64],
     target: Target,
@@ -63,7 +63,7 @@ def lone_scores(
     device = view.network.device
     on_cuda = device.type == "cuda"
     half = on_cuda if half is None else half
-    lone = view.lone_clicks(dtype or (torch.float16 if half else torch.float32))
+    lone = view.single_clicks(dtype or (torch.float16 if half else torch.float32))
     if lone is None:
         return None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits

@@ -1,4 +1,4 @@
-"""Mistakes of many guesses at once, against one after the other."""
+"""Error regions of many guesses at once, against one after the other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from segmeter.core.error_regions import Depth, _plain_sides, deepest_sides
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import Depth, _plain_sides, deepest_sides
 from segmeter.core.scenes import Target
 from segmeter.core.threads import set_threads, threads
 from segmeter.kernels import compiled

@@ -1,4 +1,4 @@
-"""Verdicts: does it matter where people click, and how sure are we? One paragraph a model."""
+"""Conclusions: does it matter where people click, and how sure are we? One paragraph a model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segmeter.core.sections import Answer
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 
-__all__ = ["FEWEST_PHOTOGRAPHS", "p_in_words", "photographs_in_words", "verdicts"]
+__all__ = ["FEWEST_PHOTOGRAPHS", "conclusions", "p_in_words", "photographs_in_words"]
 
 _ESTABLISHED = 0.05
 FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
@@ -20,7 +20,7 @@ _WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
 _HOW_SURE = "95 % interval "
 
 
-def verdicts(found: Sequence[Findings]) -> list[Answer]:
+def conclusions(found: Sequence[Findings]) -> list[Answer]:
     """One answer a model and data set; p values hold for all questions of a data set together."""
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
@@ -76,19 +76,19 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
         told.append(
             f"Of what differs between people on one object, {scaled.value:.0f} %"
             f"{_limits(scaled, 0)} lies between the groups, p {p_in_words(p)}; the rest is the "
-            "luck of single clicks."
+            "chance of single clicks."
         )
     told.append(_printed(f.by_name["dgr-noc"]))
     return " ".join(told)
 
 
 def _printed(finding: Finding) -> str:
-    """The paper's own number, and how much of it is there for nothing."""
+    """The paper's own number, and how much of it is there under the null."""
     if finding.null is None or finding.excess is None:
         return ""
     return (
         f"The paper's formula would print ΔGR {_signed(finding.seen.value, 1)} %; shuffling who "
-        f"clicked gives {_signed(finding.null.mean, 1)} % for nothing, and "
+        f"clicked gives {_signed(finding.null.mean, 1)} % under the null, and "
         f"{_signed(finding.excess.value, 1)}{_limits(finding.excess, 1)} are left."
     )
 

@@ -1,4 +1,4 @@
-"""Stand-ins for mistakes that nobody published: what real models get wrong on pictures at hand.
+"""Proxy errors: what real models get wrong, for the error regions that nobody published.
 
 The study showed people, per target, the best mask of several models that was not yet good;
 those masks are not published. The same choice is made here with models and pictures at hand.
@@ -18,14 +18,20 @@ import numpy as np
 
 from segmeter.clickability.groups import draw_sound
 from segmeter.clickability.prior import prior
+from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.mistakes import mistakes
 from segmeter.core.models import Ask, Model, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 
-__all__ = ["SMALLEST_PX", "StandIn", "read_stand_ins", "stand_ins_of", "write_stand_ins"]
+__all__ = [
+    "SMALLEST_PX",
+    "ProxyError",
+    "proxy_errors_of",
+    "read_proxy_errors",
+    "write_proxy_errors",
+]
 
 SMALLEST_PX = 10
 # People were shown the best mask up to this IoU: beyond it they would stop.
@@ -33,8 +39,8 @@ _GOOD_ENOUGH = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
-    """A real model's mistake: missed (`fn`) or spilled (`fp`), and its object's sides."""
+class ProxyError:
+    """A real model's false negatives (`fn`) or positives (`fp`), and its object's sides."""
 
     scene: str
     kind: str
@@ -43,14 +49,14 @@ class StandIn:
 
     @property
     def share(self) -> float:
-        """The mistake's share of the picture."""
+        """The error region's share of the picture."""
         return self.mask.area / math.prod(self.mask.shape)
 
 
-def stand_ins_of(
+def proxy_errors_of(
     model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 12
-) -> list[StandIn]:
-    """Mistakes that a model leaves after one likely click, as the study chose its own."""
+) -> list[ProxyError]:
+    """Error regions that a model leaves after one likely click, as the study chose its own."""
     view = model.look(scene)
     found = []
     for target in scene.targets:
@@ -64,15 +70,15 @@ def stand_ins_of(
         best = max(unfinished, key=lambda guess: _iou(target.mask, guess))
         sides = (target.mask.bits.shape[0], target.mask.bits.shape[1])
         found += [
-            StandIn(scene.name, kind, wrong, sides)
-            for kind, wrong in zip(("fn", "fp"), mistakes(target, best), strict=True)
+            ProxyError(scene.name, kind, wrong, sides)
+            for kind, wrong in zip(("fn", "fp"), error_regions(target, best), strict=True)
             if wrong.area >= SMALLEST_PX
         ]
     return found
 
 
-def write_stand_ins(path: Path, found: Sequence[StandIn]) -> None:
-    """Keep stand-ins, so that the models need not run again."""
+def write_proxy_errors(path: Path, found: Sequence[ProxyError]) -> None:
+    """Keep proxy errors, so that the models need not run again."""
     rows = [
         {"scene": s.scene, "kind": s.kind, "mask": s.mask.to_coco(), "sides": s.sides}
         for s in found
@@ -81,19 +87,19 @@ def write_stand_ins(path: Path, found: Sequence[StandIn]) -> None:
         json.dump(rows, file)
 
 
-def read_stand_ins(path: Path) -> list[StandIn]:
-    """Stand-ins kept by `write_stand_ins`."""
+def read_proxy_errors(path: Path) -> list[ProxyError]:
+    """Proxy errors kept by `write_proxy_errors`."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             rows = json.load(file)
-        return [_stand_in(row) for row in rows]
+        return [_proxy_error(row) for row in rows]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"'{path}' holds no mistakes of models: {error}; remove it") from None
+        raise BadInput(f"'{path}' holds no error regions of models: {error}; remove it") from None
 
 
-def _stand_in(row: Mapping[str, Any]) -> StandIn:
+def _proxy_error(row: Mapping[str, Any]) -> ProxyError:
     height, width = row["sides"]
-    return StandIn(
+    return ProxyError(
         row["scene"], row["kind"], Mask.from_coco(row["mask"]), (int(height), int(width))
     )
 

@@ -15,10 +15,10 @@ from segmeter.models.clicknets.view import ClickNetView, Session, batches
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SoftDiscs"]
+__all__ = ["MovableDiscs"]
 
 
-class SoftDiscs:
+class MovableDiscs:
     """Sessions whose last click is a variable, in the frame of the network's input.
 
     All clicks are drawn as soft discs, the earlier ones without a gradient. The frame is

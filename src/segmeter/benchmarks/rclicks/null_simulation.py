@@ -1,7 +1,7 @@
-"""Laws without an effect: click counts in which it does not matter who clicks.
+"""Distributions without an effect: click counts in which it does not matter who clicks.
 
-All eleven players of a target draw from one law, so every difference between them is luck.
-What the published formulas give on such counts is what they give for nothing.
+All eleven players of a target draw from one distribution: every difference between them is chance.
+What the published formulas give on such counts is what they give under the null.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats
 
-__all__ = ["LAWS", "Luck", "Profile", "for_nothing", "lucky_steps", "lucky_trials"]
+__all__ = ["NULLS", "Null", "Profile", "null_steps", "null_trials", "under_the_null"]
 
 MOST = 20
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -27,8 +27,8 @@ def steps(targets_law: float, chance: float) -> Draw:
 
     def draw(rng: np.random.Generator, targets: int) -> Floats:
         cost = rng.geometric(targets_law, size=(targets, 1))
-        luck = rng.random((targets, GROUPS + 1))
-        moved = cost + (luck < chance / 2) - (luck > 1 - chance / 2).astype(int)
+        chance_draws = rng.random((targets, GROUPS + 1))
+        moved = cost + (chance_draws < chance / 2) - (chance_draws > 1 - chance / 2).astype(int)
         return np.asarray(np.clip(moved, 1, MOST), dtype=float)
 
     return draw
@@ -45,8 +45,8 @@ def retries(a: float, b: float) -> Draw:
     return draw
 
 
-# Description, number of targets, law.
-LAWS: tuple[tuple[str, int, Draw], ...] = (
+# Description, number of targets, distribution.
+NULLS: tuple[tuple[str, int, Draw], ...] = (
     ("k + {-1, 0, +1} with .15/.7/.15, k geometric(.3)", 2531, steps(0.3, 0.3)),
     ("the same", 50, steps(0.3, 0.3)),
     ("geometric(p), p ~ Beta(2, 2.2)", 2531, retries(2, 2.2)),
@@ -55,7 +55,7 @@ LAWS: tuple[tuple[str, int, Draw], ...] = (
 )
 
 
-def for_nothing(
+def under_the_null(
     law: Draw, targets: int, repetitions: int, seed: object, names: tuple[str, ...]
 ) -> dict[str, Floats]:
     """Each statistic in every repetition of an experiment without any effect."""
@@ -90,15 +90,15 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Luck:
-    """A law fitted to a profile: what targets cost, and how players scatter around it."""
+class Null:
+    """A distribution fitted to a profile: what targets cost, and how players scatter around it."""
 
     profile: Profile
     draw: Draw
     amount: float
 
 
-def lucky_steps(profile: Profile) -> Luck:
+def null_steps(profile: Profile) -> Null:
     """Counts that step up or down by a few clicks: the mildest scatter around a cost."""
     reach = 1
     while True:
@@ -108,21 +108,21 @@ def lucky_steps(profile: Profile) -> Luck:
         reach += 1
 
 
-def lucky_trials(profile: Profile) -> Luck:
+def null_trials(profile: Profile) -> Null:
     """Most targets cost everybody the same, the rest is tried until it works: the spread sits
     on few targets, and there the scatter is wide."""
     return _fitted(profile, lambda q: _trying(profile, q))
 
 
-def _fitted(profile: Profile, law: Callable[[float], Draw]) -> Luck:
-    """The amount of luck in 0..1 at which the spread comes out as printed."""
+def _fitted(profile: Profile, law: Callable[[float], Draw]) -> Null:
+    """The amount of chance in 0..1 at which the spread comes out as printed."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2
         table = law(middle)(generator("fit", profile, middle), 20_000)
         spread = float(table[:, 1:].std(axis=1).mean())
         low, high = (middle, high) if spread < profile.open_spread else (low, middle)
-    return Luck(profile, _with_failures(profile, law(high)), high)
+    return Null(profile, _with_failures(profile, law(high)), high)
 
 
 def _costs(rng: np.random.Generator, profile: Profile, targets: int) -> Floats:
@@ -131,8 +131,8 @@ def _costs(rng: np.random.Generator, profile: Profile, targets: int) -> Floats:
 
 def _stepping(profile: Profile, amount: float, reach: int) -> Draw:
     def draw(rng: np.random.Generator, targets: int) -> Floats:
-        luck = rng.random((targets, GROUPS + 1))
-        step = reach * ((luck < amount / 2).astype(int) - (luck > 1 - amount / 2))
+        chance_draws = rng.random((targets, GROUPS + 1))
+        step = reach * ((chance_draws < amount / 2).astype(int) - (chance_draws > 1 - amount / 2))
         return np.asarray(np.clip(_costs(rng, profile, targets) + step, 1, MOST))
 
     return draw

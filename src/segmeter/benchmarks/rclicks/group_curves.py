@@ -15,7 +15,7 @@ from segmeter.core.models import Reading
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, failed, rounds_to
 
-__all__ = ["BASE", "GOAL", "Trial", "group_name", "trials"]
+__all__ = ["BASE", "GOAL", "GroupCurves", "group_curves", "group_name"]
 
 GOAL = 0.9
 BASE = "centre-click"
@@ -23,7 +23,7 @@ _GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class GroupCurves:
     """One model, data set and reading, all on the same targets.
 
     Attributes
@@ -74,7 +74,7 @@ def group_name(group: int, draw: int = 1) -> str:
     return f"clicking-group-{group}" + (f"-draw-{draw}" if draw > 1 else "")
 
 
-def trials(run: Results) -> list[Trial]:
+def group_curves(run: Results) -> list[GroupCurves]:
     """Every model on every data set in every reading; incomplete ones are left out."""
     found: dict[tuple[str, str, Reading], dict[str, Curves]] = {}
     for curves in run.curves("iou"):
@@ -84,7 +84,9 @@ def trials(run: Results) -> list[Trial]:
     return [trial for trial in made if trial is not None]
 
 
-def _trial(model: str, dataset: str, reading: Reading, users: Mapping[str, Curves]) -> Trial | None:
+def _trial(
+    model: str, dataset: str, reading: Reading, users: Mapping[str, Curves]
+) -> GroupCurves | None:
     draws = _draws(users)
     names = [[group_name(g, d) for g in range(1, GROUPS + 1)] for d in range(1, draws + 1)]
     wanted = [users.get(name) for name in (BASE, *(n for row in names for n in row))]
@@ -98,7 +100,7 @@ def _trial(model: str, dataset: str, reading: Reading, users: Mapping[str, Curve
     groups = np.stack(tables[1:]).reshape(draws, GROUPS, *tables[0].shape)
     cluster = dict(zip(present[0].keys, present[0].clusters, strict=True))
     clusters = tuple(cluster[key] for key in keys)
-    return Trial(model, dataset, reading, tables[0], groups, tuple(keys), clusters)
+    return GroupCurves(model, dataset, reading, tables[0], groups, tuple(keys), clusters)
 
 
 def _draws(users: Iterable[str]) -> int:

@@ -1,7 +1,7 @@
-"""Lessons for the clickability network: what people were shown, and where they clicked.
+"""Training samples for the clickability network: what people were shown, and where they clicked.
 
-A lesson is one key of a clicks file: a picture, the object, the mistake, and all clicks on it.
-Framed, it is what the network sees, and the map it should give.
+A training sample is one key of a clicks file: a picture, the object, the error region, all
+clicks on it. Framed, it is what the network sees, and the map it should give.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.letterbox import FRAME, Letterbox
-from segmeter.clickability.maps import blurred_clicks, soft_mistake
+from segmeter.clickability.maps import blurred_clicks, soft_error_region
 from segmeter.clickability.network import normalised
 from segmeter.clickability.records import Clicks, Key, previous_mask
 from segmeter.clickability.variation import varied
@@ -25,20 +25,20 @@ from segmeter.core.models import Reading
 from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
 
-__all__ = ["Lesson", "Lessons", "framed", "lessons_of", "split"]
+__all__ = ["TrainingSample", "TrainingSamples", "framed", "samples_of", "split"]
 
 Floats = npt.NDArray[np.float32]
 Shown = tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], Floats]
-# Framed lessons kept in memory by all workers together, 2.4 MB each at the full frame.
+# Framed training samples kept in memory by all workers together, 2.4 MB each at the full frame.
 _MOST_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingSample:
     """One key: its name and picture, its clicks, and a function that reads the rest.
 
     `points` are `(y, x)` pixels of pictures of `sizes`; `show()` gives picture `(H, W, 3)`,
-    object `(H, W)` and mistake `(H, W)`, 0..1.
+    object `(H, W)` and error region `(H, W)`, 0..1.
     """
 
     name: str
@@ -52,10 +52,10 @@ class Lesson:
         return np.asarray(self.points * np.array(shape) // self.sizes, dtype=np.int64)
 
 
-def lessons_of(
+def samples_of(
     clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None = None
-) -> list[Lesson]:
-    """The lessons of a clicks file, for data sets by the names that the file has for them.
+) -> list[TrainingSample]:
+    """The training samples of a clicks file, for data sets by the names that the file has for them.
 
     Keys of other data sets are left out; keys of later rounds are left out without
     `previous`, the folder of the masks that people saw.
@@ -70,37 +70,39 @@ def lessons_of(
         show = partial(_shown, datasets[key.dataset], key, previous)
         name = f"{key.dataset}/{key.full_stem}/{key.kind}"
         picture = f"{key.dataset}/{key.image}"
-        found.append(Lesson(name, picture, clicks.points[places], clicks.sizes[places], show))
+        found.append(
+            TrainingSample(name, picture, clicks.points[places], clicks.sizes[places], show)
+        )
     if not found:
         raise BadInput("the clicks file holds nothing of the data sets that were named")
     return found
 
 
 def split(
-    lessons: Sequence[Lesson], seed: int, share: float = 0.1
-) -> tuple[list[Lesson], list[Lesson]]:
-    """Lessons to learn from, and a share to choose by; a picture's lessons stay together."""
-    pictures = sorted({lesson.picture for lesson in lessons})
+    training_samples: Sequence[TrainingSample], seed: int, share: float = 0.1
+) -> tuple[list[TrainingSample], list[TrainingSample]]:
+    """Samples to learn from, and a share to choose by; a picture's samples stay together."""
+    pictures = sorted({sample.picture for sample in training_samples})
     order = generator(seed, "choose").permutation(len(pictures))
     aside = {pictures[i] for i in order[: max(1, round(share * len(pictures)))]}
     if len(aside) == len(pictures):
         raise BadInput("one picture is too few to learn from some and choose by others")
-    learn = [lesson for lesson in lessons if lesson.picture not in aside]
-    return learn, [lesson for lesson in lessons if lesson.picture in aside]
+    learn = [sample for sample in training_samples if sample.picture not in aside]
+    return learn, [sample for sample in training_samples if sample.picture in aside]
 
 
-class Lessons:
-    """Lessons as arrays for the network, framed once and varied anew at every look."""
+class TrainingSamples:
+    """Training samples as arrays for the network, framed once and varied anew at every look."""
 
     def __init__(
         self,
-        lessons: Sequence[Lesson],
+        training_samples: Sequence[TrainingSample],
         reading: Reading,
         frame: int = FRAME,
         seed: int = 0,
         workers: int = 0,
     ) -> None:
-        self._lessons = lessons
+        self._samples = training_samples
         self._reading: Reading = reading
         self._frame = frame
         self._seed = seed
@@ -108,39 +110,41 @@ class Lessons:
         self._kept: dict[int, tuple[Letterbox, npt.NDArray[np.float16]]] = {}
 
     def __len__(self) -> int:
-        return len(self._lessons)
+        return len(self._samples)
 
     def __getitem__(self, at: tuple[int, int]) -> Floats:
-        """Planes `(7, F, F)` of a lesson in an epoch: colours, object, mistake, softened
-        mistake, goal; epoch -1 is the lesson as it is."""
+        """Planes `(7, F, F)` of a sample in an epoch: colours, object, error region, softened
+        error region, goal; epoch -1 is the sample as it is."""
         epoch, index = at
         box, kept = self._framed(index)
         planes = kept.astype(np.float32)
         if epoch < 0:
             return planes
-        rng = generator(self._seed, "vary", epoch, self._lessons[index].name)
+        rng = generator(self._seed, "vary", epoch, self._samples[index].name)
         return varied(planes, box, rng, self._reading)
 
     def _framed(self, index: int) -> tuple[Letterbox, npt.NDArray[np.float16]]:
         known = self._kept.get(index)
         if known is None:
-            box, planes = framed(self._lessons[index], self._reading, self._frame)
+            box, planes = framed(self._samples[index], self._reading, self._frame)
             known = box, planes.astype(np.float16)
             if len(self._kept) < self._most_kept:
                 self._kept[index] = known
         return known
 
 
-def framed(lesson: Lesson, reading: Reading, frame: int = FRAME) -> tuple[Letterbox, Floats]:
-    """A lesson's planes `(7, F, F)` and where its picture lies in them."""
-    picture, target, mistake = lesson.show()
+def framed(
+    sample: TrainingSample, reading: Reading, frame: int = FRAME
+) -> tuple[Letterbox, Floats]:
+    """A training sample's planes `(7, F, F)` and where its picture lies in them."""
+    picture, target, error_region = sample.show()
     shape = (picture.shape[0], picture.shape[1])
-    soft = soft_mistake(mistake, reading)
-    goal = soft * blurred_clicks(lesson.clicks(shape), shape)
+    soft = soft_error_region(error_region, reading)
+    goal = soft * blurred_clicks(sample.clicks(shape), shape)
     if not goal.any():
-        raise BadInput(f"{lesson.name}: no click lies near what was to be clicked")
+        raise BadInput(f"{sample.name}: no click lies near what was to be clicked")
     box = Letterbox(shape, frame)
-    parts = [box.put(part, reading == "sound") for part in (target, mistake, soft, goal)]
+    parts = [box.put(part, reading == "sound") for part in (target, error_region, soft, goal)]
     colours = box.put(normalised(picture), reading == "sound")
     return box, np.concatenate([colours.transpose(2, 0, 1), np.stack(parts)])
 

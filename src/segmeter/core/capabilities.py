@@ -1,0 +1,102 @@
+"""Capabilities: what a view, a model or a user can do beyond what every one can.
+
+Each is a small protocol. Whoever has its methods has the capability; nothing is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from segmeter.core.masks import Mask
+    from segmeter.core.models import Prediction, Reading
+    from segmeter.core.prompts import Prompt, Prompts
+    from segmeter.core.users import Observation, User
+
+__all__ = [
+    "GivesPrompts",
+    "KeepsMemory",
+    "OnDevice",
+    "RendersTogether",
+    "Team",
+    "WithWeights",
+    "prompts_given_by",
+    "team_of",
+]
+
+
+@runtime_checkable
+class RendersTogether(Protocol):
+    """A view that renders the shown masks of many predictions in one go."""
+
+    def render(self, predictions: Sequence[Prediction]) -> Sequence[Mask]: ...
+
+
+@runtime_checkable
+class KeepsMemory(Protocol):
+    """A view that decides whether its last memory goes back with the next prompts.
+
+    The originals sometimes drop it; see the reading `published`.
+    """
+
+    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool: ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A model that says on which device it computes."""
+
+    @property
+    def device(self) -> Any: ...
+
+
+@runtime_checkable
+class WithWeights(Protocol):
+    """A model that says which file its weights come from."""
+
+    @property
+    def weights_path(self) -> Any: ...
+
+
+@runtime_checkable
+class GivesPrompts(Protocol):
+    """A user who gives other prompts than clicks, by the names of abilities.
+
+    A model that does not take them is refused before the run and not at every object.
+    """
+
+    @property
+    def gives(self) -> frozenset[str]: ...
+
+
+class Team(Protocol):
+    """Users for whom many at once are cheaper than one by one."""
+
+    def next_batch(
+        self,
+        users: Sequence[Any],
+        observations: Sequence[Observation],
+        generators: Sequence[np.random.Generator],
+    ) -> Sequence[Prompts]:
+        """The next prompts of each user, in order."""
+        ...
+
+
+def prompts_given_by(user: User) -> frozenset[str]:
+    """What a user gives besides clicks, by the names of abilities."""
+    return user.gives if isinstance(user, GivesPrompts) else frozenset()
+
+
+def team_of(user: User) -> Team | None:
+    """The team that a user names as `team`; none for a subclass that does not name one itself.
+
+    A subclass may act differently from what its parent's team would do for it.
+    """
+    for place in (vars(type(user)), getattr(user, "__dict__", {})):
+        if "team" in place:
+            team: Team | None = getattr(user, "team", None)
+            return team
+    return None

@@ -1,0 +1,174 @@
+"""Rows: what a run keeps of every session, partition or detection, declared before it runs.
+
+A benchmark declares the schema of its rows: names, types and key. Parts are written with the
+declared types, so that a column keeps its type where a job has nothing to say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from segmeter.core.errors import BadInput
+
+__all__ = [
+    "DETECTION_ROWS",
+    "ERROR_ROWS",
+    "JOB_KEY",
+    "PARTITION_ROWS",
+    "SESSION_KEY",
+    "SESSION_ROWS",
+    "Column",
+    "Kind",
+    "Schema",
+    "columns_of_measures",
+    "measure_column",
+]
+
+Kind = Literal["text", "integer", "number", "flag", "integers", "map"]
+"""Text, whole number, number, true or false, list of whole numbers, map from text to text."""
+
+JOB_KEY = ("model", "dataset", "scene")
+"""What tells one job's rows from another's."""
+
+SESSION_KEY = (*JOB_KEY, "target", "user", "reading", "round")
+"""What tells one row of a session from every other row of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, its type, and what it says."""
+
+    name: str
+    kind: Kind
+    says: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a kind of rows, and the key that no two rows share."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if len(set(names)) != len(names):
+            raise BadInput(f"schema '{self.name}' names a column twice")
+        lost = [name for name in self.key if name not in names]
+        if lost:
+            raise BadInput(f"schema '{self.name}' has no column '{lost[0]}' for its key")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def plus(self, columns: Iterable[Column]) -> Schema:
+        """The same rows with further columns; one that is there already keeps its place.
+
+        >>> SESSION_ROWS.plus([Column("iou", "number")]).names[-1]
+        'iou'
+        """
+        known = set(self.names)
+        fresh = tuple(column for column in columns if column.name not in known)
+        return replace(self, columns=(*self.columns, *fresh))
+
+    def check(self, row: Mapping[str, Any]) -> None:
+        """Refuse a row with a column that nobody declared: it would be lost."""
+        strange = [name for name in row if name not in self.names]
+        if strange:
+            raise BadInput(f"rows of '{self.name}' have no column '{strange[0]}'; declare it")
+
+
+def measure_column(measure: str) -> str:
+    """The column that holds a measure.
+
+    >>> measure_column("boundary-iou")
+    'boundary_iou'
+    """
+    return measure.replace("-", "_")
+
+
+def columns_of_measures(measures: Sequence[str]) -> list[Column]:
+    """One column of numbers for each measure."""
+    return [Column(measure_column(name), "number", f"the measure {name}") for name in measures]
+
+
+_JOB = (
+    Column("model", "text", "the model or method under test"),
+    Column("dataset", "text"),
+    Column("scene", "text"),
+)
+_SCENE = (
+    Column("cluster", "text", "what intervals resample: the photograph or the patient"),
+    Column("shape", "integers", "height and width, or depth, height and width"),
+)
+
+SESSION_ROWS = Schema(
+    "sessions",
+    (
+        *_JOB,
+        Column("target", "text"),
+        Column("user", "text"),
+        Column("reading", "text"),
+        Column("round", "integer", "counts from 1"),
+        *_SCENE,
+        Column("label", "text", "class name"),
+        Column("groups", "map", "what a breakdown may split by"),
+        Column("prompt", "text", "the round's prompts as JSON; null when content"),
+        Column("z", "number", "the click, where the round had exactly one"),
+        Column("y", "number"),
+        Column("x", "number"),
+        Column("positive", "flag"),
+        Column("score", "number", "the model's own score of what it shows"),
+        Column("candidate", "integer", "which candidate is shown"),
+        Column("fed", "flag", "whether the last memory went back"),
+        Column("content", "flag", "whether the user gave nothing more"),
+        Column("batch", "integer", "asks served by the same call"),
+        Column("seconds_look", "number"),
+        Column("seconds_answer", "number"),
+        Column("seconds_user", "number"),
+        Column("mask", "text", "run lengths of the shown mask"),
+    ),
+    SESSION_KEY,
+)
+"""One row for each round of a session."""
+
+PARTITION_ROWS = Schema(
+    "partitions",
+    (
+        *_JOB,
+        Column("level", "text", "which partition of the method's"),
+        *_SCENE,
+        Column("groups", "map"),
+        Column("seconds", "number"),
+    ),
+    (*JOB_KEY, "level"),
+)
+"""One row for each partition that a method gives for a scene."""
+
+DETECTION_ROWS = Schema(
+    "detections",
+    (
+        *_JOB,
+        Column("rank", "integer", "place in the scene's list, best first"),
+        Column("reading", "text"),
+        *_SCENE,
+        Column("label", "text", "class name; empty where classes do not matter"),
+        Column("score", "number"),
+        Column("groups", "map"),
+        Column("mask", "text", "run lengths"),
+        Column("seconds", "number"),
+    ),
+    (*JOB_KEY, "reading", "rank"),
+)
+"""One row for each mask that is detected or proposed without a target."""
+
+ERROR_ROWS = Schema(
+    "errors",
+    (*_JOB, Column("error", "text"), Column("detail", "text")),
+    JOB_KEY,
+)
+"""One row for each job that failed."""
