@@ -45,7 +45,7 @@ class Cell:
     """One picture's truths and detections of one class, in the order of their lists.
 
     `overlaps` is detections x truths. `forgiving` tells that not every object of the class
-    is outlined there (LVIS), so that a detection without a truth is no error region.
+    is outlined there (LVIS), so that a detection without a truth is no error.
     """
 
     image: int

@@ -78,7 +78,7 @@ class Rules:
         (Cheng et al. 2021).
     federated
         LVIS: classes that a picture was not searched for are left out there, and a detection
-        of a class that was not outlined exhaustively is no error region.
+        of a class that was not outlined exhaustively is no error.
     by_class
         Whether a detection must have the truth's class.
     most
