@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
@@ -36,6 +36,8 @@ from segmeter.datasets.runlength_json import (
     read_json,
     run_lengths_in,
 )
+from segmeter.datasets.volumes.layouts import holds_volumes
+from segmeter.datasets.volumes.volume_folder import VolumeFolder
 
 __all__ = ["Folder", "MaskFiles"]
 
@@ -51,21 +53,41 @@ _ADVICE = (
 class Folder:
     """Pictures with binary masks, label maps, one file an object, or run lengths in JSON.
 
+    A folder of volumes (NIfTI, NRRD, DICOM) is handed to the data set `volumes`, with the
+    options behind the first three.
+
     Parameters
     ----------
     path
         The folder.
     kind
         What the mask files are, when their values mislead: binary, soft, trimap, labels,
-        palette or colours.
+        palette or colours; of volumes organ or instance.
     ignore
         The value of a label map that is not judged.
+    channel, window, components, smallest, grid
+        Of volumes only; see `segmeter.datasets.volumes.volume_folder.VolumeFolder`.
     """
 
-    def __init__(self, path: str, kind: str | None = None, ignore: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        kind: str | None = None,
+        ignore: int | None = None,
+        channel: int | None = None,
+        window: str | Sequence[float] | None = None,
+        components: int = 0,
+        smallest: int = 0,
+        grid: str = "affine",
+    ) -> None:
         folder = Path(path)
         if not folder.is_dir():
             raise NotFound(f"no folder '{path}'")
+        if holds_volumes(folder):
+            volumes = _volumes(path, kind, channel, window, components, smallest, grid)
+            self._data: Dataset = volumes
+            self.recognised = volumes.recognised
+            return
         card = DatasetCard(
             name=folder.resolve().name or "folder",
             summary="a folder of your own",
@@ -86,6 +108,19 @@ class Folder:
 
     def fingerprint(self) -> str:
         return self._data.fingerprint()
+
+
+def _volumes(
+    path: str,
+    kind: str | None,
+    channel: int | None,
+    window: str | Sequence[float] | None,
+    components: int,
+    smallest: int,
+    grid: str,
+) -> VolumeFolder:
+    meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
+    return VolumeFolder(path, meant, channel, window, components, smallest, grid)
 
 
 class MaskFiles:

@@ -1,0 +1,216 @@
+"""Grids: where a file's voxels lie in the body, and how its axes become `(z, y, x)`.
+
+A scene's axes are canonical: z to Superior, y to Anterior, x to Right, by permutation and
+flips of the file's own axes; nothing is resampled. The assignment of axes is that of
+nibabel, so oblique grids turn to the nearest one of the 48 orientations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+
+__all__ = ["Grid", "assigned_axes", "published_file_boxes", "published_scene_boxes"]
+
+Affine = npt.NDArray[np.float64]
+Boxes = Mapping[int, tuple[int, int, int, int]]
+_SAME = 0.1  # of the smallest voxel side: files round their affines
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid of a file: its size along its own axes, and its affine to RAS+ mm.
+
+    Attributes
+    ----------
+    size
+        Voxels along the file's axes `(i, j, k)`.
+    affine
+        4 x 4, from `(i, j, k, 1)` to millimetres `(right, anterior, superior, 1)`.
+
+    >>> grid = Grid((7, 9, 5), [[0, 0, 1, 0], [-2, 0, 0, 12], [0, 3, 0, 0], [0, 0, 0, 1]])
+    >>> grid.code, grid.shape, grid.spacing_mm
+    ('PSR', (9, 7, 5), (3.0, 2.0, 1.0))
+    >>> grid.scene_index((4, 3, 1)), grid.file_index((3, 2, 1))
+    ((3, 2, 1), (4, 3, 1))
+    """
+
+    size: tuple[int, int, int]
+    affine: Affine
+
+    def __init__(self, size: Sequence[int], affine: npt.ArrayLike) -> None:
+        first, second, third = (int(n) for n in size)
+        object.__setattr__(self, "size", (first, second, third))
+        matrix = np.asarray(affine, dtype=np.float64)
+        matrix.flags.writeable = False
+        object.__setattr__(self, "affine", matrix)
+
+    def check(self, what: str) -> Grid:
+        """Refuse an affine that maps nowhere, and sizes that are none."""
+        if min(self.size) < 1:
+            raise BadInput(f"{what} has no voxels: its size is {_times(self.size)}")
+        if self.affine.shape != (4, 4) or not np.isfinite(self.affine).all():
+            raise BadInput(f"{what}: its affine holds numbers that are not finite; mend its header")
+        directions = self.affine[:3, :3]
+        sides = np.linalg.norm(directions, axis=0)
+        if sides.min() <= 0 or abs(np.linalg.det(directions / sides)) < 1e-6:
+            raise BadInput(
+                f"{what}: its affine cannot be inverted (voxel sides"
+                f" {', '.join(f'{s:g}' for s in sides)} mm, axes in one plane or of no length);"
+                " mend its header"
+            )
+        return self
+
+    @cached_property
+    def axes(self) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
+        """World axis (0 right, 1 anterior, 2 superior) of each file axis; which are flipped."""
+        return assigned_axes(self.affine)
+
+    @property
+    def code(self) -> str:
+        """Where the file's axes point, such as `LPS`."""
+        world, flipped = self.axes
+        return "".join(("LPI" if f else "RAS")[w] for w, f in zip(world, flipped, strict=True))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """`(Z, Y, X)` of the scene."""
+        z, y, x = (self.size[self._file_axis(w)] for w in (2, 1, 0))
+        return z, y, x
+
+    @property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        """Distance of neighbours along `(z, y, x)`: the norms of the affine's columns."""
+        sides = np.linalg.norm(self.affine[:3, :3], axis=0)
+        z, y, x = (float(sides[self._file_axis(w)]) for w in (2, 1, 0))
+        return z, y, x
+
+    @cached_property
+    def scene_affine(self) -> Affine:
+        """4 x 4, from the scene's `(z, y, x, 1)` to RAS+ mm."""
+        to_file = np.zeros((4, 4))
+        to_file[3, 3] = 1
+        world, flipped = self.axes
+        for axis, (w, f) in enumerate(zip(world, flipped, strict=True)):
+            to_file[axis, 2 - w] = -1 if f else 1
+            to_file[axis, 3] = self.size[axis] - 1 if f else 0
+        return self.affine @ to_file
+
+    def to_scene(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An array along the file's axes, turned to `(Z, Y, X)`; a view where it can be."""
+        _, flipped = self.axes
+        turned = array[tuple(slice(None, None, -1 if f else 1) for f in flipped)]
+        return turned.transpose([self._file_axis(w) for w in (2, 1, 0)])
+
+    def to_file(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """An array `(Z, Y, X)` of the scene along the file's own axes again."""
+        world, flipped = self.axes
+        turned = array.transpose([2 - w for w in world])
+        return turned[tuple(slice(None, None, -1 if f else 1) for f in flipped)]
+
+    def file_index(self, point: Sequence[float]) -> tuple[float, ...]:
+        """The file's `(i, j, k)` of a scene's point `(z, y, x)`."""
+        world, flipped = self.axes
+        return tuple(
+            n - 1 - point[2 - w] if f else point[2 - w]
+            for n, w, f in zip(self.size, world, flipped, strict=True)
+        )
+
+    def scene_index(self, index: Sequence[float]) -> tuple[float, ...]:
+        """The scene's point `(z, y, x)` of the file's `(i, j, k)`."""
+        upright = self._upright(index)
+        return tuple(upright[self._file_axis(w)] for w in (2, 1, 0))
+
+    def published_scene_index(self, index: Sequence[float]) -> tuple[float, ...]:
+        """As IntRaBench's code has it: wrong for cyclic permutations such as PSR."""
+        upright, (world, _) = self._upright(index), self.axes
+        return tuple(upright[world[w]] for w in (2, 1, 0))
+
+    def distance_mm(self, other: Grid) -> float:
+        """How far apart two grids of one shape put the same voxel of the scene, at most."""
+        ends = [(0, n - 1) for n in self.shape]
+        corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=float).T
+        apart = (self.scene_affine - other.scene_affine) @ corners
+        return float(np.linalg.norm(apart[:3], axis=0).max())
+
+    def same(self, other: Grid) -> bool:
+        """Whether two files hold the same voxels, in whatever order each stores them."""
+        if self.shape != other.shape:
+            return False
+        return self.distance_mm(other) <= _SAME * min(self.spacing_mm)
+
+    def _upright(self, index: Sequence[float]) -> tuple[float, ...]:
+        _, flipped = self.axes
+        return tuple(
+            n - 1 - i if f else i for n, i, f in zip(self.size, index, flipped, strict=True)
+        )
+
+    def _file_axis(self, world: int) -> int:
+        return self.axes[0].index(world)
+
+
+def assigned_axes(affine: Affine) -> tuple[tuple[int, int, int], tuple[bool, bool, bool]]:
+    """Which world axis each file axis is given, and whether it runs against it.
+
+    The nearest rotation to the affine's directions (by SVD) is made; file axes go in order
+    of their largest absolute entry, the first of equals first, and each takes the world axis
+    that is still free and has its largest entry.
+    """
+    directions = affine[:3, :3]
+    sides = np.linalg.norm(directions, axis=0)
+    scaled = directions / np.where(sides == 0, 1, sides)
+    left, strengths, right = np.linalg.svd(scaled)
+    kept = strengths > strengths.max() * 3 * np.finfo(np.float64).eps
+    rotation = left[:, kept] @ right[kept]
+    entries = np.abs(rotation)
+    world, flipped, free = [0, 0, 0], [False] * 3, [True] * 3
+    for axis in np.argsort(-entries.max(axis=0), kind="stable"):
+        chosen = int(np.where(free, entries[:, axis], -1).argmax())
+        world[axis], flipped[axis] = chosen, bool(rotation[chosen, axis] < 0)
+        free[chosen] = False
+    return (world[0], world[1], world[2]), (flipped[0], flipped[1], flipped[2])
+
+
+def published_file_boxes(grid: Grid, boxes: Boxes) -> dict[int, tuple[int, int, int, int]]:
+    """Slice boxes `{z: (x0, y0, x1, y1)}` in file coordinates, as IntRaBench's code has them.
+
+    Both corners are mapped as points and sorted; the slice is the larger third coordinate,
+    so boxes fold onto one slice wherever the superior axis is not the file's last.
+    """
+    return _folded(
+        (grid.file_index((z, y0, x0)), grid.file_index((z, y1, x1)))
+        for z, (x0, y0, x1, y1) in boxes.items()
+    )
+
+
+def published_scene_boxes(grid: Grid, boxes: Boxes) -> dict[int, tuple[int, int, int, int]]:
+    """The way back of `published_file_boxes`, with the published point mapping."""
+    return _folded(
+        (
+            grid.published_scene_index((i0, j0, k))[::-1],
+            grid.published_scene_index((i1, j1, k))[::-1],
+        )
+        for k, (i0, j0, i1, j1) in boxes.items()
+    )
+
+
+def _folded(corners: Any) -> dict[int, tuple[int, int, int, int]]:
+    found: dict[int, tuple[int, int, int, int]] = {}
+    for one, other in corners:
+        (a0, a1), (b0, b1), (_, key) = (
+            sorted((int(p), int(q))) for p, q in zip(one, other, strict=True)
+        )
+        found[key] = (a0, b0, a1, b1)
+    return found
+
+
+def _times(size: Sequence[int]) -> str:
+    return " x ".join(map(str, size))

@@ -1,0 +1,108 @@
+"""`mini-volumes`: three small labelled MR volumes that ship inside the package.
+
+Cut-outs around one hippocampus each from the Medical Segmentation Decathlon, CC BY-SA 4.0;
+`mini_volumes.LICENCE.txt` beside the data says where they come from and what was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.scenes import DatasetCard, Header, Target, Volume
+from segmeter.core.seeds import fingerprint
+from segmeter.datasets.places import known
+from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.labels import Labelling, targets_in
+
+__all__ = ["MiniVolume", "MiniVolumes"]
+
+_DATA = Path(__file__).with_name("mini_volumes.npz")
+_NAMES = {1: "anterior hippocampus", 2: "posterior hippocampus"}
+_SCENES = ("hippocampus_001", "hippocampus_133", "hippocampus_244")
+
+_CARD = DatasetCard(
+    name="mini-volumes",
+    summary="3 MR cut-outs with the two halves of a hippocampus, from the decathlon",
+    licence="CC BY-SA 4.0, the data only (mini_volumes.LICENCE.txt says what was changed)",
+    citation="Antonelli et al. The Medical Segmentation Decathlon. Nature Communications 13, 2022; "
+    "Simpson et al. arXiv:1902.09063",
+    targets=6,
+    homepage="http://medicaldecathlon.com",
+    notes="Comes with segmeter; nothing to get. Three of the decathlon's hippocampus cases, labels "
+    "by experts. Small, easy and of one organ: use it to see how things work, and a benchmark to "
+    "claim something.",
+)
+
+
+class MiniVolume(Volume):
+    """A volume with the grid of the decathlon's file; its modality is MR."""
+
+    modality = "MR"
+    window = None
+
+    def __init__(self, record: _Record) -> None:
+        grid = record.grid
+        rows = tuple(tuple(float(v) for v in row) for row in grid.scene_affine)
+        super().__init__(
+            _CARD.name,
+            record.id,
+            record.voxels,
+            record.targets,
+            header=Header("volume", grid.shape, grid.spacing_mm, rows, 1),
+        )
+        self.grid = grid
+
+
+@catalogue.datasets.add("mini-volumes", summary=_CARD.summary)
+class MiniVolumes:
+    """Two targets per volume, about 35 x 50 x 35 voxels of 1 mm."""
+
+    card = _CARD
+
+    def scenes(self) -> Sequence[str]:
+        return _SCENES
+
+    def load(self, scene: str) -> MiniVolume:
+        known(_CARD.name, scene, dict.fromkeys(_SCENES))
+        return MiniVolume(_Record(scene))
+
+    def grid(self, scene: str) -> Grid:
+        """The grid of the decathlon's own file."""
+        return self.load(scene).grid
+
+    def fingerprint(self) -> str:
+        return fingerprint(_CARD.name, _DATA.read_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One case of the archive: image, labels and affine along the file's axes."""
+
+    id: str
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(_array(f"{self.id}.labels").shape, _array(f"{self.id}.affine"))
+
+    def voxels(self) -> npt.NDArray[Any]:
+        return np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.image")))
+
+    def targets(self) -> list[Target]:
+        labels = np.ascontiguousarray(self.grid.to_scene(_array(f"{self.id}.labels")))
+        return targets_in(labels, Labelling(names=_NAMES))
+
+
+@cache
+def _array(name: str) -> npt.NDArray[Any]:
+    with np.load(_DATA) as archive:
+        found: npt.NDArray[Any] = archive[name]
+    found.flags.writeable = False
+    return found
