@@ -14,7 +14,7 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction, Reading
+from segmeter.core.models import Ask, Prediction, Reading, View
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words, signs
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segmeter.models._sam_movable import MovablePoints
     from segmeter.models.automatic.candidates import Candidates
 
-__all__ = ["Network", "Policy", "SamPrediction", "SamView"]
+__all__ = ["Network", "Policy", "SamPrediction", "SamView", "answer_together"]
 
 Choice = Literal["published", "sound"]
 Masks = Literal["published", "sound", "zeroshot"]
@@ -62,18 +62,25 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Where the published wrappers and good sense differ.
+    """Where the published wrappers and good sense differ, and which mask a kind shows.
 
     `masks`: `published` shows the best of three at every click (SAM) or the single mask with
     the stability fall-back (SAM 2); `sound` the best of three for one lone click and the
     single mask afterwards, for all; `zeroshot` does as Segment Anything's own evaluation: the
     best of three for a lone click (with the first SAM also for a lone box), then the single
-    mask (SAM 2 with its fall-back), and every round's logits go back in. `points`:
-    `published` scales pixel indices, `sound` pixel centres.
+    mask (SAM 2 with its fall-back), and every round's logits go back in; `single` always shows
+    the single mask, as MedSAM was trained, `best` the best of three. `points`: `published`
+    scales pixel indices, `sound` pixel centres.
+
+    IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid`
+    of the logits handed back as mask prompt, and boxes whose last pixel is the one beyond.
     """
 
-    masks: Masks = "published"
+    masks: Masks | Literal["single", "best"] = "published"
     points: Choice = "published"
+    threshold: float = 0.0
+    sigmoid: bool = False
+    half_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,8 @@ class SamPrediction:
     def memory(self) -> Tensor:
         """Low-resolution logits of the mask shown, `(1, low, low)`."""
         shown = self.logits[self.shown : self.shown + 1]
+        if self.view.policy.sigmoid:
+            return shown.sigmoid()
         return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if self.view.network.second else shown
 
     def mask(self, candidate: int | None = None) -> Mask:
@@ -99,13 +108,39 @@ class SamPrediction:
 class SamView:
     """Answers prompts on one embedding."""
 
-    def __init__(self, network: Network, frame: Frame, embedding: Embedding, policy: Policy):
+    def __init__(
+        self,
+        network: Network,
+        frame: Frame,
+        embedding: Embedding,
+        policy: Policy,
+        position: Tensor | None = None,
+    ) -> None:
         self.network = network
         self.frame = frame
         self.embedding = embedding
         self.policy = policy
         with torch.no_grad():
-            self.position = network.prompts.position()
+            self.position = network.prompts.position() if position is None else position
+
+    def with_policy(self, policy: Policy) -> SamView:
+        """The same embedding, answered in another reading."""
+        return SamView(self.network, self.frame, self.embedding, policy, self.position)
+
+    def answer_beside(self, views: Sequence[View], asks: Sequence[Ask]) -> list[Prediction]:
+        """Answers on several views of this network: one pass on a GPU, else one by one."""
+        own = [view for view in views if isinstance(view, SamView)]
+        if self.network.device.type != "cpu" and len(own) == len(views):
+            return answer_together(own, asks)
+        return [view.answer([ask])[0] for view, ask in zip(views, asks, strict=True)]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the embedding takes, in bytes."""
+        own = self.embedding
+        tensors = [own.cells, *(own.fine or ())]
+        tensors += [own.quality] if own.quality is not None else []
+        return sum(t.numel() * t.element_size() for t in tensors)
 
     @torch.no_grad()
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
@@ -164,7 +199,8 @@ class SamView:
         masks: list[Mask] = []
         for start in range(0, len(logits), step):
             part = torch.stack(list(logits[start : start + step]))[:, None]
-            masks += [Mask.of(bits) for bits in _fetched(self.frame.leave(part)[:, 0] > 0)]
+            bits = self.frame.leave(part)[:, 0] > self.policy.threshold
+            masks += [Mask.of(own) for own in _fetched(bits)]
         return masks
 
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
@@ -184,6 +220,8 @@ class SamView:
     def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
         """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""
         best = 1 + scores[:, 1:].argmax(dim=1)
+        if self.policy.masks in ("single", "best"):
+            return best if self.policy.masks == "best" else torch.zeros_like(best)
         several = torch.tensor(first, device=best.device)
         if self.policy.masks == "published":
             several = torch.full_like(several, not self.network.second)
@@ -243,7 +281,8 @@ class SamView:
                 labels.append(int(positive))
         boxes = [p for p in prompts if isinstance(p, Box)]
         if boxes:
-            points += [boxes[-1].low, boxes[-1].high]
+            beyond = 1.0 if self.policy.half_open else 0.0
+            points += [boxes[-1].low, tuple(c + beyond for c in boxes[-1].high)]
             labels += [2, 3]
         # The first SAM pads only where there is no box.
         if points and (self.network.second or not boxes):
@@ -269,6 +308,42 @@ class SamView:
         On a processor one by one is fastest (perf/answers.py).
         """
         return _groups(sizes, 1 if self.network.device.type == "cpu" else 64)
+
+
+@torch.no_grad()
+def answer_together(views: Sequence[SamView], asks: Sequence[Ask]) -> list[Prediction]:
+    """One prediction per ask, each on a view of its own: slices of a volume on a GPU.
+
+    Asks with equally many tokens share a pass of the decoder; the views are of one network.
+    """
+    sets = [view.tokens(ask.prompts) for view, ask in zip(views, asks, strict=True)]
+    predictions: dict[int, Prediction] = {}
+    for group in _groups([len(labels) for _, labels in sets], 64):
+        own = [views[i] for i in group]
+        joint = SamView(own[0].network, own[0].frame, _joined(own), own[0].policy, own[0].position)
+        labels = torch.tensor([sets[i][1] for i in group], dtype=torch.long)
+        points = torch.tensor([sets[i][0] for i in group], dtype=torch.float32)
+        sparse = joint.encode_points(points.reshape(len(group), -1, 2), labels)
+        dense = joint.encode_masks([views[i].mask_prompt(asks[i]) for i in group])
+        logits, scores = joint.decode(sparse, dense)
+        first = [views[i]._ambiguous(asks[i]) for i in group]
+        shown = joint.choose(logits, scores, first).tolist()
+        for at, i in enumerate(group):
+            mine = scores[at].cpu().numpy()
+            predictions[i] = SamPrediction(views[i], logits[at], mine, shown[at])
+    return [predictions[i] for i in range(len(asks))]
+
+
+def _joined(views: Sequence[SamView]) -> Embedding:
+    """Embeddings of several pictures as one with a row for each."""
+    parts = [view.embedding for view in views]
+    fine = [part.fine for part in parts if part.fine is not None]
+    quality = [part.quality for part in parts if part.quality is not None]
+    return Embedding(
+        torch.cat([part.cells for part in parts]),
+        (torch.cat([f[0] for f in fine]), torch.cat([f[1] for f in fine])) if fine else None,
+        torch.cat(quality) if quality else None,
+    )
 
 
 def _fetched(bits: Tensor) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""TinyViT-5M, the image encoder of MobileSAM.
+"""TinyViT-5M, the image encoder of MobileSAM and LiteMedSAM.
 
 Written from the papers of TinyViT (arXiv 2207.10666) and MobileSAM (2306.14289); parameter
 names are those of MobileSAM's checkpoint. The classifier it also holds is left out.
@@ -21,11 +21,15 @@ _HEAD_WIDTH = 32
 
 
 class TinyVit(nn.Module):
-    """A picture `(B, 3, 1024, 1024)` to its embedding `(B, 256, 64, 64)`."""
+    """A picture `(B, 3, 1024, 1024)` to its embedding `(B, 256, 64, 64)`.
 
-    def __init__(self) -> None:
+    LiteMedSAM's is `fine`: its first two convolutions see one pixel each and halve nothing,
+    so that 256 pixels a side give 64 cells too.
+    """
+
+    def __init__(self, *, fine: bool = False) -> None:
         super().__init__()
-        self.patch_embed = _PatchEmbedding(_WIDTHS[0])
+        self.patch_embed = _PatchEmbedding(_WIDTHS[0], fine)
         self.layers = nn.ModuleList([_Stage(i) for i in range(4)])
         self.neck = nn.Sequential(
             nn.Conv2d(_WIDTHS[-1], 256, 1, bias=False),
@@ -56,12 +60,15 @@ class _ConvNorm(nn.Module):
 
 
 class _PatchEmbedding(nn.Module):
-    """Two strided convolutions: a quarter of the resolution."""
+    """Two strided convolutions: a quarter of the resolution, or all of it where it is fine."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, fine: bool) -> None:
         super().__init__()
+        side, stride = (1, 1) if fine else (3, 2)
         self.seq = nn.Sequential(
-            _ConvNorm(3, width // 2, 3, 2), nn.GELU(), _ConvNorm(width // 2, width, 3, 2)
+            _ConvNorm(3, width // 2, side, stride),
+            nn.GELU(),
+            _ConvNorm(width // 2, width, side, stride),
         )
 
     def forward(self, x: Tensor) -> Tensor:

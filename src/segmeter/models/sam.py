@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_view import Network, SamView
+    from segmeter.models._sam_view import Network, Policy, SamView
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
@@ -128,6 +128,40 @@ class Sam:
             pixels = frame.enter(scene.pixels, self.network.device)
             embedding = self.network.encode(pixels)
         return SamView(self.network, frame, embedding, Policy(self.masks, self.points))
+
+    def look_together(self, pictures: Sequence[Scene]) -> list[SamView]:
+        """Embed pictures of one size in one pass of the encoder."""
+        import torch
+
+        from segmeter.models._sam_decoder import Embedding
+        from segmeter.models._sam_view import Policy, SamView
+
+        height, width = pictures[0].shape
+        frame = self.network.frame((height, width))
+        with torch.no_grad():
+            pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in pictures])
+            whole = self.network.encode(pixels)
+        parts = (
+            Embedding(
+                whole.cells[i : i + 1],
+                None
+                if whole.fine is None
+                else (whole.fine[0][i : i + 1], whole.fine[1][i : i + 1]),
+                None if whole.quality is None else whole.quality[i : i + 1],
+            )
+            for i in range(len(pictures))
+        )
+        policy = Policy(self.masks, self.points)
+        return [SamView(self.network, frame, part, policy) for part in parts]
+
+    def slice_policy(self, reading: Choice) -> Policy:
+        """On slices of a volume: `published` as IntRaBench has it, faults included."""
+        from segmeter.models._sam_view import Policy
+
+        if reading == "sound":
+            return Policy("sound", "sound")
+        first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
+        return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 
     def _check(self) -> None:
         found = weight_files.sizes(self.weights_path)

@@ -9,11 +9,11 @@ import struct
 import numpy as np
 import pytest
 
-from .orientations import ORIENTATIONS, turned
-
 from segmeter.core.errors import BadInput
 from segmeter.datasets.volumes.stored import open_stored
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
+
+from .orientations import ORIENTATIONS, turned
 
 nrrd = pytest.importorskip("nrrd")
 pydicom = pytest.importorskip("pydicom")

@@ -1,0 +1,1 @@
+"""Models that look at volumes: slice by slice, or at the whole."""

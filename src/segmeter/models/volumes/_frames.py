@@ -1,0 +1,128 @@
+"""Frames of the medical SAM kinds: how a slice enters their square, and leaves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from segmeter.core.scenes import Pixels
+
+__all__ = ["LiteMedSamFrame", "MedSamFrame", "SamMed2dFrame"]
+
+_MEAN = (123.675, 116.28, 103.53)
+_DEVIATION = (58.395, 57.12, 57.375)
+
+
+@dataclass(frozen=True, slots=True)
+class LiteMedSamFrame:
+    """The long side fills 256 pixels, values are stretched to 0..1, the rest is zero."""
+
+    shape: tuple[int, int]
+    side: int = 256
+
+    @property
+    def inside(self) -> tuple[int, int]:
+        """Size of the slice within the square."""
+        height, width = (int(n * self.scale[0] + 0.5) for n in self.shape)
+        return height, width
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """One factor for both axes: sizes are rounded, places are not."""
+        factor = self.side / max(self.shape)
+        return factor, factor
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        resized = _antialiased(_channels(pixels, device), self.inside)
+        return self._pad(_stretched(resized))
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        fine = self._pad(_antialiased(masks, self.inside))
+        return _antialiased(fine, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        high, wide = self.inside
+        square = _bilinear(logits, (self.side, self.side))
+        return _bilinear(square[..., :high, :wide], self.shape)
+
+    def _pad(self, x: Tensor) -> Tensor:
+        high, wide = x.shape[-2:]
+        return F.pad(x, (0, self.side - wide, 0, self.side - high))
+
+
+@dataclass(frozen=True, slots=True)
+class MedSamFrame:
+    """The slice fills 1024 x 1024 by bicubic curves, and values are stretched to 0..1."""
+
+    shape: tuple[int, int]
+    side: int = 1024
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        height, width = self.shape
+        return self.side / height, self.side / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        import cv2
+
+        size = (self.side, self.side)
+        values: npt.NDArray[np.float32] = np.ascontiguousarray(pixels, dtype=np.float32)
+        resized = np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_CUBIC))
+        return _stretched(_channels(resized, device))
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return _antialiased(masks, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        """Probabilities less a half: this kind is enlarged after the sigmoid."""
+        return _bilinear(logits.float().sigmoid(), self.shape) - 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SamMed2dFrame:
+    """The slice fills 256 x 256 by nearest neighbours, after SAM's normalisation."""
+
+    shape: tuple[int, int]
+    side: int = 256
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        height, width = self.shape
+        return self.side / height, self.side / width
+
+    def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
+        mean, deviation = (
+            torch.tensor(v, device=device)[:, None, None] for v in (_MEAN, _DEVIATION)
+        )
+        normal = (_channels(pixels, device) - mean) / deviation
+        return F.interpolate(normal, (self.side, self.side), mode="nearest")
+
+    def shrink(self, masks: Tensor, side: int) -> Tensor:
+        return _antialiased(masks, (side, side))
+
+    def leave(self, logits: Tensor) -> Tensor:
+        return _bilinear(_bilinear(logits, (self.side, self.side)), self.shape)
+
+
+def _channels(pixels: Pixels, device: torch.device) -> Tensor:
+    whole = torch.from_numpy(np.ascontiguousarray(pixels)).to(device)
+    return whole.permute(2, 0, 1)[None].float()
+
+
+def _stretched(x: Tensor) -> Tensor:
+    """Smallest value to 0, largest to 1."""
+    low, high = x.amin(), x.amax()
+    return (x - low) / (high - low).clamp(min=1e-8)
+
+
+def _antialiased(x: Tensor, size: tuple[int, int]) -> Tensor:
+    return F.interpolate(x, size, mode="bilinear", align_corners=False, antialias=True)
+
+
+def _bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
+    return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)

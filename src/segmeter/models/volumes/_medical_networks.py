@@ -1,0 +1,95 @@
+"""Networks of LiteMedSAM, MedSAM and SAM-Med2D, filled from their published checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from segmeter.core.errors import BadWeights
+from segmeter.models import weights
+from segmeter.models._frames import Frame
+from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models._sam_networks import pick_device, pick_dtype
+from segmeter.models._sam_vit import SamVit
+from segmeter.models._tinyvit import TinyVit
+from segmeter.models.volumes._frames import LiteMedSamFrame, MedSamFrame, SamMed2dFrame
+
+__all__ = ["ARCHITECTURES", "MedicalNetwork"]
+
+_SPARE = ("num_batches_tracked", "attention_bias_idxs")
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """How a kind is built: its encoder, the sides of its square and grid, its frame."""
+
+    encoder: Callable[[], nn.Module]
+    side: int
+    grid: int
+    frame: Callable[[tuple[int, int]], Frame]
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "litemedsam": Architecture(lambda: TinyVit(fine=True), 256, 64, LiteMedSamFrame),
+    "medsam": Architecture(SamVit, 1024, 64, MedSamFrame),
+    "sam-med2d": Architecture(lambda: SamVit(256, adapters=True), 256, 16, SamMed2dFrame),
+}
+
+
+class MedicalNetwork:
+    """An image encoder before the first SAM's prompt encoder and mask decoder."""
+
+    second = False
+
+    def __init__(self, kind: str, device: str = "cpu", dtype: str = "float32") -> None:
+        """With random weights; `load` fills them."""
+        own = ARCHITECTURES[kind]
+        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
+        self.frame = own.frame
+        self.encoder = own.encoder()
+        self.prompts = PromptEncoder(own.side, own.grid)
+        self.decoder = MaskDecoder()
+        self.parts = nn.ModuleDict(
+            {
+                "image_encoder": self.encoder,
+                "prompt_encoder": self.prompts,
+                "mask_decoder": self.decoder,
+            }
+        )
+        self.parts.eval().requires_grad_(False)
+
+    @classmethod
+    def check(cls, kind: str, path: Path) -> None:
+        """Refuse weights of another network by the headers of their files, if they have any."""
+        found = weights.sizes(path)
+        if found is None:
+            return
+        with torch.device("meta"):  # shapes without numbers
+            own = {k: tuple(v.shape) for k, v in cls(kind).parts.state_dict().items()}
+        weights.fits(own, found, f"the weights in '{path}'", _SPARE)
+
+    @classmethod
+    def load(cls, kind: str, path: Path, device: str, dtype: str) -> MedicalNetwork:
+        """From the published checkpoint or the same tensors as safetensors; strictly."""
+        network = cls(kind, device, dtype)
+        tensors = _state(path, weights.read(path))
+        weights.load_into(network.parts, tensors, f"the weights in '{path}'", _SPARE)
+        network.parts.to(network.device, network.dtype)
+        return network
+
+    def encode(self, pixels: Tensor) -> Embedding:
+        grid = self.encoder(pixels.to(self.dtype))
+        return Embedding(grid.flatten(2).transpose(1, 2).contiguous())
+
+
+def _state(path: Path, content: dict[str, Any]) -> dict[str, Tensor]:
+    """The tensors of a checkpoint: bare, or under `model` beside what training left."""
+    inner = content.get("model", content)
+    if not isinstance(inner, dict):
+        raise BadWeights(f"'{path}' holds no named tensors; take the original checkpoint")
+    return {k.removeprefix("module."): v for k, v in inner.items() if isinstance(v, Tensor)}

@@ -1,0 +1,179 @@
+"""LiteMedSAM, MedSAM and SAM-Med2D: SAM trained on medical slices."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.models import ModelCard, Reading
+from segmeter.core.scenes import Picture, Pixels, Scene
+from segmeter.models import weights as weight_files
+
+if TYPE_CHECKING:
+    from segmeter.models._sam_view import Policy, SamView
+    from segmeter.models.volumes._medical_networks import MedicalNetwork
+
+__all__ = ["KINDS", "MedicalKind", "MedicalSam"]
+
+Values = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class MedicalKind:
+    """One published network; `checkpoint` says which file and where."""
+
+    name: str
+    summary: str
+    abilities: frozenset[str]
+    licence: str
+    citation: str
+    checkpoint: str
+
+
+KINDS = (
+    MedicalKind(
+        "litemedsam",
+        "LiteMedSAM, TinyViT at 256, boxes",
+        frozenset({"box"}),
+        "Apache-2.0",
+        "Ma et al. Segment anything in medical images. Nature Communications 15, 2024"
+        " (branch LiteMedSAM)",
+        "lite_medsam.pth of the branch LiteMedSAM of bowang-lab/MedSAM",
+    ),
+    MedicalKind(
+        "medsam",
+        "MedSAM, ViT-B at 1024, boxes",
+        frozenset({"box"}),
+        "Apache-2.0",
+        "Ma et al. Segment anything in medical images. Nature Communications 15, 2024",
+        "medsam_vit_b.pth of bowang-lab/MedSAM",
+    ),
+    MedicalKind(
+        "sam-med2d",
+        "SAM-Med2D, ViT-B at 256 with adapters",
+        frozenset({"click", "box", "scribble", "mask"}),
+        "Apache-2.0",
+        "Cheng et al. SAM-Med2D. arXiv:2308.16184, 2023",
+        "sam-med2d_b.pth of OpenGVLab/SAM-Med2D",
+    ),
+)
+
+
+class MedicalSam:
+    """A medical SAM kind for pictures and for slices of volumes.
+
+    Files are found and checked when it is made; the network is loaded at the first look.
+
+    Parameters
+    ----------
+    weights
+        A folder of many models, the model's own folder, or its file.
+    device, dtype
+        `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
+    """
+
+    def __init__(
+        self,
+        kind: MedicalKind,
+        weights: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+    ) -> None:
+        self.kind = kind
+        self._device, self.dtype = device, dtype
+        self.weights_path = weight_files.find(kind.name, weights)
+        if importlib.util.find_spec("torch") is not None:
+            from segmeter.models.volumes._medical_networks import MedicalNetwork
+
+            MedicalNetwork.check(kind.name, self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=self.kind.name,
+            summary=self.kind.summary,
+            abilities=self.kind.abilities,
+            licence=self.kind.licence,
+            citation=self.kind.citation,
+            family=self.kind.name,
+            fingerprint=weight_files.fingerprint(self.weights_path),
+        )
+
+    @cached_property
+    def network(self) -> MedicalNetwork:
+        """Read from its files when first needed."""
+        from segmeter.models.volumes._medical_networks import MedicalNetwork
+
+        return MedicalNetwork.load(self.kind.name, self.weights_path, self._device, self.dtype)
+
+    @property
+    def device(self) -> str:
+        """Where it runs, by name once it is loaded; until then what was asked for."""
+        from segmeter.models._sam_networks import device_name
+
+        return device_name(self.network.device) if "network" in self.__dict__ else self._device
+
+    def look(self, scene: Scene) -> SamView:
+        """Embed a picture."""
+        if not isinstance(scene, Picture):
+            raise BadInput(
+                f"{scene.name} is a volume; '{self.kind.name}' sees its slices as"
+                f" 'slicewise?model={self.kind.name}'"
+            )
+        return self._views([scene.pixels])[0]
+
+    def look_values(self, values: Sequence[Values]) -> list[SamView]:
+        """Embed slices `(Y, X)` of grey values, all of one size, together."""
+        return self._views([np.repeat(v[:, :, None], 3, axis=2) for v in values])
+
+    def slice_policy(self, reading: Reading) -> Policy:
+        """One mask for those trained on boxes; SAM-Med2D shows the best of three.
+
+        In the published code all three take the far corner of a box one pixel beyond the
+        last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both readings.
+        """
+        from segmeter.models._sam_view import Policy
+
+        with_clicks = "click" in self.kind.abilities
+        return Policy(
+            masks="best" if with_clicks else "single",
+            points=reading,
+            sigmoid=with_clicks,
+            half_open=reading == "published",
+        )
+
+    def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:
+        import torch
+
+        from segmeter.models._sam_decoder import Embedding
+        from segmeter.models._sam_view import SamView
+
+        network, policy = self.network, self.slice_policy("sound")
+        height, width = pictures[0].shape[:2]
+        frame = network.frame((height, width))
+        with torch.no_grad():
+            pixels = torch.cat([frame.enter(p, network.device) for p in pictures])
+            cells = network.encode(pixels).cells
+        parts = (Embedding(cells[i : i + 1]) for i in range(len(pictures)))
+        return [SamView(network, frame, part, policy) for part in parts]
+
+
+def _maker(kind: MedicalKind) -> Callable[..., Any]:
+    def make(
+        weights: str | None = None, device: str = "auto", dtype: str = "float32"
+    ) -> MedicalSam:
+        return MedicalSam(kind, weights, device, dtype)
+
+    return make
+
+
+for _kind in KINDS:
+    catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))

@@ -1,0 +1,161 @@
+"""How the values of a volume become what a network for pictures was trained on.
+
+`published` is what IntRaBench does for each family, faults included: CT is clipped like MR,
+and medical networks see only the voxels above 0. `sound` knows the modality: CT is shown in
+a window of Hounsfield units, everything else between percentiles of what is not background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.models import Reading
+
+__all__ = [
+    "CT_WINDOW",
+    "PREPARATIONS",
+    "Preparation",
+    "PreparedSlices",
+    "looks_like_ct",
+    "percentiles",
+    "preparation_of",
+]
+
+Values = npt.NDArray[np.float32]
+Voxels = npt.NDArray[Any]
+Scope = Literal["volume", "positive slice", "slice", "window"]
+Rounding = Literal["round", "truncate", "none", "clip only"]
+
+CT_WINDOW = (-160.0, 240.0)
+"""Soft tissue in Hounsfield units, where a data set says nothing else."""
+
+_LOW, _HIGH = 0.5, 99.5
+_AIR = -500  # no MR is so dark, and nearly every CT has air around or in the body
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A family's way with a slice.
+
+    Attributes
+    ----------
+    scope
+        Where the range comes from: percentiles of the `volume`, percentiles of the voxels
+        above 0 in a `positive slice`, smallest and largest value of a `slice`, or a `window`
+        that knows the modality.
+    rounding
+        Values 0..255 are rounded, truncated or left as they are; `clip only` does not scale.
+    softener
+        Added to the range before dividing by it.
+    """
+
+    scope: Scope
+    rounding: Rounding
+    softener: float = 1e-10
+
+
+PREPARATIONS: Mapping[str, Preparation] = {
+    "sam": Preparation("volume", "round"),
+    "medsam": Preparation("positive slice", "clip only"),
+    "sam-med2d": Preparation("positive slice", "round", 1e-6),
+    "scribbleprompt": Preparation("slice", "none"),
+    "litemedsam": Preparation("window", "truncate", 0.0),  # 1e-10 would cut 51 to 50
+}
+"""What is published for each family; a family that is not here is prepared as SAM is."""
+
+_SOUND = Preparation("window", "round")
+_SOUND_FINE = Preparation("window", "none")
+
+
+def preparation_of(family: str, reading: Reading) -> Preparation:
+    """How slices are prepared for a family of networks."""
+    published = PREPARATIONS.get(family, PREPARATIONS["sam"])
+    if reading == "published":
+        return published
+    fine = published.rounding in ("none", "clip only")
+    return published if published.scope == "window" else _SOUND_FINE if fine else _SOUND
+
+
+class PreparedSlices:
+    """A volume's slices as 0..255; a slice is prepared when it is asked for.
+
+    >>> voxels = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    >>> PreparedSlices(voxels, Preparation("slice", "round")).slice(1)[0]
+    array([ 0., 23., 46., 70.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        voxels: Voxels,
+        preparation: Preparation,
+        modality: str = "",
+        window: tuple[float, float] | None = None,
+    ) -> None:
+        self.voxels, self.preparation = voxels, preparation
+        self._modality, self._window = modality, window
+
+    @cached_property
+    def range(self) -> tuple[float, float]:
+        """Darkest and brightest value, of volumes whose slices share them."""
+        if self.preparation.scope == "volume":
+            return percentiles(self.voxels)
+        if self._window is not None:
+            return self._window
+        if self._modality.upper() == "CT" or (not self._modality and looks_like_ct(self.voxels)):
+            return CT_WINDOW
+        return _body_percentiles(self.voxels, self._published_window)
+
+    @property
+    def _published_window(self) -> bool:
+        return self.preparation.rounding == "truncate"
+
+    def slice(self, z: int) -> Values:
+        """One slice `(Y, X)`, float32."""
+        plane = np.asarray(self.voxels[z], dtype=np.float64)
+        low, high = self._ends(plane)
+        clipped = plane.clip(low, high)
+        if self.preparation.rounding == "clip only":
+            return clipped.astype(np.float32)
+        if self.preparation.scope in ("positive slice", "slice"):
+            low, high = float(clipped.min()), float(clipped.max())
+        scaled = (clipped - low) / (high - low + self.preparation.softener or 1.0) * 255
+        match self.preparation.rounding:
+            case "round":
+                scaled = scaled.round()
+            case "truncate":
+                scaled = np.trunc(scaled)
+        return scaled.astype(np.float32)
+
+    def _ends(self, plane: npt.NDArray[np.float64]) -> tuple[float, float]:
+        match self.preparation.scope:
+            case "volume" | "window":
+                return self.range
+            case "slice":
+                return float(plane.min()), float(plane.max())
+            case "positive slice":
+                inside = plane[plane > 0]
+                # The original fails on a slice without such voxels; here it is all dark.
+                return percentiles(inside) if inside.size else (0.0, 0.0)
+
+
+def percentiles(values: Voxels) -> tuple[float, float]:
+    """The 0.5 and 99.5 percentiles, linear between values."""
+    low, high = np.percentile(values, (_LOW, _HIGH))
+    return float(low), float(high)
+
+
+def looks_like_ct(voxels: Voxels) -> bool:
+    """Whether values are those of CT: air far below zero."""
+    return bool(voxels.dtype.kind != "u" and voxels.min() <= _AIR)
+
+
+def _body_percentiles(voxels: Voxels, whole: bool) -> tuple[float, float]:
+    """Percentiles of what is brighter than the darkest value: background is not tissue."""
+    inside = voxels if whole else voxels[voxels > voxels.min()]
+    return percentiles(inside if inside.size else voxels)

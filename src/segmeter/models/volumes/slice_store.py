@@ -1,0 +1,77 @@
+"""Slices that were looked at, kept while memory lasts.
+
+The key is the content of the prepared slice, so that no slice is ever answered on the
+embedding of another patient, and two readings that prepare a slice alike share it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.models import View
+from segmeter.core.seeds import fingerprint
+
+__all__ = ["SliceStore", "content_key"]
+
+Values = npt.NDArray[np.float32]
+_UNKNOWN = 4 << 20  # an embedding of SAM; of views that do not say how large they are
+
+
+class SliceStore:
+    """Views by content, the least recently used dropped first when the budget is full.
+
+    `looks` counts how often a slice was looked at: tests and speed tables ask for it.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self.used_bytes = 0
+        self.looks = 0
+        self._kept: OrderedDict[str, View] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def views(
+        self, slices: Sequence[Values], look: Callable[[Sequence[Values]], Sequence[View]]
+    ) -> list[View]:
+        """A view of each slice; those that are not kept are looked at together."""
+        keys = [content_key(values) for values in slices]
+        found = {key: self._kept[key] for key in keys if key in self._kept}
+        for key in found:
+            self._kept.move_to_end(key)
+        lacking = {key: v for key, v in zip(keys, slices, strict=True) if key not in found}
+        if lacking:
+            self.looks += len(lacking)
+            made = dict(zip(lacking, look(list(lacking.values())), strict=True))
+            for key, view in made.items():
+                self._keep(key, view)
+            found |= made
+        return [found[key] for key in keys]
+
+    def _keep(self, key: str, view: View) -> None:
+        self._kept[key] = view
+        self.used_bytes += _bytes(view)
+        while self.used_bytes > self.budget_bytes and len(self._kept) > 1:
+            _, dropped = self._kept.popitem(last=False)
+            self.used_bytes -= _bytes(dropped)
+
+
+def content_key(values: Values) -> str:
+    """A digest of a slice's shape and values."""
+    return fingerprint(*values.shape, np.ascontiguousarray(values).tobytes())
+
+
+def _bytes(view: View) -> int:
+    return view.nbytes if isinstance(view, _Sized) else _UNKNOWN
+
+
+@runtime_checkable
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...

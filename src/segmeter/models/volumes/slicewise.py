@@ -1,0 +1,375 @@
+"""`slicewise`: any model for pictures on a volume, axial slice by axial slice.
+
+A slice is looked at when the first prompt falls into it, and never again while memory
+lasts: not for another target, user, step or reading that prepares it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, View
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.scenes import Picture, Scene, Volume
+from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
+from segmeter.models.volumes.slice_store import SliceStore
+
+__all__ = [
+    "AnswersBeside",
+    "AnswersSlices",
+    "LooksAtValues",
+    "LooksTogether",
+    "ReadsSlices",
+    "SliceAsk",
+    "SliceMemory",
+    "SliceView",
+    "Slicewise",
+    "SlicewisePrediction",
+    "TakesPolicy",
+    "on_volumes",
+]
+
+Previous = Literal["with", "without"]
+Values = npt.NDArray[np.float32]
+_BUDGET_MB = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAsk:
+    """Prompts `(y, x)` in one slice, and the memory of that slice's last prediction."""
+
+    z: int
+    prompts: tuple[Prompt, ...]
+    memory: Any = None
+
+
+@runtime_checkable
+class AnswersSlices(Protocol):
+    """A view of a volume that can be asked slice by slice, as propagation does."""
+
+    def answer_slices(self, asks: Sequence[SliceAsk]) -> Sequence[Prediction]: ...
+
+
+@runtime_checkable
+class LooksAtValues(Protocol):
+    """A model for pictures that takes slices of values that are not whole numbers."""
+
+    def look_values(self, values: Sequence[Values]) -> Sequence[View]: ...
+
+
+@runtime_checkable
+class LooksTogether(Protocol):
+    """A model that embeds several pictures of one size at once."""
+
+    def look_together(self, pictures: Sequence[Picture]) -> Sequence[View]: ...
+
+
+@runtime_checkable
+class AnswersBeside(Protocol):
+    """A view that answers for several views of one network in one pass."""
+
+    def answer_beside(self, views: Sequence[View], asks: Sequence[Ask]) -> Sequence[Prediction]:
+        """One prediction per ask, each on the view in the same place."""
+        ...
+
+
+@runtime_checkable
+class TakesPolicy(Protocol):
+    """A view that can answer by other rules on the same embedding."""
+
+    def with_policy(self, policy: Any) -> View: ...
+
+
+@runtime_checkable
+class ReadsSlices(Protocol):
+    """A SAM kind whose answers on slices differ between the readings."""
+
+    def slice_policy(self, reading: Reading) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SliceMemory:
+    """What a session knows of its slices.
+
+    Attributes
+    ----------
+    masks
+        The newest mask of every slice that was predicted.
+    inner
+        What the inner model wants back, of the same slices.
+    called
+        Slices of the last answer: the published loop remembers those only.
+    seen
+        How many prompts went into the answers so far.
+    """
+
+    masks: Mapping[int, Mask] = field(default_factory=dict)
+    inner: Mapping[int, Any] = field(default_factory=dict)
+    called: frozenset[int] = frozenset()
+    seen: int = 0
+
+
+@dataclass(frozen=True)
+class SlicewisePrediction:
+    """Slices that were predicted now, over those of earlier answers."""
+
+    view: SliceView
+    answers: Mapping[int, Prediction]
+    earlier: SliceMemory
+    seen: int
+    shown: int = 0
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        """One candidate; its score is the mean of what the slices shown score themselves."""
+        own = [float(a.scores[a.shown]) for a in self.answers.values()]
+        return np.array([np.mean(own) if own else 0.0], dtype=np.float32)
+
+    @cached_property
+    def slices(self) -> Mapping[int, Mask]:
+        """All masks by slice, rendered when first asked for."""
+        return {**self.earlier.masks, **self.view.render_slices(self.answers)}
+
+    @property
+    def memory(self) -> SliceMemory:
+        inner = {**self.earlier.inner, **{z: a.memory for z, a in self.answers.items()}}
+        return SliceMemory(self.slices, inner, frozenset(self.answers), self.seen)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        slices, shape = dict(self.slices), self.view.shape
+        return Mask.stack(slices, shape[0]) if slices else Mask.empty(shape)
+
+
+class SliceView:
+    """A volume of which slices are looked at when they are first asked for."""
+
+    def __init__(
+        self,
+        model: Slicewise,
+        volume: Volume,
+        reading: Reading = "sound",
+        previous: Previous = "with",
+    ) -> None:
+        self.model, self.volume = model, volume
+        self.reading: Reading = reading
+        self.previous: Previous = previous
+        preparation = preparation_of(model.inner.card.family, reading)
+        scan = _scan_of(volume)
+        self._slices = PreparedSlices(volume.voxels, preparation, *scan)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        depth, height, width = self.volume.shape
+        return depth, height, width
+
+    def in_reading(self, reading: Reading, previous: Previous = "with") -> SliceView:
+        """The same volume in another reading; embeddings are shared where slices agree."""
+        return SliceView(self.model, self.volume, reading, previous)
+
+    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+        """One prediction per ask; slices of all asks are answered slice by slice, together."""
+        wanted: list[SliceAsk] = []
+        owners: list[int] = []
+        for index, ask in enumerate(asks):
+            own = list(self._slice_asks(ask))
+            wanted += own
+            owners += [index] * len(own)
+        answers: list[dict[int, Prediction]] = [{} for _ in asks]
+        for owner, ask, found in zip(owners, wanted, self.answer_slices(wanted), strict=True):
+            answers[owner][ask.z] = found
+        return [
+            SlicewisePrediction(self, own, _memory(ask), len(ask.prompts))
+            for own, ask in zip(answers, asks, strict=True)
+        ]
+
+    def answer_slices(self, asks: Sequence[SliceAsk]) -> list[Prediction]:
+        """One prediction of a slice per ask, in order; slices go through the decoder together."""
+        order = sorted({ask.z for ask in asks})
+        answers: dict[int, Prediction] = {}
+        for part in _parts(order, self.model.together):
+            views = dict(zip(part, self._looked_at(part), strict=True))
+            mine = [i for i, ask in enumerate(asks) if ask.z in views]
+            inner = [Ask(asks[i].prompts, asks[i].memory) for i in mine]
+            found = _answered([views[asks[i].z] for i in mine], inner)
+            answers |= zip(mine, found, strict=True)
+        return [answers[i] for i in range(len(asks))]
+
+    def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
+        """The shown masks of slices that were predicted."""
+        return {z: answer.mask() for z, answer in answers.items()}
+
+    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+        """Always: which slice's memory goes back is settled slice by slice."""
+        return True
+
+    def _looked_at(self, slices: Sequence[int]) -> list[View]:
+        for z in slices:
+            if not 0 <= z < self.shape[0]:
+                raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
+        prepared = [self._slices.slice(z) for z in slices]
+        views = self.model.store.views(prepared, self.model.looker(self.volume))
+        return [self.model.in_reading(view, self.reading) for view in views]
+
+    def _slice_asks(self, ask: Ask) -> Iterator[SliceAsk]:
+        memory = _memory(ask)
+        given = ask.prompts[memory.seen :] if self.previous == "without" else ask.prompts
+        by_slice: dict[int, list[Prompt]] = {}
+        for prompt in given:
+            for z, flat in _flattened(prompt):
+                by_slice.setdefault(z, []).append(flat)
+        kept = memory.called if self.reading == "published" else memory.inner.keys()
+        for z, prompts in sorted(by_slice.items()):
+            inner = memory.inner.get(z) if z in kept else None
+            yield SliceAsk(z, tuple(prompts), inner)
+
+
+class Slicewise:
+    """A model for volumes made from one for pictures.
+
+    Parameters
+    ----------
+    inner
+        Any model that looks at pictures.
+    memory_mb
+        How much memory embeddings may take before the least recently used are dropped.
+    together
+        How many slices are embedded at once; 0 is one on a processor, eight on a GPU.
+    """
+
+    def __init__(self, inner: Model, memory_mb: int = _BUDGET_MB, together: int = 0) -> None:
+        self.inner = inner
+        self.store = SliceStore(memory_mb << 20)
+        on_gpu = "cpu" not in str(getattr(inner, "device", "cpu"))
+        self.together = together or (8 if on_gpu else 1)
+
+    @property
+    def card(self) -> ModelCard:
+        inner = self.inner.card
+        abilities = (inner.abilities - {"differentiable", "automatic"}) | {"volume"}
+        return replace(inner, summary=f"{inner.summary}, slice by slice", abilities=abilities)
+
+    @property
+    def device(self) -> str:
+        return str(getattr(self.inner, "device", "cpu"))
+
+    def look(self, scene: Scene) -> SliceView:
+        """Nothing is embedded yet: that waits for the first prompt in a slice."""
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is a picture, and slices are cut from volumes")
+        return SliceView(self, scene)
+
+    def in_reading(self, view: View, reading: Reading) -> View:
+        """A view whose answers follow a reading; the embedding stays."""
+        if isinstance(self.inner, ReadsSlices) and isinstance(view, TakesPolicy):
+            return view.with_policy(self.inner.slice_policy(reading))
+        return view
+
+    def looker(self, volume: Volume) -> Callable[[Sequence[Values]], Sequence[View]]:
+        """Looks at prepared slices of a volume with the inner model."""
+
+        def look(slices: Sequence[Values]) -> Sequence[View]:
+            if isinstance(self.inner, LooksAtValues):
+                return self.inner.look_values(slices)
+            pictures = [_picture(volume, values) for values in slices]
+            if isinstance(self.inner, LooksTogether):
+                return self.inner.look_together(pictures)
+            return [self.inner.look(picture) for picture in pictures]
+
+        return look
+
+
+@catalogue.models.add("slicewise", summary="a model for pictures on volumes, slice by slice")
+def _slicewise(
+    model: str,
+    weights: str | None = None,
+    device: str = "auto",
+    memory_mb: int = _BUDGET_MB,
+    together: int = 0,
+) -> Slicewise:
+    inner = catalogue.models.make(model, weights=weights, device=device)
+    return Slicewise(inner, memory_mb, together)
+
+
+def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
+    """A model that looks at volumes: the model itself, or slice by slice."""
+    return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
+
+
+def _answered(views: Sequence[View], asks: Sequence[Ask]) -> Sequence[Prediction]:
+    """An answer per ask on its own view: all in one go where the views can, else one by one."""
+    if views and isinstance(views[0], AnswersBeside):
+        return views[0].answer_beside(views, asks)
+    by_view: dict[int, list[int]] = {}
+    for index, view in enumerate(views):
+        by_view.setdefault(id(view), []).append(index)
+    answers: dict[int, Prediction] = {}
+    for mine in by_view.values():
+        found = views[mine[0]].answer([asks[i] for i in mine])
+        answers |= zip(mine, found, strict=True)
+    return [answers[i] for i in range(len(asks))]
+
+
+def _memory(ask: Ask) -> SliceMemory:
+    return ask.memory if isinstance(ask.memory, SliceMemory) else SliceMemory()
+
+
+def _flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
+    """A prompt `(z, y, x)` as prompts `(y, x)` of the slices it lies in."""
+    match prompt:
+        case Click((z, y, x), positive):
+            yield round(z), Click((y, x), positive)
+        case Box((z0, y0, x0), (z1, y1, x1)):
+            for z in range(round(z0), round(z1) + 1):
+                yield z, Box((y0, x0), (y1, x1))
+        case Scribble(points, positive):
+            yield from _strokes(points, positive)
+        case MaskHint(mask):
+            for z in range(mask.low[0], mask.high[0]):
+                flat = mask.slice(z)
+                if flat:
+                    yield z, MaskHint(flat)
+        case _:
+            raise BadInput(f"a {type(prompt).__name__.lower()} does not lie in slices of a volume")
+
+
+def _strokes(points: Sequence[tuple[float, ...]], positive: bool) -> Iterator[tuple[int, Prompt]]:
+    """A stroke's points in each slice: a stroke of its own, or a click where there is one."""
+    by_slice: dict[int, list[tuple[float, ...]]] = {}
+    for z, y, x in points:
+        by_slice.setdefault(round(z), []).append((y, x))
+    for z, flat in by_slice.items():
+        yield z, Click(flat[0], positive) if len(flat) == 1 else Scribble(tuple(flat), positive)
+
+
+def _parts(slices: Sequence[int], together: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(slices), together):
+        yield slices[start : start + together]
+
+
+def _picture(volume: Volume, values: Values) -> Picture:
+    grey = values.round().clip(0, 255).astype(np.uint8)
+    pixels = np.repeat(grey[:, :, None], 3, axis=2)
+    return Picture(volume.dataset, f"{volume.id} (a slice)", pixels, ())
+
+
+def _scan_of(volume: Volume) -> tuple[str, tuple[float, float] | None]:
+    """Modality and window, of volumes that know them."""
+    return (volume.modality, volume.window) if isinstance(volume, _KnowsItsScan) else ("", None)
+
+
+@runtime_checkable
+class _KnowsItsScan(Protocol):
+    @property
+    def modality(self) -> str: ...
+
+    @property
+    def window(self) -> tuple[float, float] | None: ...
