@@ -19,7 +19,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["ChannelNorm", "Embedding", "MaskDecoder", "PromptEncoder", "from_cells", "to_cells"]
+__all__ = [
+    "ChannelNorm",
+    "Embedding",
+    "MaskDecoder",
+    "Perceptron",
+    "PromptEncoder",
+    "TwoWayTransformer",
+    "from_cells",
+    "to_cells",
+]
 
 NOT_A_POINT = -1
 """Label of the padding token; 0 and 1 are clicks, 2 and 3 the corners of a box."""
@@ -135,7 +144,7 @@ class MaskDecoder(nn.Module):
         """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, 0 without it."""
         super().__init__()
         self.fine = fine
-        self.transformer = _TwoWayTransformer(width)
+        self.transformer = TwoWayTransformer(width)
         if fine:
             self.obj_score_token = nn.Embedding(1, width)
         self.iou_token = nn.Embedding(1, width)
@@ -148,12 +157,12 @@ class MaskDecoder(nn.Module):
             nn.GELU(),
         )
         self.output_hypernetworks_mlps = nn.ModuleList(
-            [_Perceptron(width, width, width // 8) for _ in range(4)]
+            [Perceptron(width, width, width // 8) for _ in range(4)]
         )
-        self.iou_prediction_head = _Perceptron(width, width, 4)
+        self.iou_prediction_head = Perceptron(width, width, 4)
         if quality:
             self.hf_token = nn.Embedding(1, width)
-            self.hf_mlp = _Perceptron(width, width, width // 8)
+            self.hf_mlp = Perceptron(width, width, width // 8)
             self.compress_vit_feat = _enlarger(quality, width, width // 8)
             self.embedding_encoder = _enlarger(width, width // 4, width // 8)
             self.embedding_maskfeature = nn.Sequential(
@@ -305,7 +314,7 @@ class _TwoWayBlock(nn.Module):
         return tokens, cells
 
 
-class _TwoWayTransformer(nn.Module):
+class TwoWayTransformer(nn.Module):
     """Two blocks, and a last look from the tokens to the picture."""
 
     def __init__(self, width: int) -> None:
@@ -333,7 +342,7 @@ class _TwoLayers(nn.Module):
         return out
 
 
-class _Perceptron(nn.Module):
+class Perceptron(nn.Module):
     """Three linear layers with ReLU between."""
 
     def __init__(self, width: int, inner: int, out: int) -> None:

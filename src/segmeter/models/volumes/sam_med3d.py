@@ -1,0 +1,319 @@
+"""SAM-Med3D: clicks on a cube of 128 voxels of 1.5 mm."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, ModelCard, Reading
+from segmeter.core.prompts import Click, Prompt, Scribble
+from segmeter.core.scenes import Scene, Volume
+from segmeter.models import weights as weight_files
+from segmeter.models.volumes.preparation import percentiles
+from segmeter.models.volumes.resampling import Cube, cube_around, resampled, resampled_size
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+
+__all__ = ["SamMed3d", "SamMed3dPrediction", "SamMed3dView"]
+
+Values = npt.NDArray[np.float32]
+Point3 = tuple[float, float, float]
+_MM = 1.5
+_SIDE = 128
+_KEPT_CUBES = 8
+_SPARE = ("pixel_mean", "pixel_std")
+
+
+class SamMed3d:
+    """SAM-Med3D or SAM-Med3D-turbo with its published checkpoint."""
+
+    def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
+        self.name, self._device = name, device
+        self.weights_path = weight_files.find(name, weights)
+        weight_files.check(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=self.name,
+            summary=_SUMMARIES[self.name],
+            abilities=frozenset({"click", "scribble", "volume"}),
+            licence="Apache-2.0",
+            citation="Wang et al. SAM-Med3D. arXiv:2310.15161, 2023",
+            family="sam-med3d",
+            fingerprint=weight_files.fingerprint(self.weights_path),
+        )
+
+    @cached_property
+    def network(self) -> SamMed3dNetwork:
+        """Read from its file when first needed, strictly."""
+        from segmeter.models._sam_networks import pick_device
+        from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
+
+        content = weight_files.read(self.weights_path)
+        tensors = content.get("model_state_dict", content)
+        if not isinstance(tensors, dict):
+            raise BadWeights(f"'{self.weights_path}' holds no named tensors")
+        network = SamMed3dNetwork()
+        weight_files.load_into(network, tensors, f"the weights in '{self.weights_path}'", _SPARE)
+        return network.eval().requires_grad_(False).to(pick_device(self._device))
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def look(self, scene: Scene) -> SamMed3dView:
+        """Resample; cubes are embedded when prompts say where they lie."""
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is a picture, and '{self.name}' looks at volumes")
+        return SamMed3dView(self.network, scene)
+
+
+@runtime_checkable
+class _KnowsItsFile(Protocol):
+    """A volume that can be put on the axes of the file it came from."""
+
+    @property
+    def grid(self) -> Any: ...
+
+
+class SamMed3dView:
+    """A volume at 1.5 mm; the network sees one cube of it.
+
+    The network was trained on axes right, anterior, superior. `sound` puts every volume so;
+    `published` leaves the file's axes as they are. Published too: voxel sizes are read from
+    the affine's diagonal, which is 0 for turned files, so there they are taken as they are.
+    """
+
+    def __init__(self, network: SamMed3dNetwork, volume: Volume, reading: Reading = "sound"):
+        self.network, self.volume = network, volume
+        self.reading: Reading = reading
+        self._cubes: OrderedDict[Cube, Tensor] = OrderedDict()
+        self.encoded = 0
+
+    def in_reading(self, reading: Reading, previous: str = "with") -> SamMed3dView:
+        return SamMed3dView(self.network, self.volume, reading)
+
+    @cached_property
+    def _turned(self) -> Values:
+        """The voxels on the network's axes, clipped to their percentiles."""
+        voxels = np.asarray(self.volume.voxels, dtype=np.float32)
+        low, high = percentiles(voxels)
+        return self._to_axes(voxels).clip(low, high)
+
+    @cached_property
+    def spacing_mm(self) -> tuple[float, float, float]:
+        """Along the network's axes."""
+        z, y, x = self.volume.header.spacing_mm or (1.0, 1.0, 1.0)
+        if self._file is None:
+            return x, y, z
+        by_world = (x, y, z)
+        a, b, c = (by_world[w] for w in self._file.axes[0])
+        return a, b, c
+
+    @cached_property
+    def resampled(self) -> Values:
+        """The volume at 1.5 mm."""
+        size = resampled_size(self._turned.shape, self.spacing_mm, _MM)
+        return resampled(self._turned, size, self.spacing_mm)
+
+    def answer(self, asks: Sequence[Ask]) -> list[SamMed3dPrediction]:
+        return [self._one(ask) for ask in asks]
+
+    def survives(self, prompt: Prompt, cube: Cube) -> bool:
+        """Whether a prompt lies in the cube that the network sees."""
+        return any(cube.holds(self.place(p)) for p, _ in _points(prompt))
+
+    def place(self, point: Sequence[float]) -> tuple[int, int, int]:
+        """A scene's point `(z, y, x)` in voxels of the resampled volume.
+
+        Published scales from first to last voxel, and by the size that the resampled volume
+        would have if it were resampled again; sound maps voxel centres.
+        """
+        axes = self._axes_point(point)
+        if self.reading == "published":
+            old = self.resampled.shape
+            new = resampled_size(old, self.spacing_mm, _MM)
+            x, y, z = (
+                round(p * (m - 1) / max(n - 1, 1)) for p, n, m in zip(axes, old, new, strict=True)
+            )
+            return x, y, z
+        pairs = zip(axes, self._turned.shape, self.resampled.shape, strict=True)
+        x, y, z = (min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
+        return x, y, z
+
+    def _one(self, ask: Ask) -> SamMed3dPrediction:
+        given = [pair for prompt in ask.prompts for pair in _points(prompt)]
+        memory = ask.memory if isinstance(ask.memory, _Memory) else None
+        if not given:
+            return SamMed3dPrediction(self, None, None, 0)
+        places = [self.place(point) for point, _ in given]
+        cube = memory.cube if memory is not None else cube_around(places, _SIDE)
+        points, labels = self._passed(cube, places, [positive for _, positive in given], memory)
+        if not points:
+            return SamMed3dPrediction(self, cube, memory.logits if memory else None, len(given))
+        low = self._decoded(cube, points, labels, memory)
+        return SamMed3dPrediction(self, cube, low, len(given))
+
+    def _passed(
+        self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool], memory: _Memory | None
+    ) -> tuple[list[Point3], list[int]]:
+        """Points within the cube. Published: the first new one only, with the first sign."""
+        new = list(zip(places, signs, strict=True))
+        if self.reading == "published":
+            new = new[memory.seen :] if memory is not None else new
+            if not new:
+                return [], []
+            inside = [p for p, _ in new if cube.holds(p)]
+            middle: Any = tuple(np.mean([p for p, _ in new], axis=0))
+            return [_less(inside[0] if inside else middle, cube)], [int(new[0][1])]
+        kept = [(p, s) for p, s in new if cube.holds(p)]
+        return [_less(p, cube) for p, _ in kept], [int(s) for _, s in kept]
+
+    def _decoded(
+        self, cube: Cube, points: Sequence[Point3], labels: Sequence[int], memory: _Memory | None
+    ) -> Values:
+        import torch
+
+        device = next(self.network.parameters()).device
+        with torch.no_grad():
+            cells = self._embedded(cube)
+            low = _SIDE // 4
+            start = np.zeros((low,) * 3, np.float32)
+            before = start if memory is None or memory.logits is None else memory.logits
+            mask = torch.from_numpy(before).to(device)
+            at = torch.tensor(list(points), dtype=torch.float32, device=device)
+            found = self.network.decode(cells, at, torch.tensor(list(labels), device=device), mask)
+        return np.asarray(found[0].float().cpu().numpy())
+
+    def _embedded(self, cube: Cube) -> Tensor:
+        """The cube's cells, once per cube."""
+        import torch
+
+        if cube not in self._cubes:
+            values = cube.cut(self.resampled)
+            inside = values[values > 0]
+            if inside.size:
+                values = (values - inside.mean()) / (inside.std() or 1.0)
+            device = next(self.network.parameters()).device
+            self._cubes[cube] = self.network.encode(torch.from_numpy(values)[None, None].to(device))
+            self.encoded += 1
+            if len(self._cubes) > _KEPT_CUBES:
+                self._cubes.popitem(last=False)
+        return self._cubes[cube]
+
+    def rendered(self, cube: Cube, logits: Values) -> Mask:
+        """A mask at the scene's size; published cuts at 0.5 where 0 is meant."""
+        import torch
+        from torch.nn.functional import interpolate
+
+        given: Any = torch.from_numpy(logits)[None, None]
+        large = interpolate(given, (_SIDE,) * 3, mode="trilinear", align_corners=False)[0, 0]
+        threshold = 0.5 if self.reading == "published" else 0.0
+        whole = np.zeros(self.resampled.shape, np.float32)
+        cube.paste((large > threshold).float().numpy(), whole)
+        back = resampled(whole, self._turned.shape, (_MM,) * 3) > 0.5
+        return Mask.of(np.ascontiguousarray(self._from_axes(back)))
+
+    @property
+    def _file(self) -> Any | None:
+        published = self.reading == "published"
+        known = published and isinstance(self.volume, _KnowsItsFile)
+        return self.volume.grid if known else None  # type: ignore[attr-defined]  # just asked
+
+    def _to_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = (
+            array.transpose(2, 1, 0) if self._file is None else self._file.to_file(array)
+        )
+        return found
+
+    def _from_axes(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        found: npt.NDArray[Any] = (
+            array.transpose(2, 1, 0) if self._file is None else self._file.to_scene(array)
+        )
+        return found
+
+    def _axes_point(self, point: Sequence[float]) -> Sequence[float]:
+        if self._file is None:
+            return tuple(point)[::-1]
+        found: Sequence[float] = self._file.file_index(point)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """The cube, which the first prompt fixes, and the last logits in it."""
+
+    cube: Cube
+    logits: Values | None
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class SamMed3dPrediction:
+    """One mask; none without a click."""
+
+    view: SamMed3dView
+    cube: Cube | None
+    logits: Values | None
+    seen: int
+    shown: int = 0
+
+    @property
+    def scores(self) -> Values:
+        return np.ones(1, np.float32)
+
+    @property
+    def memory(self) -> Any:
+        return None if self.cube is None else _Memory(self.cube, self.logits, self.seen)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        if self.cube is None or self.logits is None:
+            return Mask.empty(self.view.volume.shape)
+        return self.view.rendered(self.cube, self.logits)
+
+
+def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:
+    match prompt:
+        case Click(point, positive):
+            return [(point, positive)]
+        case Scribble(points, positive):
+            step = max(1, math.ceil(len(points) / 8))
+            return [(point, positive) for point in points[::step]]
+        case _:
+            raise BadInput("SAM-Med3D takes clicks and strokes only")
+
+
+def _less(point: Sequence[float], cube: Cube) -> Point3:
+    x, y, z = (p - b for p, b in zip(point, cube.begin, strict=True))
+    return x, y, z
+
+
+_SUMMARIES = {
+    "sam-med3d": "SAM-Med3D, clicks on a cube of 128 voxels",
+    "sam-med3d-turbo": "SAM-Med3D-turbo, clicks on a cube of 128 voxels",
+}
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    def make(weights: str | None = None, device: str = "auto") -> SamMed3d:
+        return SamMed3d(name, weights, device)
+
+    return make
+
+
+for _name, _summary in _SUMMARIES.items():
+    catalogue.models.add(_name, _summary)(_maker(_name))

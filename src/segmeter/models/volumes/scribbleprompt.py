@@ -1,0 +1,196 @@
+"""ScribblePrompt-UNet: clicks, boxes and strokes drawn beside a slice of 128 x 128 pixels.
+
+Written from the paper (Wong et al., ECCV 2024, arXiv 2312.07381); parameter names are those
+of the published checkpoint `ScribblePrompt_unet_v1_nf192_res128.pt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, ModelCard, Reading
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
+from segmeter.core.scenes import Picture, Scene
+from segmeter.models import weights as weight_files
+
+if TYPE_CHECKING:
+    from segmeter.models.volumes._scribble_unet import ScribbleUNet
+
+__all__ = ["ScribblePrompt", "ScribbleView"]
+
+Values = npt.NDArray[np.float32]
+_SIDE = 128
+_NAME = "scribbleprompt"
+_SUMMARY = "ScribblePrompt-UNet at 128: clicks, boxes, strokes"
+
+
+@catalogue.models.add(_NAME, _SUMMARY)
+class ScribblePrompt:
+    """ScribblePrompt's U-Net for pictures and slices.
+
+    Files are found and checked when it is made; the network is loaded at the first look.
+    """
+
+    def __init__(self, weights: str | None = None, device: str = "auto") -> None:
+        self._device = device
+        self.weights_path = weight_files.find(_NAME, weights)
+        weight_files.check(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=_NAME,
+            summary=_SUMMARY,
+            abilities=frozenset({"click", "box", "scribble", "mask"}),
+            licence="Apache-2.0",
+            citation="Wong et al. ScribblePrompt: fast and flexible interactive segmentation for"
+            " any biomedical image. ECCV 2024",
+            family=_NAME,
+            fingerprint=weight_files.fingerprint(self.weights_path),
+        )
+
+    @cached_property
+    def network(self) -> ScribbleUNet:
+        """Read from its file when first needed, strictly."""
+        from segmeter.models._sam_networks import pick_device
+        from segmeter.models.volumes._scribble_unet import ScribbleUNet
+
+        network = ScribbleUNet()
+        what = f"the weights in '{self.weights_path}'"
+        weight_files.load_into(network, weight_files.read(self.weights_path), what, ())
+        return network.eval().requires_grad_(False).to(pick_device(self._device))
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def look(self, scene: Scene) -> ScribbleView:
+        """A picture's grey values, stretched from its darkest to its brightest."""
+        if not isinstance(scene, Picture):
+            raise BadInput(f"{scene.name} is a volume; say 'slicewise?model={_NAME}'")
+        return self.look_values([scene.pixels.mean(axis=2, dtype=np.float32)])[0]
+
+    def look_values(self, values: Sequence[Values]) -> list[ScribbleView]:
+        """Slices of grey values."""
+        return [ScribbleView(self.network, _stretched(v)) for v in values]
+
+    def slice_policy(self, reading: Reading) -> Reading:
+        return reading
+
+
+@dataclass(frozen=True, slots=True)
+class ScribbleView:
+    """A slice beside which prompts are drawn; nothing is kept of it but its values."""
+
+    network: ScribbleUNet
+    values: Values  # (H, W) in 0..1
+    reading: Reading = "sound"
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes
+
+    def with_policy(self, policy: Reading) -> ScribbleView:
+        return ScribbleView(self.network, self.values, policy)
+
+    def answer(self, asks: Sequence[Ask]) -> list[ScribblePrediction]:
+        """All asks in one pass."""
+        import torch
+
+        if not asks:
+            return []
+        device = next(self.network.parameters()).device
+        given = torch.from_numpy(np.stack([self._channels(ask) for ask in asks])).to(device)
+        with torch.no_grad():
+            logits = self.network(given)[:, 0].cpu().numpy()
+        return [ScribblePrediction(self, own) for own in logits]
+
+    def _channels(self, ask: Ask) -> Values:
+        """Slice, box, positive and negative marks, and the last answer: `(5, 128, 128)`."""
+        drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
+        drawn[0] = _resized(self.values)
+        for prompt in ask.prompts:
+            self._draw(drawn, prompt)
+        if ask.memory is not None:
+            drawn[4] = ask.memory
+        return drawn
+
+    def _draw(self, drawn: Values, prompt: Prompt) -> None:
+        match prompt:
+            case Click(point, positive):
+                self._mark(drawn, point, positive)
+            case Scribble(points, positive):
+                for point in points:
+                    self._mark(drawn, point, positive)
+            case Box(low, high):
+                beyond = tuple(c + 1 for c in high)
+                (y0, x0), (y1, x1) = (self._place(p, rounded=True) for p in (low, beyond))
+                drawn[1, y0:y1, x0:x1] = 1
+            case MaskHint(mask):
+                drawn[4] = 10 * (2 * _resized(mask.dense().astype(np.float32)) - 1)
+            case _:
+                raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
+
+    def _mark(self, drawn: Values, point: Point, positive: bool) -> None:
+        y, x = (min(max(c, 0), _SIDE - 1) for c in self._place(point, rounded=False))
+        drawn[2 if positive else 3, y, x] = 1
+        drawn[3 if positive else 2, y, x] = 0
+
+    def _place(self, point: Point, *, rounded: bool) -> tuple[int, int]:
+        """Published: points are cut to whole pixels, boxes rounded; sound: pixel centres."""
+        scale = [_SIDE / n for n in self.values.shape]
+        half = 0.5 if self.reading == "sound" and not rounded else 0.0
+        y, x = ((c + half) * s for c, s in zip(point, scale, strict=True))
+        return (round(y), round(x)) if rounded else (int(y), int(x))
+
+
+@dataclass(frozen=True, slots=True)
+class ScribblePrediction:
+    """One mask of 128 x 128 logits."""
+
+    view: ScribbleView
+    logits: Values
+    shown: int = 0
+
+    @property
+    def scores(self) -> Values:
+        return np.ones(1, np.float32)
+
+    @property
+    def memory(self) -> Values:
+        """Logits, as the network was trained; published the sigmoid of the probability."""
+        if self.view.reading == "sound":
+            return self.logits
+        return _sigmoid(_sigmoid(self.logits))
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        height, width = self.view.values.shape
+        return Mask.of(_resized(_sigmoid(self.logits), (height, width)) > 0.5)
+
+
+def _stretched(values: Values) -> Values:
+    low, high = float(values.min()), float(values.max())
+    return ((values - low) / ((high - low) or 1.0)).astype(np.float32)
+
+
+def _resized(values: Values, size: tuple[int, int] = (_SIDE, _SIDE)) -> Values:
+    """Bilinear between pixel centres, without antialias."""
+    import torch
+    from torch.nn.functional import interpolate
+
+    given = torch.from_numpy(np.ascontiguousarray(values))[None, None]
+    found: Any = interpolate(given, size, mode="bilinear", align_corners=False)
+    return np.asarray(found[0, 0].numpy(), dtype=np.float32)
+
+
+def _sigmoid(values: Values) -> Values:
+    return (1 / (1 + np.exp(-values.clip(-80, 80)))).astype(np.float32)

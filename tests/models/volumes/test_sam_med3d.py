@@ -1,0 +1,173 @@
+"""SAM-Med3D: cubes, places, and a small network of its architecture with random weights.
+
+The published checkpoint is not at hand; names follow it, shapes and arithmetic are checked
+against formulas written out here.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from segmeter.core import catalogue  # noqa: E402
+from segmeter.core.errors import BadInput, BadWeights, NotFound  # noqa: E402
+from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.prompts import Box, Click  # noqa: E402
+from segmeter.core.scenes import Header, Volume  # noqa: E402
+from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork, _Attention, _Block  # noqa: E402
+from segmeter.models.volumes.resampling import cube_around, resampled  # noqa: E402
+from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dView  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    small = SamMed3dNetwork(width=24, depth=3, heads=2)
+    return small.eval().requires_grad_(False)
+
+
+def volume(shape=(30, 40, 50), spacing=(5.0, 1.5, 1.5)):
+    voxels = np.random.default_rng(0).gamma(2, 50, shape).astype(np.float32)
+    return Volume("made", "1", voxels, (), header=Header("volume", shape, spacing))
+
+
+def test_cubes_are_the_originals(golden):
+    for case in json.loads((golden / "volumes" / "crop_pad_128.json").read_text()):
+        begin = cube_around(case["points"]).begin
+        expected_crop, expected_pad = [], []
+        for first, size in zip(begin, case["shape"], strict=True):
+            expected_crop += [max(first, 0), max(size - first - 128, 0)]
+            expected_pad += [max(-first, 0), max(first + 128 - size, 0)]
+        assert expected_crop == case["crop"]
+        assert expected_pad == case["pad"]
+
+
+def test_a_cube_is_cut_and_pasted_where_it_lies():
+    values = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+    cube = cube_around([(1, 1, 1)], side=4)
+    assert cube.begin == (-1, -1, -1)
+    whole = np.zeros_like(values)
+    cube.paste(cube.cut(values), whole)
+    assert np.array_equal(whole, np.where(np.indices(values.shape).max(0) < 3, values, 0))
+
+
+def test_places_of_published_and_sound_differ_as_the_specification_says(network):
+    """30 slices of 5 mm: slice 28 is 94 in the published code and 94.5 by voxel centres."""
+    made = volume()
+    published = SamMed3dView(network, made, "published")
+    sound = SamMed3dView(network, made, "sound")
+    assert published.resampled.shape == (50, 40, 100)
+    assert published.place((28, 0, 0))[2] == 94
+    assert sound.place((28, 0, 0))[2] == 94
+    assert sound.place((29, 0, 0))[2] == 98
+    assert published.place((29, 0, 0))[2] == 97
+
+
+def test_slices_far_apart_are_not_mixed():
+    values = np.zeros((4, 4, 3), np.float32)
+    values[:, :, 1] = 1
+    found = resampled(values, (8, 8, 9), (1.0, 1.0, 6.0))
+    assert np.array_equal(found[0, 0], [0, 0, 0, 1, 1, 1, 0, 0, 0])
+    even = resampled(values, (8, 8, 9), (1.0, 1.0, 2.0))
+    assert 0 < even[0, 0, 2] < 1
+
+
+def test_the_network_has_the_names_and_sizes_of_the_checkpoint():
+    with torch.device("meta"):
+        whole = SamMed3dNetwork()
+    state = whole.state_dict()
+    assert tuple(state["image_encoder.pos_embed"].shape) == (1, 8, 8, 8, 768)
+    assert tuple(state["image_encoder.blocks.0.attn.rel_pos_d"].shape) == (27, 64)
+    assert tuple(state["image_encoder.blocks.2.attn.rel_pos_w"].shape) == (15, 64)
+    assert tuple(state["image_encoder.neck.2.weight"].shape) == (384, 384, 3, 3, 3)
+    matrix = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
+    assert tuple(state[matrix].shape) == (3, 128)
+    assert tuple(state["mask_decoder.output_upscaling.3.weight"].shape) == (96, 48, 2, 2, 2)
+    assert tuple(state["mask_decoder.iou_prediction_head.layers.0.weight"].shape) == (256, 384)
+    count = sum(v.numel() for v in state.values())
+    assert 100e6 < count < 101.5e6
+
+
+def test_attention_weighs_cells_by_their_distance_along_each_axis():
+    torch.manual_seed(2)
+    attention = _Attention(8, 2, 3).eval()
+    for axis in "dhw":
+        attention.get_parameter(f"rel_pos_{axis}").data.normal_()
+    x = torch.randn(1, 3, 3, 3, 8)
+    found = attention(x)
+    qkv = attention.qkv(x).reshape(27, 3, 2, 4)
+    places = np.argwhere(np.ones((3, 3, 3)))
+    for head in range(2):
+        q, k, v = (qkv[:, i, head] for i in range(3))
+        scores = q @ k.T / 2.0
+        for a, b in np.ndindex(27, 27):
+            for axis, name in enumerate("dhw"):
+                code = attention.get_parameter(f"rel_pos_{name}")
+                scores[a, b] += q[a] @ code[places[a][axis] - places[b][axis] + 2]
+        mixed = scores.softmax(-1) @ v
+        if head == 0:
+            first = mixed
+    expected = attention.proj(torch.cat([first, mixed], dim=1)).reshape(x.shape)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_a_window_wider_than_the_cube_sees_zeros_beyond_it():
+    torch.manual_seed(3)
+    block = _Block(8, 2, window=3, cells=2).eval()
+    x = torch.randn(1, 2, 2, 2, 8)
+    padded = torch.zeros(1, 3, 3, 3, 8)
+    padded[:, :2, :2, :2] = block.norm1(x)
+    after = x + block.attn(padded)[:, :2, :2, :2]
+    assert torch.allclose(block(x), after + block.mlp(block.norm2(after)), atol=1e-6)
+
+
+def test_a_session_keeps_its_cube_and_encodes_it_once(network):
+    view = SamMed3dView(network, volume())
+    first = view.answer([Ask((Click((14, 20, 25)),))])[0]
+    assert first.mask().shape == (30, 40, 50)
+    clicks = (Click((14, 20, 25)), Click((3, 5, 5), positive=False))
+    second = view.answer([Ask(clicks, first.memory)])[0]
+    assert second.cube == first.cube
+    assert view.encoded == 1
+    assert not np.array_equal(first.logits, second.logits)
+    assert not view.answer([Ask(())])[0].mask()
+
+
+def test_published_passes_one_point_only_and_cuts_logits_at_a_half(network):
+    """Mistakes 12 and 13 of IntRaBench."""
+    made = volume()
+    one, two = Click((14, 20, 25)), Click((10, 12, 30))
+    logits = {}
+    for reading in ("published", "sound"):
+        view = SamMed3dView(network, made, reading)
+        found = view.answer([Ask((one, two))])[0]
+        points, _ = view._passed(
+            found.cube, [view.place(c.point) for c in (one, two)], [1, 1], None
+        )
+        assert len(points) == (1 if reading == "published" else 2)
+        logits[reading] = found
+        low = view.rendered(found.cube, np.full((32, 32, 32), 0.3, np.float32))
+        assert bool(low) == (reading == "sound")
+
+
+def test_boxes_and_pictures_are_refused(network):
+    with pytest.raises(BadInput, match="clicks and strokes only"):
+        SamMed3dView(network, volume()).answer([Ask((Box((1, 1, 1), (2, 2, 2)),))])
+
+
+def test_without_weights_it_says_where_to_put_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(NotFound, match="no weights for 'sam-med3d-turbo'"):
+        catalogue.models.make("sam-med3d-turbo", weights=str(tmp_path))
+
+
+def test_weights_of_another_size_are_refused(network, tmp_path):
+    (tmp_path / "sam-med3d").mkdir()
+    torch.save({"model_state_dict": network.state_dict()}, tmp_path / "sam-med3d" / "a.pth")
+    with pytest.raises(BadWeights, match="another architecture"):
+        _ = SamMed3d("sam-med3d", str(tmp_path), "cpu").network
