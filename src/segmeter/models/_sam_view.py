@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segmeter.models._sam_movable import MovablePoints
     from segmeter.models.automatic.candidates import Candidates
 
-__all__ = ["Network", "Policy", "SamPrediction", "SamView", "answer_together"]
+__all__ = ["Network", "Policy", "SamPrediction", "SamView", "answer_together", "separated"]
 
 Choice = Literal["published", "sound"]
 Masks = Literal["published", "sound", "zeroshot"]
@@ -332,6 +332,19 @@ def answer_together(views: Sequence[SamView], asks: Sequence[Ask]) -> list[Predi
             mine = scores[at].cpu().numpy()
             predictions[i] = SamPrediction(views[i], logits[at], mine, shown[at])
     return [predictions[i] for i in range(len(asks))]
+
+
+def separated(whole: Embedding) -> list[Embedding]:
+    """The embeddings of pictures that were encoded together."""
+    fine, quality = whole.fine, whole.quality
+    return [
+        Embedding(
+            whole.cells[i : i + 1],
+            None if fine is None else (fine[0][i : i + 1], fine[1][i : i + 1]),
+            None if quality is None else quality[i : i + 1],
+        )
+        for i in range(len(whole.cells))
+    ]
 
 
 def _joined(views: Sequence[SamView]) -> Embedding:

@@ -113,46 +113,27 @@ class Sam:
 
     def look(self, scene: Scene) -> SamView:
         """Embed the picture."""
-        import torch
-
-        from segmeter.models._frames import Padded
-        from segmeter.models._sam_view import Policy, SamView
-
-        if scene.header.kind != "picture":
-            raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
-        height, width = scene.shape
-        frame = self.network.frame((height, width))
-        if self.resize == "pillow" and isinstance(frame, Padded):
-            frame = replace(frame, pillow=True)
-        with torch.no_grad():
-            pixels = frame.enter(scene.pixels, self.network.device)
-            embedding = self.network.encode(pixels)
-        return SamView(self.network, frame, embedding, Policy(self.masks, self.points))
+        return self.look_together([scene])[0]
 
     def look_together(self, pictures: Sequence[Scene]) -> list[SamView]:
         """Embed pictures of one size in one pass of the encoder."""
         import torch
 
-        from segmeter.models._sam_decoder import Embedding
-        from segmeter.models._sam_view import Policy, SamView
+        from segmeter.models._frames import Padded
+        from segmeter.models._sam_view import Policy, SamView, separated
 
+        for scene in pictures:
+            if scene.header.kind != "picture":
+                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
         height, width = pictures[0].shape
         frame = self.network.frame((height, width))
+        if self.resize == "pillow" and isinstance(frame, Padded):
+            frame = replace(frame, pillow=True)
         with torch.no_grad():
             pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in pictures])
             whole = self.network.encode(pixels)
-        parts = (
-            Embedding(
-                whole.cells[i : i + 1],
-                None
-                if whole.fine is None
-                else (whole.fine[0][i : i + 1], whole.fine[1][i : i + 1]),
-                None if whole.quality is None else whole.quality[i : i + 1],
-            )
-            for i in range(len(pictures))
-        )
         policy = Policy(self.masks, self.points)
-        return [SamView(self.network, frame, part, policy) for part in parts]
+        return [SamView(self.network, frame, part, policy) for part in separated(whole)]
 
     def slice_policy(self, reading: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.scenes import Pixels
+from segmeter.models._enlarging import Enlargement
 
 __all__ = ["LiteMedSamFrame", "MedSamFrame", "SamMed2dFrame"]
 
@@ -50,6 +51,9 @@ class LiteMedSamFrame:
         square = _bilinear(logits, (self.side, self.side))
         return _bilinear(square[..., :high, :wide], self.shape)
 
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, self.inside)
+
     def _pad(self, x: Tensor) -> Tensor:
         high, wide = x.shape[-2:]
         return F.pad(x, (0, self.side - wide, 0, self.side - high))
@@ -82,6 +86,9 @@ class MedSamFrame:
         """Probabilities less a half: this kind is enlarged after the sigmoid."""
         return _bilinear(logits.float().sigmoid(), self.shape) - 0.5
 
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class SamMed2dFrame:
@@ -107,6 +114,9 @@ class SamMed2dFrame:
 
     def leave(self, logits: Tensor) -> Tensor:
         return _bilinear(_bilinear(logits, (self.side, self.side)), self.shape)
+
+    def enlargement(self, low: tuple[int, int]) -> Enlargement:
+        return Enlargement(low, self.shape, self.side, (self.side, self.side))
 
 
 def _channels(pixels: Pixels, device: torch.device) -> Tensor:

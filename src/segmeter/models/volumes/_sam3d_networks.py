@@ -43,7 +43,9 @@ class SamMed3dNetwork(nn.Module):
         """Logits `(1, side / 4, ...)` for points `(n, 3)` and a low-resolution mask like them."""
         sparse = self.prompt_encoder.points(points[None], labels[None])
         dense = self.prompt_encoder.masks(mask[None, None])
-        return self.mask_decoder(cells + dense, self.prompt_encoder.position(), sparse)
+        position = self.prompt_encoder.position()
+        logits: Tensor = self.mask_decoder(cells + dense, position, sparse)
+        return logits
 
 
 class _Norm(nn.Module):

@@ -153,17 +153,15 @@ class MedicalSam:
     def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:
         import torch
 
-        from segmeter.models._sam_decoder import Embedding
-        from segmeter.models._sam_view import SamView
+        from segmeter.models._sam_view import SamView, separated
 
         network, policy = self.network, self.slice_policy("sound")
         height, width = pictures[0].shape[:2]
         frame = network.frame((height, width))
         with torch.no_grad():
             pixels = torch.cat([frame.enter(p, network.device) for p in pictures])
-            cells = network.encode(pixels).cells
-        parts = (Embedding(cells[i : i + 1]) for i in range(len(pictures)))
-        return [SamView(network, frame, part, policy) for part in parts]
+            whole = network.encode(pixels)
+        return [SamView(network, frame, part, policy) for part in separated(whole)]
 
 
 def _maker(kind: MedicalKind) -> Callable[..., Any]:

@@ -179,7 +179,7 @@ class ScribblePrediction:
 
 def _stretched(values: Values) -> Values:
     low, high = float(values.min()), float(values.max())
-    return ((values - low) / ((high - low) or 1.0)).astype(np.float32)
+    return np.asarray((values - low) / ((high - low) or 1.0), dtype=np.float32)
 
 
 def _resized(values: Values, size: tuple[int, int] = (_SIDE, _SIDE)) -> Values:
@@ -193,4 +193,4 @@ def _resized(values: Values, size: tuple[int, int] = (_SIDE, _SIDE)) -> Values:
 
 
 def _sigmoid(values: Values) -> Values:
-    return (1 / (1 + np.exp(-values.clip(-80, 80)))).astype(np.float32)
+    return np.asarray(1 / (1 + np.exp(-values.clip(-80, 80))), dtype=np.float32)

@@ -184,8 +184,8 @@ class SliceView:
             wanted += own
             owners += [index] * len(own)
         answers: list[dict[int, Prediction]] = [{} for _ in asks]
-        for owner, ask, found in zip(owners, wanted, self.answer_slices(wanted), strict=True):
-            answers[owner][ask.z] = found
+        for owner, part, found in zip(owners, wanted, self.answer_slices(wanted), strict=True):
+            answers[owner][part.z] = found
         return [
             SlicewisePrediction(self, own, _memory(ask), len(ask.prompts))
             for own, ask in zip(answers, asks, strict=True)
