@@ -27,6 +27,8 @@ from segmeter.core.sections import (
     Points,
     Replay,
     Section,
+    Slices,
+    Step,
     Table,
     Value,
 )
@@ -69,6 +71,24 @@ def replay(key: str, title: str) -> Replay:
         for k, (r, prompt) in enumerate(zip((10, 20, 25, 25), prompts, strict=True))
     ]
     return Replay(key, title, Illustration(pixels()), frames, disc(30), 0.9)
+
+
+def ball(radius: int, middle: tuple[int, int, int] = (8, 20, 30)) -> Mask:
+    z, y, x = np.mgrid[:16, :40, :50]
+    return Mask.of(
+        (z - middle[0]) ** 2 * 4 + (y - middle[1]) ** 2 + (x - middle[2]) ** 2 <= radius**2
+    )
+
+
+def slices(key: str) -> Slices:
+    """A volume whose voxels tell their place: brighter to the head, the front, the right."""
+    z, y, x = np.mgrid[:16, :40, :50]
+    voxels = (4 * z + 2 * y + 2 * x).astype(np.uint8)
+    steps = [
+        Step(ball(6), (Click((8, 20, 30)),), {"Dice": 0.4}, HOSTILE),
+        Step(ball(9), (Click((5, 10, 12), positive=False), Box((4, 8, 9), (9, 20, 30)))),
+    ]
+    return Slices(key, HOSTILE, voxels, steps, ball(10), (2.0, 1.0, 1.0), HOSTILE)
 
 
 def picture_file(kind: str) -> bytes:
@@ -131,6 +151,7 @@ def page() -> Page:
                 ],
             ),
             Section("Replays", blocks=[replay("replay-1", HOSTILE), replay("replay-2", "second")]),
+            Section("Slices", blocks=[slices("slices-1"), slices("slices-2")]),
             Section("Trail", "Folded.", [Note("inside")], folded=True),
         ],
     )

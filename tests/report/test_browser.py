@@ -184,7 +184,7 @@ def test_the_page_reads_without_its_script(tab: Any, tmp_path: Path) -> None:
         while tab.run("document.readyState") != "complete":
             pass
         assert tab.run("document.documentElement.classList.contains('js')") is False
-        assert tab.run("document.querySelectorAll('.replay:not([hidden])').length") == 2
+        assert tab.run("document.querySelectorAll('.replays .replay:not([hidden])').length") == 2
     finally:
         tab.call("Emulation.setScriptExecutionDisabled", value=False)
 
@@ -214,3 +214,89 @@ CONTRASTS = """(() => {
     }
     return Object.fromEntries(found);
 })()"""
+
+
+def slices_state(tab: Any, key: str = "slices-1") -> tuple[str, int, int]:
+    """Plane, slice and step that a volume shows, once its voxels are there."""
+    tab.run(f"""new Promise(done => {{
+        const {{ dataset }} = document.getElementById('{key}');
+        const wait = () => dataset.ready ? done() : setTimeout(wait, 5);
+        wait();
+    }})""")
+    plane, at, step = tab.run(f"""(() => {{
+        const {{ plane, slice, now }} = document.getElementById('{key}').dataset;
+        return [plane, Number(slice), Number(now)];
+    }})()""")
+    return plane, at, step
+
+
+def on_canvas(tab: Any, event: str) -> None:
+    tab.run(f"document.querySelector('#slices-1 canvas').dispatchEvent({event}); 0")
+
+
+def test_a_volume_opens_where_most_of_the_truth_lies(tab: Any) -> None:
+    assert slices_state(tab) == ("Axial", 8, 2)
+    assert slices_state(tab, "slices-2") == ("Axial", 8, 2)
+    said = tab.run("document.querySelector('#slices-1 .where').textContent")
+    assert said == "Axial slice 8 (9 of 16 shown)"
+
+
+def test_wheel_keys_and_fingers_go_through_the_slices(tab: Any) -> None:
+    slices_state(tab)
+    on_canvas(tab, "new WheelEvent('wheel', {deltaY: -5, cancelable: true})")
+    assert slices_state(tab)[1] == 9
+    on_canvas(tab, "new KeyboardEvent('keydown', {key: 'ArrowDown'})")
+    on_canvas(tab, "new KeyboardEvent('keydown', {key: 'ArrowDown'})")
+    assert slices_state(tab)[1] == 7
+    on_canvas(tab, "new KeyboardEvent('keydown', {key: 'Home'})")
+    assert slices_state(tab)[1] == 0
+    tab.run("HTMLCanvasElement.prototype.setPointerCapture = () => 0; 0")
+    on_canvas(tab, "new PointerEvent('pointerdown', {clientY: 100})")
+    on_canvas(tab, "new PointerEvent('pointermove', {clientY: 70})")
+    on_canvas(tab, "new PointerEvent('pointerup', {clientY: 70})")
+    on_canvas(tab, "new PointerEvent('pointermove', {clientY: 10})")
+    assert slices_state(tab)[1] == 5
+    tab.click("#slices-1 [data-slice='1']")
+    assert slices_state(tab)[1] == 6
+
+
+def test_planes_and_steps_are_chosen_by_mouse_or_key(tab: Any) -> None:
+    slices_state(tab)
+    tab.click("#slices-1 [data-plane='1']")
+    assert slices_state(tab)[:2] == ("Coronal", 20)
+    on_canvas(tab, "new KeyboardEvent('keydown', {key: '3'})")
+    assert slices_state(tab)[:2] == ("Sagittal", 30)
+    on_canvas(tab, "new KeyboardEvent('keydown', {key: 'ArrowLeft'})")
+    assert slices_state(tab)[2] == 1
+    tab.click("#slices-1 .steps [data-round='2']")
+    assert slices_state(tab)[2] == 2
+
+
+def test_slices_are_cut_the_way_radiologists_look_at_them(tab: Any) -> None:
+    """Voxels are brighter to the head, the front and the patient's right."""
+    slices_state(tab)
+    corners = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
+        const canvas = document.querySelector('#slices-1 canvas'), {width: w, height: h} = canvas;
+        const copy = new OffscreenCanvas(w, h);
+        const pen = copy.getContext('2d', { willReadFrequently: true });
+        pen.drawImage(canvas, 0, 0);
+        const { data } = pen.getImageData(0, 0, w, h);
+        const grey = (x, y) => data[4 * (y * w + x)];
+        done([grey(3, 3), grey(w - 4, 3), grey(3, h - 4), w / h]);
+    })))"""
+    bright, left, down, ratio = tab.run(corners)
+    assert bright > left + 40  # across: the patient's right is on the left
+    assert bright > down + 40  # down: the front is up
+    assert ratio == pytest.approx(50 / 40, rel=0.02)
+    tab.click("#slices-1 [data-plane='1']")
+    bright, left, down, ratio = tab.run(corners)
+    assert bright > left + 40
+    assert bright > down + 30  # the head is up
+    assert ratio == pytest.approx(50 / 32, rel=0.02)  # slices are 2 mm apart
+
+
+def test_paper_shows_a_still_of_a_volume(tab: Any) -> None:
+    tab.emulate(media="print")
+    shown = "getComputedStyle(document.querySelector('#slices-1 {}')).display"
+    assert tab.run(shown.format(".still")) == "block"
+    assert tab.run(shown.format(".live")) == "none"

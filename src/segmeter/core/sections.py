@@ -37,6 +37,8 @@ __all__ = [
     "Points",
     "Replay",
     "Section",
+    "Slices",
+    "Step",
     "Table",
     "Value",
 ]
@@ -258,6 +260,38 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One step on a volume: the prompts given, what came back, how good it was."""
+
+    mask: Mask
+    prompts: Sequence[Prompt] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A volume to scroll through along each axis, with truth, mask and prompts of each step.
+
+    Attributes
+    ----------
+    voxels
+        uint8 `(Z, Y, X)`, z to the head, y to the front, x to the right. The report keeps the
+        neighbourhood of truth and masks, and thins out what is still large.
+    spacing_mm
+        Distance of neighbours along `(z, y, x)`.
+    """
+
+    key: str
+    title: str
+    voxels: npt.NDArray[np.uint8]
+    steps: Sequence[Step]
+    truth: Mask | None = None
+    spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The sentence a reader came for, set large; `detail` is what it rests on."""
 
@@ -273,7 +307,7 @@ class Note:
     role: Literal["method", "warning"] = "method"
 
 
-Block = Answer | Table | Chart | Multiples | Bars | Gallery | Replay | Note
+Block = Answer | Table | Chart | Multiples | Bars | Gallery | Replay | Slices | Note
 
 
 @dataclass(frozen=True, slots=True)

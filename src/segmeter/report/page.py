@@ -24,6 +24,7 @@ from segmeter.core.sections import (
     Points,
     Replay,
     Section,
+    Slices,
     Table,
 )
 from segmeter.report.bars import bars_svg
@@ -32,6 +33,7 @@ from segmeter.report.exports import formats
 from segmeter.report.marks import Palette
 from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.replays import replay_view
+from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
 from segmeter.report.wording import marked, paragraphs, quiet_limits, reading_note
 
@@ -76,6 +78,7 @@ class _Drawing:
         for name in _curve_names(sections):
             self.palette[name]  # named here, in reading order, so that tables above know it too
         self.album = Album()
+        self.stack = Stack()
         self.readings: set[str] = set()
         self._ids: set[str] = set()
 
@@ -128,6 +131,8 @@ class _Drawing:
                 }
             case Replay():
                 return self._block([block])
+            case Slices():
+                return {"kind": "slices", "slices": slices_view(block, self.stack, self.album)}
 
     def _table(self, table: Table) -> dict[str, Any]:
         self._note_readings(table)

@@ -81,7 +81,7 @@ def test_masks_come_at_the_slices_size(view):
 
 def test_a_model_from_a_checkpoint_conforms(folder, view):
     model = ScribblePrompt(str(folder), "cpu")
-    assert sum(p.numel() for p in model.network.parameters()) > 4e6
+    assert sum(p.numel() for p in model.network.parameters()) > 3.9e6
     vars(model)["network"] = view.network  # narrower, for the time it takes
     assert check(model) == []
 

@@ -84,6 +84,237 @@ function startChooser(group) {
   follow();
 }
 
+/* Volumes: plane, slice and step decide what is cut out of the voxels and drawn. */
+const PLANES = [
+  { name: "Axial", across: 2, down: 1, along: 0, edges: ["R", "L", "A", "P"] },
+  { name: "Coronal", across: 2, down: 0, along: 1, edges: ["R", "L", "S", "I"] },
+  { name: "Sagittal", across: 1, down: 0, along: 2, edges: ["A", "P", "S", "I"] },
+];
+
+function startSlices(article) {
+  const data = JSON.parse(article.dataset.volume);
+  const image = document.getElementById(article.dataset.image);
+  const canvas = article.querySelector("canvas");
+  const slider = article.querySelector("input[type=range]");
+  const where = article.querySelector(".where");
+  const steps = [...article.querySelectorAll(".steps li")];
+  const size = data.shape, strides = [size[1] * size[2], size[2], 1];
+  const truth = data.truth && unpacked(data.truth, size);
+  const masks = data.steps.map((step) => unpacked(step.mask, size));
+  const at = size.map((n) => n >> 1);
+  let plane = 0, step = data.steps.length - 1, voxels = null;
+  const judged = truth || masks[step];
+  if (judged) fullest(judged, size, at);
+
+  function draw() {
+    if (!voxels) return;
+    const p = PLANES[plane], wide = size[p.across], high = size[p.down];
+    const ratio = (data.spacing[p.down] * high) / (data.spacing[p.across] * wide);
+    const scale = Math.max(1, Math.round(640 / Math.max(wide, wide * ratio)));
+    const sx = scale, sy = scale * data.spacing[p.down] / data.spacing[p.across];
+    canvas.width = Math.round(wide * sx);
+    canvas.height = Math.max(1, Math.round(high * sy));
+    const pen = canvas.getContext("2d");
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(cut(p, wide, high), 0, 0, canvas.width, canvas.height);
+    if (masks[step]) trace(pen, masks[step], p, sx, sy, "#5db2ff", [], "rgb(47 143 224 / .28)");
+    if (truth) trace(pen, truth, p, sx, sy, "#ffffff", [4, 3], "");
+    for (let k = 0; k <= step; k++) {
+      pen.globalAlpha = k === step ? 1 : .6;
+      for (const prompt of (data.steps[k] || { prompts: [] }).prompts) mark(pen, prompt, p, sx, sy);
+    }
+    pen.globalAlpha = 1;
+    name(pen, p.edges);
+  }
+  /* Seen as radiologists do: front and head up, the patient's right on the left. */
+  function place(p, row, column) {
+    return at[p.along] * strides[p.along]
+      + (size[p.down] - 1 - row) * strides[p.down] + (size[p.across] - 1 - column) * strides[p.across];
+  }
+  function cut(p, wide, high) {
+    const small = document.createElement("canvas");
+    small.width = wide;
+    small.height = high;
+    const pen = small.getContext("2d"), part = pen.createImageData(wide, high);
+    for (let row = 0, k = 0; row < high; row++) {
+      for (let column = 0; column < wide; column++, k += 4) {
+        const grey = voxels[place(p, row, column)];
+        part.data[k] = part.data[k + 1] = part.data[k + 2] = grey;
+        part.data[k + 3] = 255;
+      }
+    }
+    pen.putImageData(part, 0, 0);
+    return small;
+  }
+  function trace(pen, bits, p, sx, sy, colour, dash, fill) {
+    const wide = size[p.across], high = size[p.down];
+    const inside = (r, c) => r >= 0 && c >= 0 && r < high && c < wide && bits[place(p, r, c)];
+    const path = new Path2D();
+    for (let row = 0; row < high; row++) {
+      for (let column = 0; column < wide; column++) {
+        if (!inside(row, column)) continue;
+        const x = column * sx, y = row * sy;
+        if (fill) { pen.fillStyle = fill; pen.fillRect(x, y, sx, sy); }
+        if (!inside(row - 1, column)) { path.moveTo(x, y); path.lineTo(x + sx, y); }
+        if (!inside(row + 1, column)) { path.moveTo(x, y + sy); path.lineTo(x + sx, y + sy); }
+        if (!inside(row, column - 1)) { path.moveTo(x, y); path.lineTo(x, y + sy); }
+        if (!inside(row, column + 1)) { path.moveTo(x + sx, y); path.lineTo(x + sx, y + sy); }
+      }
+    }
+    pen.setLineDash([]);
+    pen.strokeStyle = "rgb(0 0 0 / .65)";
+    pen.lineWidth = 3.5;
+    pen.stroke(path);
+    pen.setLineDash(dash);
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.8;
+    pen.stroke(path);
+    pen.setLineDash([]);
+  }
+  function spot(p, point, sx, sy) {
+    return [(size[p.across] - .5 - point[p.across]) * sx, (size[p.down] - .5 - point[p.down]) * sy];
+  }
+  function mark(pen, prompt, p, sx, sy) {
+    const here = at[p.along];
+    if (prompt.at && Math.round(prompt.at[p.along]) === here) {
+      const [x, y] = spot(p, prompt.at, sx, sy);
+      pen.fillStyle = prompt.positive ? "#0a7a4f" : "#b3261e";
+      pen.strokeStyle = "#fff";
+      pen.lineWidth = 1.6;
+      pen.beginPath();
+      if (prompt.positive) pen.arc(x, y, 7, 0, 7); else pen.rect(x - 6.5, y - 6.5, 13, 13);
+      pen.fill();
+      pen.stroke();
+      pen.beginPath();
+      pen.moveTo(x - 4, y);
+      pen.lineTo(x + 4, y);
+      if (prompt.positive) { pen.moveTo(x, y - 4); pen.lineTo(x, y + 4); }
+      pen.stroke();
+    } else if (prompt.low && here >= prompt.low[p.along] && here <= prompt.high[p.along]) {
+      const [x1, y1] = spot(p, prompt.low, sx, sy), [x0, y0] = spot(p, prompt.high, sx, sy);
+      pen.strokeStyle = "#35c09a";
+      pen.lineWidth = 2;
+      pen.strokeRect(x0 - sx / 2, y0 - sy / 2, x1 - x0 + sx, y1 - y0 + sy);
+    }
+  }
+  function name(pen, edges) {
+    const { width, height } = canvas;
+    pen.font = "600 13px sans-serif";
+    pen.fillStyle = "#fff";
+    pen.strokeStyle = "#000";
+    pen.lineWidth = 3;
+    pen.textBaseline = "middle";
+    pen.textAlign = "center";
+    const places = [[10, height / 2], [width - 10, height / 2], [width / 2, 11], [width / 2, height - 11]];
+    edges.forEach((text, k) => { pen.strokeText(text, ...places[k]); pen.fillText(text, ...places[k]); });
+  }
+
+  function show() {
+    const p = PLANES[plane], n = size[p.along];
+    at[p.along] = Math.min(Math.max(at[p.along], 0), n - 1);
+    slider.max = String(n - 1);
+    slider.value = String(at[p.along]);
+    article.dataset.slice = String(at[p.along]);
+    article.dataset.plane = p.name;
+    article.dataset.now = String(step + 1);
+    const own = data.first[p.along] + at[p.along] * data.stride[p.along];
+    where.textContent = `${p.name} slice ${own} (${at[p.along] + 1} of ${n} shown)`;
+    for (const button of article.querySelectorAll("[data-plane]")) {
+      button.setAttribute("aria-pressed", String(Number(button.dataset.plane) === plane));
+    }
+    for (const item of steps) item.classList.toggle("on", Number(item.dataset.round) === step + 1);
+    requestAnimationFrame(draw);
+  }
+  function move(by) { at[PLANES[plane].along] += by; show(); }
+  function choose(round) { step = Math.min(Math.max(round, 0), data.steps.length - 1); show(); }
+
+  slider.addEventListener("input", () => { at[PLANES[plane].along] = Number(slider.value); show(); });
+  for (const button of article.querySelectorAll("[data-slice]")) {
+    button.addEventListener("click", () => move(Number(button.dataset.slice)));
+  }
+  for (const button of article.querySelectorAll("[data-plane]")) {
+    button.addEventListener("click", () => { plane = Number(button.dataset.plane); show(); });
+  }
+  for (const item of steps) {
+    const pick = () => choose(Number(item.dataset.round) - 1);
+    item.addEventListener("click", pick);
+    item.addEventListener("keydown", (event) => { if (event.key === "Enter") pick(); });
+  }
+  canvas.addEventListener("wheel", (event) => {
+    if (event.ctrlKey) return;  // that is zooming
+    event.preventDefault();
+    move(event.deltaY > 0 ? -1 : 1);
+  }, { passive: false });
+  canvas.addEventListener("keydown", (event) => {
+    const moves = { ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -9999, End: 9999 };
+    const turns = { ArrowLeft: -1, ArrowRight: 1 };
+    if (event.key in moves) move(moves[event.key]);
+    else if (event.key in turns) choose(step + turns[event.key]);
+    else if ("123".includes(event.key)) { plane = Number(event.key) - 1; show(); }
+    else return;
+    event.preventDefault();
+  });
+  let held = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    held = { y: event.clientY, from: at[PLANES[plane].along] };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!held) return;
+    at[PLANES[plane].along] = held.from + Math.round((held.y - event.clientY) / 6);
+    show();
+  });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { held = null; });
+
+  image.decode().then(() => {
+    voxels = stacked(image, size, data.columns);
+    article.dataset.ready = "yes";
+    show();
+  });
+  show();
+}
+
+function unpacked(runs, size) {
+  const bits = new Uint8Array(size[0] * size[1] * size[2]);
+  let place = 0, on = 0;
+  for (const length of runs) {
+    if (on) bits.fill(1, place, place + length);
+    place += length;
+    on = 1 - on;
+  }
+  return bits;
+}
+
+function stacked(image, size, columns) {
+  const [depth, high, wide] = size, canvas = document.createElement("canvas");
+  canvas.width = wide;
+  canvas.height = high;
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  const voxels = new Uint8Array(depth * high * wide);
+  for (let z = 0; z < depth; z++) {
+    pen.drawImage(image, (z % columns) * wide, Math.floor(z / columns) * high, wide, high, 0, 0, wide, high);
+    const part = pen.getImageData(0, 0, wide, high).data, start = z * high * wide;
+    for (let k = 0; k < high * wide; k++) voxels[start + k] = part[4 * k];
+  }
+  return voxels;
+}
+
+/* Start where most of the object is, along each axis. */
+function fullest(bits, size, at) {
+  const counts = size.map((n) => new Uint32Array(n));
+  for (let z = 0, k = 0; z < size[0]; z++) {
+    for (let y = 0; y < size[1]; y++) {
+      for (let x = 0; x < size[2]; x++, k++) {
+        if (bits[k]) { counts[0][z]++; counts[1][y]++; counts[2][x]++; }
+      }
+    }
+  }
+  counts.forEach((own, axis) => {
+    const most = own.reduce((best, n) => Math.max(best, n), 0);
+    if (most) at[axis] = own.indexOf(most);
+  });
+}
+
 /* Tables: a click on a heading sorts, a second one turns the order. */
 function startTable(table) {
   const body = table.tBodies[0];
@@ -130,7 +361,8 @@ function startProbes(group) {
   });
 }
 
-document.querySelectorAll(".replay").forEach(startReplay);
+document.querySelectorAll(".replay:not(.slices)").forEach(startReplay);
+document.querySelectorAll(".slices").forEach(startSlices);
 document.querySelectorAll(".replays").forEach(startChooser);
 document.querySelectorAll("table.sortable").forEach(startTable);
 document.querySelectorAll(".probes").forEach(startProbes);

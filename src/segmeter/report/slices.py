@@ -1,0 +1,220 @@
+"""Slices: a volume that the page itself cuts along each axis, with masks as run lengths.
+
+The voxels travel as one picture with all axial slices side by side, stored once per page
+however many sessions show them; a still of the middle stands in for paper and for pages
+without script.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from segmeter.core.masks import Mask, joint_box
+from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.sections import Outline, Picture, Slices, Step
+from segmeter.core.seeds import fingerprint
+from segmeter.report.pictures import Album, picture_svg
+from segmeter.report.wording import amount
+
+__all__ = ["SlicesView", "Stack", "slices_view"]
+
+_MARGIN = 24
+_MOST_VOXELS = 3 << 20
+_QUALITY = 80
+
+Index = tuple[int, ...]
+
+
+class Stack:
+    """The voxels of all volumes on a page, each stored once."""
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+
+    def add(self, voxels: npt.NDArray[np.uint8]) -> tuple[str, str, int]:
+        """Id and columns of the mosaic, and its source the first time it is asked for."""
+        key = "v" + fingerprint(*voxels.shape, voxels.tobytes(), size=6)
+        columns = max(1, math.isqrt(len(voxels)))
+        if key in self._known:
+            return key, "", columns
+        self._known.add(key)
+        return key, _source(voxels, columns), columns
+
+
+@dataclass(frozen=True, slots=True)
+class SlicesView:
+    """A volume ready for the page."""
+
+    key: str
+    title: str
+    caption: str
+    image: str
+    source: str
+    data: str
+    still: Markup
+    steps: list[dict[str, str]]
+
+
+def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
+    """What the page needs to cut and draw a volume."""
+    shown = _Window.around(slices)
+    voxels = np.ascontiguousarray(slices.voxels[shown.place])
+    image, source, columns = stack.add(voxels)
+    data = {
+        "shape": list(voxels.shape),
+        "columns": columns,
+        "spacing": [s * n for s, n in zip(slices.spacing_mm, shown.stride, strict=True)],
+        "first": list(shown.low),
+        "stride": list(shown.stride),
+        "truth": None if slices.truth is None else shown.runs(slices.truth),
+        "steps": [
+            {
+                "mask": shown.runs(step.mask),
+                "prompts": [d for p in step.prompts for d in shown.drawn(p)],
+            }
+            for step in slices.steps
+        ],
+    }
+    return SlicesView(
+        slices.key,
+        slices.title,
+        slices.caption,
+        image,
+        source,
+        json.dumps(data, separators=(",", ":")),
+        _still(slices, shown, album),
+        [_told(step) for step in slices.steps],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The part of a volume that is shown: a box, of which every so many voxels are kept."""
+
+    low: Index
+    high: Index
+    stride: Index
+
+    @classmethod
+    def around(cls, slices: Slices) -> _Window:
+        """The neighbourhood of truth and masks, thinned out until it is small enough."""
+        masks = [m for m in (slices.truth, *(s.mask for s in slices.steps)) if m]
+        shape = slices.voxels.shape
+        if not masks:
+            low: Index = (0, 0, 0)
+            high: Index = tuple(shape)
+        else:
+            first, last = joint_box(*masks)
+            low = tuple(max(0, a - _MARGIN) for a in first)
+            high = tuple(min(n, b + _MARGIN) for b, n in zip(last, shape, strict=True))
+        stride = 1
+        while (
+            math.prod(-(-(b - a) // s) for a, b, s in cls._axes(low, high, stride)) > _MOST_VOXELS
+        ):
+            stride += 1
+        return cls(low, high, tuple(s for _, _, s in cls._axes(low, high, stride)))
+
+    @staticmethod
+    def _axes(low: Index, high: Index, stride: int) -> list[tuple[int, int, int]]:
+        """Slices are kept longer than pixels: there are fewer of them."""
+        steps = (max(1, stride // 2), stride, stride)
+        return list(zip(low, high, steps, strict=True))
+
+    @property
+    def place(self) -> tuple[slice, ...]:
+        return tuple(
+            slice(a, b, s) for a, b, s in zip(self.low, self.high, self.stride, strict=True)
+        )
+
+    def runs(self, mask: Mask) -> list[int]:
+        """Run lengths over the kept voxels, x fastest, zeros first."""
+        bits = mask.crop(self.low, self.high)[tuple(slice(None, None, s) for s in self.stride)]
+        flat = np.concatenate([[False], bits.ravel(), [False]])
+        edges = np.flatnonzero(flat[1:] != flat[:-1])
+        found: list[int] = np.diff(np.concatenate([[0], edges])).tolist()
+        return found
+
+    def drawn(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """A prompt in coordinates of the kept voxels."""
+        match prompt:
+            case Click(point, positive):
+                return [{"at": self._at(point), "positive": positive}]
+            case Scribble(points, positive):
+                return [{"at": self._at(p), "positive": positive} for p in points]
+            case Box(low, high):
+                return [{"low": self._at(low), "high": self._at(high)}]
+            case MaskHint(mask):
+                return [{"hint": self.runs(mask)}]
+            case _:
+                return []
+
+    def _at(self, point: Sequence[float]) -> list[float]:
+        axes = zip(point, self.low, self.stride, strict=True)
+        return [round((p - a) / s, 2) for p, a, s in axes]
+
+
+def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
+    """All axial slices side by side as one WebP, or PNG where that would be too wide."""
+    from PIL import Image
+
+    depth, height, width = voxels.shape
+    rows = -(-depth // columns)
+    mosaic = np.zeros((rows * height, columns * width), np.uint8)
+    for z, plane in enumerate(voxels):
+        row, column = divmod(z, columns)
+        mosaic[row * height : (row + 1) * height, column * width : (column + 1) * width] = plane
+    file = io.BytesIO()
+    wide = max(mosaic.shape) > 16000
+    kind: Any = (
+        ("PNG", {"optimize": True}) if wide else ("WEBP", {"quality": _QUALITY, "method": 4})
+    )
+    Image.fromarray(mosaic).save(file, kind[0], **kind[1])
+    return f"data:image/{kind[0].lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
+    """The axial slice with most of the truth, upright, for paper."""
+    last = slices.steps[-1].mask if slices.steps else None
+    judged = slices.truth or last
+    z = (shown.low[0] + shown.high[0]) // 2
+    if judged:
+        z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
+    outlines = [Outline(_upright(last, z), "guess")] if last else []
+    outlines += [Outline(_upright(slices.truth, z), "truth")] if slices.truth else []
+    pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
+    said = f"{slices.title}: axial slice {z}"
+    picture = Picture(pixels, alt=said, outlines=tuple(outlines), close=True)
+    return picture_svg(picture, album)
+
+
+def _upright(mask: Mask, z: int) -> Mask:
+    """A slice as radiologists see it: front up, the patient's right on the left."""
+    flat = np.zeros(mask.shape[1:], bool)
+    if mask.low[0] <= z < mask.high[0]:
+        rows, columns = mask.window[1:]
+        flat[rows, columns] = mask.bits[z - mask.low[0]]
+    return Mask.of(np.ascontiguousarray(flat[::-1, ::-1]))
+
+
+def _told(step: Step) -> dict[str, str]:
+    scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in step.scores.items())
+    clicks = sum(isinstance(p, Click) for p in step.prompts)
+    boxes = sum(isinstance(p, Box) for p in step.prompts)
+    strokes = sum(isinstance(p, Scribble) for p in step.prompts)
+    counted = ((clicks, "point"), (boxes, "box"), (strokes, "scribble"))
+    said = [f"{n} {_plural(word, n)}" for n, word in counted if n]
+    return {"said": ", ".join(said) or "no prompt", "scores": scores, "note": step.note}
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}es" if word == "box" else f"{word}s"
