@@ -13,11 +13,13 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import required
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import Dataset
+from segmeter.datasets.volumes.volume_folder import SETS
 from segmeter.datasets.zeroshot.suite import SUITE
 
 NAMES = [entry.name for entry in catalogue.datasets if not required(entry)]
-WITHIN = {"mini", "drawn"}
-ELSEWHERE = {"sbd", "pascal-voc", "tetris", *(kind.name for kind in SUITE)} - {"bbbc038"}
+WITHIN = {"mini", "mini-volumes", "drawn"}
+VOLUMES = {published.card.name for published in SETS}
+ELSEWHERE = {"sbd", "pascal-voc", "tetris", *(kind.name for kind in SUITE), *VOLUMES} - {"bbbc038"}
 
 
 def assert_complete(data: Dataset) -> None:

@@ -160,6 +160,35 @@ class Mask:
         low, high = joint_box(self, other)
         return Mask.of(self.crop(low, high) | other.crop(low, high), low, self.shape)
 
+    def slice(self, z: int) -> Mask:
+        """One axial slice of a volume's mask, as a mask `(H, W)`.
+
+        >>> Mask.box((3, 4, 5), (1, 0, 0), (3, 2, 2)).slice(2).area
+        4
+        """
+        if not self.low[0] <= z < self.high[0]:
+            return Mask.empty(self.shape[1:])
+        return Mask.of(self.bits[z - self.low[0]], self.low[1:], self.shape[1:])
+
+    @classmethod
+    def stack(cls, slices: Mapping[int, Mask], depth: int) -> Mask:
+        """A volume's mask from masks of its axial slices; the others are empty.
+
+        >>> Mask.stack({2: Mask.box((4, 5), (0, 0), (2, 2))}, depth=3).low
+        (2, 0, 0)
+        """
+        if not slices:
+            raise BadInput("a mask cannot be stacked from no slice: its size is not known")
+        shape = (depth, *next(iter(slices.values())).shape)
+        full = {z: mask for z, mask in slices.items() if mask}
+        if not full:
+            return cls.empty(shape)
+        low, high = joint_box(*full.values())
+        bits = np.zeros((max(full) - min(full) + 1, high[0] - low[0], high[1] - low[1]), bool)
+        for z, mask in full.items():
+            bits[z - min(full)] = mask.crop(low, high)
+        return cls(shape, (min(full), *low), bits)
+
     def to_coco(self) -> dict[str, Any]:
         """COCO's compressed run lengths, `{"size": [...], "counts": "..."}`.
 

@@ -20,9 +20,9 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, View, keeps_memory, render
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
-from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.core.scenes import Header, Picture, Scene, Target, Volume
 
-__all__ = ["check", "drawn_scene"]
+__all__ = ["check", "drawn_scene", "drawn_volume"]
 
 PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "words"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
@@ -34,10 +34,11 @@ come in another order then, and pixels on the threshold fall either way."""
 
 def check(model: Model, scene: Scene | None = None) -> list[str]:
     """The promises a model breaks on a scene; none for a model that can be measured."""
-    scene = drawn_scene() if scene is None else scene
     faults = list(_parts(model))
     if faults:
         return faults
+    if scene is None:
+        scene = drawn_volume() if "volume" in model.card.abilities else drawn_scene()
     trial = _Trial(model, scene)
     if not callable(getattr(trial.view, "answer", None)):
         return ["what look gives has no answer(asks)"]
@@ -54,6 +55,16 @@ def drawn_scene(height: int = 96, width: int = 128) -> Scene:
     grey = np.where(inside, 190 + 10 * np.sin(x / 5), ground)
     pixels = np.stack([grey, grey * 0.9, grey * 0.7], axis=-1).astype(np.uint8)
     return Picture("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
+
+
+def drawn_volume(depth: int = 8) -> Volume:
+    """The drawn ellipse through some slices of 3 mm, grey."""
+    flat = drawn_scene(48, 64)
+    voxels = np.repeat(flat.pixels[None, :, :, 0], depth, axis=0).astype(np.float32)
+    slices = dict.fromkeys(range(2, depth - 2), flat.targets[0].mask)
+    target = Target("cylinder", Mask.stack(slices, depth))
+    header = Header("volume", (depth, 48, 64), (3.0, 1.0, 1.0))
+    return Volume("drawn", "cylinder", voxels, [target], header=header)
 
 
 class _Trial:

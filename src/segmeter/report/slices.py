@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.sections import Outline, Picture, Slices, Step
+from segmeter.core.sections import Illustration, Outline, Slices, Step
 from segmeter.core.seeds import fingerprint
 from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.wording import amount
@@ -193,7 +193,7 @@ def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
     outlines += [Outline(_upright(slices.truth, z), "truth")] if slices.truth else []
     pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
     said = f"{slices.title}: axial slice {z}"
-    picture = Picture(pixels, alt=said, outlines=tuple(outlines), close=True)
+    picture = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
     return picture_svg(picture, album)
 
 

@@ -101,10 +101,8 @@ class Case:
 
     def header(self, options: Options) -> Header:
         """From the image's header alone."""
-        grid = self.image.grid
         self._channel(options)
-        rows = tuple(tuple(float(v) for v in row) for row in grid.scene_affine)
-        return Header("volume", grid.shape, grid.spacing_mm, rows, self.channels)
+        return self.image.grid.header(self.channels)
 
     @property
     def channels(self) -> int:

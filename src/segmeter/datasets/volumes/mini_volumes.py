@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.scenes import DatasetCard, Header, Target, Volume
+from segmeter.core.scenes import DatasetCard, Target, Volume
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.places import known
 from segmeter.datasets.volumes.grids import Grid
@@ -49,16 +49,9 @@ class MiniVolume(Volume):
     window = None
 
     def __init__(self, record: _Record) -> None:
-        grid = record.grid
-        rows = tuple(tuple(float(v) for v in row) for row in grid.scene_affine)
-        super().__init__(
-            _CARD.name,
-            record.id,
-            record.voxels,
-            record.targets,
-            header=Header("volume", grid.shape, grid.spacing_mm, rows, 1),
-        )
-        self.grid = grid
+        self.grid = record.grid
+        header = self.grid.header()
+        super().__init__(_CARD.name, record.id, record.voxels, record.targets, header=header)
 
 
 @catalogue.datasets.add("mini-volumes", summary=_CARD.summary)
