@@ -7,7 +7,7 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Header, Picture, Scene, Target, Volume
 from segmeter.core.sessions import Player, play
 from segmeter.models.drawn import Disc
 
@@ -15,11 +15,20 @@ from segmeter.models.drawn import Disc
 NAMES = sorted(entry.name for entry in catalogue.users if entry.name != "replay")
 
 
+def drawn(volume: bool) -> Scene:
+    if not volume:
+        target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
+        return Picture("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
+    target = Target("t", Mask.box((12, 24, 32), (3, 4, 10), (9, 20, 22)))
+    header = Header("volume", (12, 24, 32), (3.0, 1.0, 1.0))
+    return Volume("test", "scene", np.zeros((12, 24, 32), np.int16), [target], header=header)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_user_gives_clicks_and_what_it_says(name: str) -> None:
     user = catalogue.users.make(name)
-    target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
-    scene = Picture("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
+    scene = drawn(volume=".volumes." in catalogue.users.entry(name).source)
+    (target,) = scene.targets
     players = [Player(target, user, "sound")]
     (played,) = play(scene, Disc(radius=5).look(scene), players, 2, lambda *_: {})
     given = {type(p).__name__.lower() for r in played.rounds for p in r.prompts}

@@ -11,18 +11,23 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import numpy as np
 
+    from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
     from segmeter.core.models import Prediction, Reading
     from segmeter.core.prompts import Prompt, Prompts
+    from segmeter.core.scenes import Target
     from segmeter.core.users import Observation, User
 
 __all__ = [
+    "CountsEffort",
+    "ForgetsPrompts",
     "GivesPrompts",
     "KeepsMemory",
     "OnDevice",
     "RendersTogether",
     "Team",
     "WithWeights",
+    "forgets_prompts",
     "prompts_given_by",
     "team_of",
 ]
@@ -72,6 +77,33 @@ class GivesPrompts(Protocol):
     def gives(self) -> frozenset[str]: ...
 
 
+@runtime_checkable
+class ForgetsPrompts(Protocol):
+    """A user whose earlier prompts are not given to the model again.
+
+    The model then gets the new prompts and its own memory of what it answered.
+    """
+
+    @property
+    def forgets_prompts(self) -> bool: ...
+
+
+@runtime_checkable
+class CountsEffort(Protocol):
+    """A user who knows what a person would have done for the prompts of a round."""
+
+    def effort(
+        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        """What a person did for these prompts of round `number`."""
+        ...
+
+    @property
+    def nominal(self) -> str:
+        """Interactions as a paper would print them, such as `5` or `2X` for two per slice."""
+        ...
+
+
 class Team(Protocol):
     """Users for whom many at once are cheaper than one by one."""
 
@@ -83,6 +115,11 @@ class Team(Protocol):
     ) -> Sequence[Prompts]:
         """The next prompts of each user, in order."""
         ...
+
+
+def forgets_prompts(user: User) -> bool:
+    """Whether the model gets only what is new of this user's prompts."""
+    return isinstance(user, ForgetsPrompts) and user.forgets_prompts
 
 
 def prompts_given_by(user: User) -> frozenset[str]:

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar, overload
 
 import numpy as np
 
-from segmeter.core.capabilities import Team, team_of
+from segmeter.core.capabilities import Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, render
@@ -111,6 +111,8 @@ class Session:
         Scores of a mask against the target; without one, or without a target, there are none.
     oracle_rounds
         In how many first rounds every candidate is judged, not only the shown one.
+    forgets
+        The view gets only the new prompts of a round, with its own memory.
 
     Examples
     --------
@@ -132,6 +134,7 @@ class Session:
         judge: Judge | None = None,
         reading: Reading = "sound",
         oracle_rounds: int = 0,
+        forgets: bool = False,
     ) -> None:
         self.scene = scene
         self.view = view
@@ -139,6 +142,7 @@ class Session:
         self.judge = judge
         self.reading: Reading = reading
         self.oracle_rounds = oracle_rounds
+        self.forgets = forgets
         self.mask = Mask.empty(scene.shape)
         self.prompts: tuple[Prompt, ...] = ()
         self.last: Prediction | None = None
@@ -174,7 +178,7 @@ class Session:
     def ask(self, prompts: tuple[Prompt, ...]) -> Ask:
         """All prompts so far and the new ones, with the memory of the last prediction."""
         check_inside(prompts, self.scene)
-        every = (*self.prompts, *prompts)
+        every = prompts if self.forgets else (*self.prompts, *prompts)
         memory = None if self.last is None else self.last.memory
         kept = memory is not None and keeps_memory(self.view, every, self.reading)
         return Ask(every, memory if kept else None)
@@ -200,9 +204,9 @@ def step_together(
     predictions = view.answer(unique)
     masks = render(view, predictions)
     share = (perf_counter() - start) / len(unique)
-    for session, ask, place in zip(sessions, asks, places, strict=True):
-        session.prompts, session.last = ask.prompts, predictions[place]
-        session.mask = masks[place]
+    for session, given, place in zip(sessions, prompts, places, strict=True):
+        session.prompts = (*session.prompts, *given)
+        session.last, session.mask = predictions[place], masks[place]
     scores = _judge_once(sessions, pool)
     oracle = _judge_candidates(sessions, pool)
     for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
@@ -255,7 +259,15 @@ def play(
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
     sessions = [
-        Session(scene, view, p.target, judge=judge, reading=p.reading, oracle_rounds=oracle_rounds)
+        Session(
+            scene,
+            view,
+            p.target,
+            judge=judge,
+            reading=p.reading,
+            oracle_rounds=oracle_rounds,
+            forgets=forgets_prompts(p.user),
+        )
         for p in players
     ]
     for number in range(1, rounds + 1):
@@ -365,6 +377,7 @@ def _observation(player: Player, session: Session, number: int) -> Observation:
         session.view,
         session.last,
         number,
+        tuple(session.rounds),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Prediction, Reading, View
 from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Scene, Target
+
+if TYPE_CHECKING:
+    from segmeter.core.sessions import Round
 
 __all__ = ["Observation", "User"]
 
@@ -20,7 +23,8 @@ class Observation:
     """All that a user sees before the next prompt.
 
     `view` and `last` are there for users who try out the model itself, such as the one
-    who looks for the worst click; people do not use them. `round` counts from 1.
+    who looks for the worst click; people do not use them. `round` counts from 1. `rounds`
+    are the session's rounds so far.
     """
 
     scene: Scene
@@ -31,6 +35,7 @@ class Observation:
     view: View
     last: Prediction | None = None
     round: int = 1
+    rounds: tuple[Round, ...] = ()
 
 
 @runtime_checkable

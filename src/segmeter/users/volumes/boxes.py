@@ -5,7 +5,7 @@ from __future__ import annotations
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Box
-from segmeter.users.volumes.slices import foreground_slices, plane, tight_box
+from segmeter.users.volumes.slices import check_target, foreground_slices, plane, tight_box
 
 __all__ = ["box_3d", "box_per_slice", "boxes_from_3d_box"]
 
@@ -24,5 +24,5 @@ def boxes_from_3d_box(target: Mask, reading: Reading) -> list[Box]:
 
 def box_3d(target: Mask) -> Box:
     """First and last voxel on each axis, both inside, in either reading."""
-    foreground_slices(target)  # refuses what is no target of a volume
+    check_target(target)
     return Box(target.low, tuple(h - 1 for h in target.high))

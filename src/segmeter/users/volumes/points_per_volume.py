@@ -11,6 +11,7 @@ from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
 from segmeter.users.volumes.draws import Draws
 from segmeter.users.volumes.interpolation import interpolated_points
+from segmeter.users.volumes.slices import check_target
 
 __all__ = ["centre_points_per_volume", "centroid", "points_per_volume"]
 
@@ -19,6 +20,7 @@ _SEEDS = 5
 
 def points_per_volume(target: Mask, count: int, draws: Draws) -> list[Click]:
     """Different random voxels of the target, in drawn order."""
+    check_target(target)
     draws.restart()
     voxels = np.argwhere(target.bits) + target.low
     chosen = draws.choose(len(voxels), min(count, len(voxels)))
@@ -27,6 +29,7 @@ def points_per_volume(target: Mask, count: int, draws: Draws) -> list[Click]:
 
 def centroid(target: Mask) -> list[Click]:
     """The mean voxel, cut to whole numbers; it may lie outside the target."""
+    check_target(target)
     mean = (np.argwhere(target.bits) + target.low).mean(axis=0)
     return [Click(tuple(int(c) for c in mean), True)]
 

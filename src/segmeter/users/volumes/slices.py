@@ -20,6 +20,7 @@ from segmeter.core.prompts import Box
 __all__ = [
     "Centre",
     "centre_of",
+    "check_target",
     "foreground_slices",
     "median_slice",
     "nearest_pixel",
@@ -34,7 +35,7 @@ Pixel = tuple[int, int]
 
 def foreground_slices(target: Mask) -> list[int]:
     """Slices that hold any of the target, ascending."""
-    _check(target)
+    check_target(target)
     filled = np.flatnonzero(target.bits.any(axis=(1, 2)))
     return [int(z) + target.low[0] for z in filled]
 
@@ -111,7 +112,8 @@ def _nearest_slice(own: list[int], z: int) -> int:
     return min(own, key=lambda s: (abs(s - z), s))
 
 
-def _check(target: Mask) -> None:
+def check_target(target: Mask) -> None:
+    """Refuse what cannot be prompted: a picture's mask, or an empty one."""
     if len(target.shape) != 3:
         raise BadInput("volume prompters need a target of a volume; this one is of a picture")
     if not target:

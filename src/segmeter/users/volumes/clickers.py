@@ -1,0 +1,107 @@
+"""Users who click in the whole volume, one click a round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.distances import deepest_voxel
+from segmeter.core.effort import Effort
+from segmeter.core.error_regions import error_regions
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Box, Click, Prompt, Prompts
+from segmeter.core.scenes import Target
+from segmeter.core.users import Observation
+from segmeter.users.volumes.cvpr25 import challenge_box, middle_click
+
+__all__ = ["ChallengeClicks", "VolumeCentreClick"]
+
+
+@catalogue.users.add(
+    "volume-centre-click", summary="volumes: clicks the deepest wrong voxel, in millimetres"
+)
+@dataclass(frozen=True, slots=True)
+class VolumeCentreClick:
+    """Clicks the deepest wrong voxel that was not clicked before, by distance in mm.
+
+    Positive when the false negatives are deeper; a tie is a negative click; first in raster
+    order among equally deep voxels. Spacing is the volume's own, so that in a volume of thick
+    slices depth is not counted in slices.
+    """
+
+    name: str = "volume-centre-click"
+    nominal: ClassVar[str] = "1/1"
+    label: ClassVar[str] = "centre click"
+    whole: ClassVar[bool] = True
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        spacing = observation.scene.spacing_mm
+        if spacing is None:
+            raise BadInput(
+                f"{observation.scene.name}: 'volume-centre-click' needs a volume with its "
+                "spacing; pictures have 'centre-click'"
+            )
+        done = [_voxel(p) for p in observation.prompts if isinstance(p, Click)]
+        missed, spilled = error_regions(observation.target, observation.mask)
+        deep, inside = deepest_voxel(missed, spacing, done)
+        other, outside = deepest_voxel(spilled, spacing, done)
+        if deep > other and inside is not None:
+            return Click(inside, True)
+        return None if outside is None else Click(outside, False)
+
+    def effort(
+        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        return _clicking(prompts)
+
+
+@catalogue.users.add(
+    "cvpr25-clicks", summary="volumes: a box, then clicks as in the CVPR 2025 challenge"
+)
+@dataclass(frozen=True, slots=True)
+class ChallengeClicks:
+    """The protocol of the CVPR 2025 challenge on interactive segmentation of volumes.
+
+    In `published` ties of depth are drawn as the challenge's script draws them, by one seed;
+    in `sound` by the session's own generator.
+    """
+
+    box: bool = True
+    nominal: ClassVar[str] = "4/1"
+    label: ClassVar[str] = "CVPR25"
+    whole: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "cvpr25-clicks" if self.box else "cvpr25-clicks?box=false"
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"box"}) if self.box else frozenset()
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        if self.box and not observation.prompts:
+            return challenge_box(observation.target.mask)
+        own = None if observation.reading == "published" else rng
+        found = middle_click(observation.target.mask, observation.mask, own)
+        return None if found is None else found.click
+
+    def effort(
+        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        return _clicking(prompts)
+
+
+def _clicking(prompts: Sequence[Prompt]) -> Effort:
+    """A click is a point; the challenge's box is a box in one slice and two named slices."""
+    boxes = sum(isinstance(p, Box) for p in prompts)
+    return Effort(points=len(prompts) - boxes, boxes=boxes, slices=2 * boxes)
+
+
+def _voxel(click: Click) -> tuple[int, ...]:
+    return tuple(round(c) for c in click.point)

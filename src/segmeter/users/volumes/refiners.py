@@ -1,0 +1,337 @@
+"""Users who go on correcting a volume: IntRaBench's refinements, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.effort import Effort
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.prompts import Click, Prompt, Prompts, Scribble
+from segmeter.core.scenes import Target
+from segmeter.core.users import Observation
+from segmeter.measures.objects import dice
+from segmeter.users.volumes.draws import Draws, FreeDraws, PublishedDraws
+from segmeter.users.volumes.prompters import Prompter, asking_of
+from segmeter.users.volumes.refinement import (
+    Correction,
+    near,
+    point_per_wrong_slice,
+    point_per_wrong_volume,
+    scribble_correction,
+    scribble_correction_3d,
+)
+
+__all__ = [
+    "PointPerSliceRefinement",
+    "PointPerVolumeRefinement",
+    "Refiner",
+    "ScribblePerVolumeRefinement",
+    "ScribbleRefinement",
+]
+
+Earlier = Literal["keep", "forget"]
+
+
+class Refiner:
+    """Prompts like another user first, then corrects the mask round by round.
+
+    `earlier` tells whether the model gets all prompts so far again (`keep`, the paper's
+    WithPrev) or only the new ones beside its own memory (`forget`, NoPrev). Content when the
+    mask is right, when its Dice reaches `until_dice`, or when the prompts so far have fixed
+    `until_dof` degrees of freedom; 0 sets no such bound.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    per_step: ClassVar[str]
+    whole: ClassVar[bool] = False
+    start: str
+    n: int
+    earlier: Earlier
+    until_dice: float
+    until_dof: int
+
+    def _check(self) -> None:
+        if self.earlier not in ("keep", "forget"):
+            raise BadInput(f"earlier prompts are kept or forgotten, not '{self.earlier}'")
+        self.first  # noqa: B018  # refuses a start that is none
+
+    @property
+    def first(self) -> Prompter:
+        """The user who prompts in the first round."""
+        spec = Spec.parse(self.start)
+        made = catalogue.users.make(Spec(spec.name, {**spec.options, **self._count(spec)}))
+        if not isinstance(made, Prompter):
+            raise BadInput(f"a refinement starts with a prompter of volumes, not '{self.start}'")
+        return made
+
+    def _count(self, spec: Spec) -> dict[str, int]:
+        return {"n": self.n} if self.n and "n" not in spec.options else {}
+
+    @property
+    def name(self) -> str:
+        shown: dict[str, object] = {"start": self.start, "earlier": self.earlier}
+        shown |= {"n": self.n} if self.n else {}
+        shown |= {"until_dice": self.until_dice} if self.until_dice else {}
+        shown |= {"until_dof": self.until_dof} if self.until_dof else {}
+        return str(Spec(self.kind, shown | self._more()))
+
+    def _more(self) -> dict[str, object]:
+        return {}
+
+    @property
+    def label(self) -> str:
+        return f"{self.first.label} + {self.step_label}{'*' if self.earlier == 'keep' else ''}"
+
+    @property
+    def step_label(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def nominal(self) -> str:
+        return f"{self.first.nominal}/{self.per_step}"
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return self.first.gives
+
+    @property
+    def forgets_prompts(self) -> bool:
+        return self.earlier == "forget"
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        if not observation.prompts:
+            return tuple(self.first.start(asking_of(observation, rng)))
+        if self._bounded(observation):
+            return None
+        return tuple(self.correct(observation, rng))
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        """The prompts of a later round; none when the mask is right."""
+        raise NotImplementedError
+
+    def effort(
+        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        if not prompts:
+            return Effort()
+        return self.work(prompts) if number > 1 else self.first.work(target.mask, reading, prompts)
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        """What a person did for one correction."""
+        raise NotImplementedError
+
+    def _bounded(self, observation: Observation) -> bool:
+        target = observation.target.mask
+        if self.until_dice and dice(target, observation.mask) >= self.until_dice:
+            return True
+        return bool(self.until_dof) and self._fixed(observation) >= self.until_dof
+
+    def _fixed(self, observation: Observation) -> int:
+        """Degrees of freedom of what was said so far."""
+        target, reading = observation.target, observation.reading
+        said = [self.effort(target, reading, r.number, r.prompts) for r in observation.rounds]
+        return sum(one.degrees_of_freedom for one in said)
+
+
+def _draws(reading: Reading, rng: np.random.Generator) -> Draws:
+    return PublishedDraws() if reading == "published" else FreeDraws(rng)
+
+
+@catalogue.users.add(
+    "point-per-slice-refinement",
+    summary="volumes: points in every slice, then one on an error of each",
+)
+@dataclass(frozen=True, slots=True)
+class PointPerSliceRefinement(Refiner):
+    """One random wrong pixel in each slice of the target, round by round."""
+
+    kind: ClassVar[str] = "point-per-slice-refinement"
+    per_step: ClassVar[str] = "1X"
+    start: str = "points-per-slice"
+    n: int = 1
+    earlier: Earlier = "keep"
+    until_dice: float = 0.0
+    until_dof: int = 0
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def step_label(self) -> str:
+        return "1PPS Refine"
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        draws = _draws(observation.reading, rng)
+        return point_per_wrong_slice(observation.target.mask, observation.mask, draws)
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        zs = [int(p.point[0]) for p in prompts if isinstance(p, Click)]
+        return Effort(points=len(prompts), scrolled=max(zs) - min(zs) if zs else 0)
+
+
+@catalogue.users.add(
+    "scribble-refinement",
+    summary="volumes: prompts in slices, then a scribble over the larger kind of error",
+)
+@dataclass(frozen=True, slots=True)
+class ScribbleRefinement(Refiner):
+    """A stroke through false negatives, or along the outline where the mask went over it.
+
+    `drawn` tells whether the model gets the stroke as single points, as in the original, or
+    as a stroke, which few models take.
+    """
+
+    kind: ClassVar[str] = "scribble-refinement"
+    per_step: ClassVar[str] = "3"
+    start: str = "points-per-slice"
+    n: int = 0
+    earlier: Earlier = "keep"
+    drawn: Literal["points", "stroke"] = "points"
+    until_dice: float = 0.0
+    until_dof: int = 0
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.drawn not in ("points", "stroke"):
+            raise BadInput(f"a scribble is drawn as points or as a stroke, not '{self.drawn}'")
+
+    def _more(self) -> dict[str, object]:
+        return {} if self.drawn == "points" else {"drawn": self.drawn}
+
+    @property
+    def step_label(self) -> str:
+        return "Scribble Refine"
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return self.first.gives | ({"scribble"} if self.drawn == "stroke" else frozenset())
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        target, reading = observation.target.mask, observation.reading
+
+        def corrected(guess: Mask, draws: Draws) -> Correction | None:
+            return scribble_correction(target, guess, draws, reading)
+
+        draws = _shared_stream(self.first, observation, rng, corrected)
+        found = corrected(observation.mask, draws)
+        if found is None:
+            return ()
+        return (found.stroke,) if self.drawn == "stroke" and found.stroke else found.clicks
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        return _stroke_work(prompts)
+
+
+@catalogue.users.add(
+    "point-per-volume-refinement",
+    summary="volumes: points for the whole, then one on an error in each round",
+)
+@dataclass(frozen=True, slots=True)
+class PointPerVolumeRefinement(Refiner):
+    """One random wrong voxel, round by round."""
+
+    kind: ClassVar[str] = "point-per-volume-refinement"
+    per_step: ClassVar[str] = "1"
+    whole: ClassVar[bool] = True
+    start: str = "points-per-volume"
+    n: int = 1
+    earlier: Earlier = "keep"
+    until_dice: float = 0.0
+    until_dof: int = 0
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def step_label(self) -> str:
+        return "1 PPV Refine"
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        target, guess = _seen(observation, observation.mask)
+        draws = _draws(observation.reading, rng)
+        return point_per_wrong_volume(target, guess, draws, observation.reading)
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        return Effort(points=len(prompts))
+
+
+@catalogue.users.add(
+    "scribble-per-volume-refinement",
+    summary="volumes: points for the whole, then points of a scribble in each round",
+)
+@dataclass(frozen=True, slots=True)
+class ScribblePerVolumeRefinement(Refiner):
+    """Points of a stroke through the larger kind of error, for models that see the whole."""
+
+    kind: ClassVar[str] = "scribble-per-volume-refinement"
+    per_step: ClassVar[str] = "3"
+    whole: ClassVar[bool] = True
+    start: str = "centre-points-per-volume"
+    n: int = 1
+    earlier: Earlier = "keep"
+    until_dice: float = 0.0
+    until_dof: int = 0
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    def step_label(self) -> str:
+        return "Scribble Refine"
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        def corrected(guess: Mask, draws: Draws) -> Correction | None:
+            return scribble_correction_3d(*_seen(observation, guess), draws, observation.reading)
+
+        draws = _shared_stream(self.first, observation, rng, corrected)
+        found = corrected(observation.mask, draws)
+        return () if found is None else found.clicks
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        return _stroke_work(prompts)
+
+
+def _shared_stream(
+    first: Prompter,
+    observation: Observation,
+    rng: np.random.Generator,
+    replay: Callable[[Mask, Draws], object],
+) -> Draws:
+    """Where the original's one stream stands: after the start and every earlier correction."""
+    if observation.reading == "sound":
+        return FreeDraws(rng)
+    draws = PublishedDraws()
+    first.drawn(observation.target.mask, draws)
+    for made in observation.rounds[:-1]:
+        replay(made.mask, draws)
+    return draws
+
+
+def _seen(observation: Observation, guess: Mask) -> tuple[Mask, Mask]:
+    """Target and mask as the original compares them: in the patch around the first point."""
+    target, first = observation.target.mask, observation.prompts[0]
+    if observation.reading == "sound" or not isinstance(first, Click):
+        return target, guess
+    return near(target, first.point), near(guess, first.point)
+
+
+def _stroke_work(prompts: Sequence[Prompt]) -> Effort:
+    """One scribble, as long as it names voxels."""
+    points: list[tuple[float, ...]] = []
+    for prompt in prompts:
+        match prompt:
+            case Scribble(drawn):
+                points += drawn
+            case Click(point):
+                points.append(point)
+    zs = [p[0] for p in points]
+    return Effort(scribbles=1, stroke_px=float(len(points)), scrolled=int(max(zs) - min(zs)))
