@@ -21,15 +21,15 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from segmeter.clickability.map_scores import SCORES, scores_by_key
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.mapscores import SCORES, scores_by_key
 from segmeter.clickability.network import NetworkSource
-from segmeter.clickability.records import COLUMNS, read_clicks, read_split
 from segmeter.clickability.sources import source
-from segmeter.clickability.training_samples import samples_of
+from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
+from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks, read_split
 
 LONGEST = 512
 CLICKS = 48

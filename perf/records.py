@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.clickability.lifelike import Thing, write_lifelike
-from segmeter.clickability.records import read_clicks
+from segmeter.clickability.simulated_files import Thing, write_lifelike
 from segmeter.core.masks import Mask
+from segmeter.datasets.recorded_clicks import read_clicks
 
 SHAPE = (120, 160)
 A_TARGET = 3 * 48  # first, false negatives, false positives

@@ -25,8 +25,9 @@ MAY_IMPORT = {
     "models": {"core", "kernels"},
     "measures": {"core", "kernels"},
     "stats": {"core", "kernels"},
-    "clickability": {"core", "kernels", "measures"},
-    "users": {"core", "kernels", "clickability", "measures"},
+    # Click models are fitted to recorded clicks, which are data.
+    "clickability": {"core", "kernels", "measures", "datasets"},
+    "users": {"core", "kernels", "clickability", "measures", "datasets"},
     "benchmarks": {"core", "kernels", *SCIENCE},
     "store": {"core"},
     "engine": {"core", "store"},

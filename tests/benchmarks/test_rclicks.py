@@ -32,7 +32,7 @@ from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_
 from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.play import players_of
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
-from segmeter.clickability.lifelike import Thing, write_lifelike
+from segmeter.clickability.simulated_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec

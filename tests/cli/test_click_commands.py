@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.clickability.lifelike import Thing, write_lifelike
+from segmeter.clickability.simulated_files import Thing, write_lifelike
 from segmeter.core import catalogue
 
 Done = subprocess.CompletedProcess[str]

@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.clickability.calibration import (
+from segmeter.clickability.fitting.correction_clicks import (
+    Recovered,
+    fit_correction_clicks,
+    recover,
+    recovered,
+)
+from segmeter.clickability.fitting.expected_statistics import expect, expect_exactly, shape_of
+from segmeter.clickability.fitting.figures import draw_held_out, draw_later
+from segmeter.clickability.fitting.first_clicks import (
     Case,
     Fit,
     Seen,
@@ -18,17 +26,13 @@ from segmeter.clickability.calibration import (
     read_masks,
     read_tables,
 )
-from segmeter.clickability.correction_clicks import (
-    Recovered,
-    fit_correction_clicks,
-    recover,
-    recovered,
+from segmeter.clickability.fitting.held_out import held_out, markdown, prior_json
+from segmeter.clickability.fitting.proxy_errors import (
+    ProxyError,
+    read_proxy_errors,
+    write_proxy_errors,
 )
-from segmeter.clickability.expected_statistics import expect, expect_exactly, shape_of
-from segmeter.clickability.figures import draw_held_out, draw_later
-from segmeter.clickability.heldout import held_out, markdown, prior_json
 from segmeter.clickability.prior import Numbers, prior, shipped, table
-from segmeter.clickability.proxy_errors import ProxyError, read_proxy_errors, write_proxy_errors
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

@@ -15,30 +15,30 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
-from segmeter.clickability.backbones import load_backbone  # noqa: E402
 from segmeter.clickability.letterbox import Letterbox  # noqa: E402
-from segmeter.clickability.mapscores import scores_by_key  # noqa: E402
+from segmeter.clickability.map_scores import scores_by_key  # noqa: E402
 from segmeter.clickability.network import NetworkSource, load  # noqa: E402
-from segmeter.clickability.recipes import RECIPES, recipe  # noqa: E402
-from segmeter.clickability.records import Clicks, Key  # noqa: E402
 from segmeter.clickability.sources import source  # noqa: E402
-from segmeter.clickability.training import (  # noqa: E402
+from segmeter.clickability.training.augmentation import varied  # noqa: E402
+from segmeter.clickability.training.backbones import load_backbone  # noqa: E402
+from segmeter.clickability.training.course import (  # noqa: E402
     Course,
     Step,
     divergence,
     likeness,
     train,
 )
-from segmeter.clickability.training_samples import (  # noqa: E402
+from segmeter.clickability.training.recipes import RECIPES, recipe  # noqa: E402
+from segmeter.clickability.training.samples import (  # noqa: E402
     TrainingSample,
     TrainingSamples,
     framed,
     samples_of,
     split,
 )
-from segmeter.clickability.variation import varied  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict  # noqa: E402
+from segmeter.datasets.recorded_clicks import Clicks, Key  # noqa: E402
 
 Array = npt.NDArray[Any]
 QUICK = replace(RECIPES["sound"], epochs=2, batch=4, rate=0.004)
@@ -290,7 +290,7 @@ def test_a_backbone_of_either_naming_is_taken_and_others_are_refused(tmp_path: P
 
 
 def test_only_a_given_backbone_learns_slower(tmp_path: Path) -> None:
-    from segmeter.clickability.training import _begin
+    from segmeter.clickability.training.course import _begin
 
     torch.save(Clickability(SIZES["tiny"]).state_dict(), tmp_path / "whole.pth")
     shares = [

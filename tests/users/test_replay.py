@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.clickability.records import COLUMNS
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -15,6 +14,7 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
+from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.users.replay import Replay
 
 ROWS = (

@@ -12,10 +12,10 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.calibration import Case, Fit, Seen
-    from segmeter.clickability.correction_clicks import CorrectionFit
-    from segmeter.clickability.heldout import HeldOut
-    from segmeter.clickability.proxy_errors import ProxyError
+    from segmeter.clickability.fitting.correction_clicks import CorrectionFit
+    from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
+    from segmeter.clickability.fitting.held_out import HeldOut
+    from segmeter.clickability.fitting.proxy_errors import ProxyError
     from segmeter.core.masks import Mask
 
 __all__ = ["calibrate"]
@@ -65,9 +65,9 @@ def calibrate(
 
     Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
-    from segmeter.clickability.calibration import fit, read_cases, read_tables
-    from segmeter.clickability.figures import draw_held_out, draw_later
-    from segmeter.clickability.heldout import markdown, prior_json
+    from segmeter.clickability.fitting.figures import draw_held_out, draw_later
+    from segmeter.clickability.fitting.first_clicks import fit, read_cases, read_tables
+    from segmeter.clickability.fitting.held_out import markdown, prior_json
 
     place = roots(data, weights)
     if place.data is None:
@@ -94,7 +94,7 @@ def calibrate(
 
 
 def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
-    from segmeter.clickability.calibration import read_masks
+    from segmeter.clickability.fitting.first_clicks import read_masks
     from segmeter.core import catalogue
 
     if kept is not None:
@@ -107,7 +107,7 @@ def _error_regions(
     data: Path, weights: Path | None, models: list[str], scenes: int, kept: Path
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.proxy_errors import (
+    from segmeter.clickability.fitting.proxy_errors import (
         proxy_errors_of,
         read_proxy_errors,
         write_proxy_errors,
@@ -133,8 +133,8 @@ def _error_regions(
 
 
 def _held(sets: dict[str, list[Case]], whole: Fit) -> list[HeldOut]:
-    from segmeter.clickability.calibration import hold_out
-    from segmeter.clickability.heldout import held_out
+    from segmeter.clickability.fitting.first_clicks import hold_out
+    from segmeter.clickability.fitting.held_out import held_out
 
     held = []
     for name, fitted in hold_out(sets, whole):
@@ -151,7 +151,7 @@ def _later(
 ) -> CorrectionFit:
     from math import prod
 
-    from segmeter.clickability.correction_clicks import fit_correction_clicks, recovered
+    from segmeter.clickability.fitting.correction_clicks import fit_correction_clicks, recovered
 
     keys = []
     for name, rows in seen.items():

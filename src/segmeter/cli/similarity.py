@@ -16,10 +16,10 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.records import Clicks, Key
     from segmeter.clickability.similarity import Row
     from segmeter.core.models import Reading
     from segmeter.core.scenes import Dataset
+    from segmeter.datasets.recorded_clicks import Clicks, Key
     from segmeter.measures.clicks import Sides
 
 __all__ = ["similarity"]
@@ -51,7 +51,7 @@ def similarity(
 
     Example: `segmeter similarity --clicks clicks.csv -d grabcut --data DATA --compare devices`
     """
-    from segmeter.clickability.records import read_clicks
+    from segmeter.datasets.recorded_clicks import read_clicks
 
     if compare not in ("devices", "modes", "halves", "maps"):
         raise BadInput(f"--compare is devices, modes, halves or maps, not '{compare}'")
@@ -72,19 +72,19 @@ def similarity(
 
 def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -> None:
     """On stderr: which clicks are not compared, and if they miss their objects."""
-    from segmeter.clickability import notices
+    from segmeter.clickability import file_warnings
     from segmeter.clickability.similarity import ENOUGH, HALVES, REFERENCE
 
     if compare == "modes":
         only = next(iter(datasets.values()))
         datasets = {key.dataset: only for key in file.keys}
-        reason = notices.without_partner(file, REFERENCE)
+        reason = file_warnings.without_partner(file, REFERENCE)
     elif compare == "devices":
-        reason = notices.few_of_a_device(file, ENOUGH)
+        reason = file_warnings.few_of_a_device(file, ENOUGH)
     else:
-        reason = notices.too_few(HALVES)
+        reason = file_warnings.too_few(HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    say(path, notices.left_out(file, reason), notices.astray(file, datasets, scenes))
+    say(path, file_warnings.left_out(file, reason), file_warnings.astray(file, datasets, scenes))
 
 
 def _samples(
@@ -106,9 +106,9 @@ def _maps(
     names: list[str],
     chosen: tuple[Reading, ...],
 ) -> list[tuple[str, Row]]:
-    from segmeter.clickability.mapscores import map_scores
+    from segmeter.clickability.map_scores import map_scores
     from segmeter.clickability.sources import source
-    from segmeter.clickability.training_samples import samples_of
+    from segmeter.clickability.training.samples import samples_of
 
     sources = {}
     for text in names:

@@ -17,8 +17,8 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segmeter.clickability.training import Step
-    from segmeter.clickability.training_samples import TrainingSample
+    from segmeter.clickability.training.course import Step
+    from segmeter.clickability.training.samples import TrainingSample
     from segmeter.core.plans import Roots
 
 __all__ = ["clickability"]
@@ -70,8 +70,8 @@ def clickability(
 
     Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
-    from segmeter.clickability import recipes
-    from segmeter.clickability.training import Course, train
+    from segmeter.clickability.training import recipes
+    from segmeter.clickability.training.course import Course, train
     from segmeter.models._sam_networks import pick_device
 
     chosen = recipes.recipe(recipe)
@@ -97,8 +97,8 @@ def clickability(
 def _samples(
     clicks: Path, datasets: list[str], place: Roots, previous: Path | None
 ) -> list[TrainingSample]:
-    from segmeter.clickability.records import read_clicks
-    from segmeter.clickability.training_samples import samples_of
+    from segmeter.clickability.training.samples import samples_of
+    from segmeter.datasets.recorded_clicks import read_clicks
 
     opened = clicked_datasets(datasets, place.data)
     file = read_clicks(clicks)
@@ -118,7 +118,7 @@ def _parts(
     The published recipe chooses by the pictures that are reported; the sound one by a tenth
     of those it would learn from, so that the report stays fair.
     """
-    from segmeter.clickability.training_samples import split
+    from segmeter.clickability.training.samples import split
 
     reported = _only(training_samples, report) if report is not None else []
     names = {sample.picture for sample in reported}
@@ -132,7 +132,7 @@ def _parts(
 
 
 def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingSample]:
-    from segmeter.clickability.records import read_split
+    from segmeter.datasets.recorded_clicks import read_split
 
     known = read_split(names)
     kept = [sample for sample in training_samples if sample.picture.partition("/")[2] in known]
@@ -143,7 +143,7 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _report(path: Path, training_samples: list[TrainingSample]) -> None:
     """Scores on the pictures that the network saw nothing of, beside maps without training."""
-    from segmeter.clickability.mapscores import map_scores
+    from segmeter.clickability.map_scores import map_scores
     from segmeter.clickability.network import NetworkSource
     from segmeter.clickability.sources import source
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.records import Clicks, Key
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
 from segmeter.core.seeds import generator
+from segmeter.datasets.recorded_clicks import Clicks, Key
 from segmeter.measures.clicks import Sides
 from segmeter.measures.samples import SampleScores, ceiling, compare_devices, compare_samples
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.records import Clicks, UnknownPicture, read_clicks
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
+from segmeter.datasets.recorded_clicks import Clicks, UnknownPicture, read_clicks
 
 __all__ = ["NAMES", "Replay", "check_clicks", "open_clicks", "recorded"]
 

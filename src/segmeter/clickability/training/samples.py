@@ -18,12 +18,12 @@ import numpy.typing as npt
 from segmeter.clickability.letterbox import FRAME, Letterbox
 from segmeter.clickability.maps import blurred_clicks, soft_error_region
 from segmeter.clickability.network import normalised
-from segmeter.clickability.records import Clicks, Key, previous_mask
-from segmeter.clickability.variation import varied
+from segmeter.clickability.training.augmentation import varied
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
+from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
 
 __all__ = ["TrainingSample", "TrainingSamples", "framed", "samples_of", "split"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.correction_clicks import CorrectionFit
-from segmeter.clickability.heldout import HeldOut, published_pde
+from segmeter.clickability.fitting.correction_clicks import CorrectionFit
+from segmeter.clickability.fitting.held_out import HeldOut, published_pde
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from segmeter.clickability.lifelike import Thing, write_lifelike
-from segmeter.clickability.records import (
+from segmeter.clickability.simulated_files import Thing, write_lifelike
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.datasets.recorded_clicks import (
     COLUMNS,
     Key,
     previous_mask,
     read_clicks,
     read_split,
 )
-from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.masks import Mask
 
 HEADER = ",".join(COLUMNS)
 FIRST = "GrabCut,banana1,,,first,banana1,pc,10,20,100,80"
@@ -247,7 +247,7 @@ def test_a_gigabyte_of_garbage_is_refused_in_little_memory(tmp_path: Path, kind:
 import os, resource
 from pathlib import Path
 import pyarrow.csv
-from segmeter.clickability.records import COLUMNS, read_clicks
+from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks
 from segmeter.core.errors import BadInput
 header = (",".join(COLUMNS) + "\\n").encode()
 head = b""

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.prior import prior
-from segmeter.clickability.records import COLUMNS
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
+from segmeter.datasets.recorded_clicks import COLUMNS
 
 __all__ = ["Round", "Thing", "rounds_of", "write_lifelike"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.records import Clicks, Key
 from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Dataset
+from segmeter.datasets.recorded_clicks import Clicks, Key
 
 __all__ = [
     "astray",

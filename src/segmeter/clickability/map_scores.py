@@ -13,7 +13,7 @@ import numpy as np
 
 from segmeter.clickability.similarity import Row, summarised
 from segmeter.clickability.sources import ClickSource
-from segmeter.clickability.training_samples import TrainingSample
+from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Picture, Target

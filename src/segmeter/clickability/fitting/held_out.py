@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.calibration import CLICKS, Case, Fit
-from segmeter.clickability.correction_clicks import CorrectionFit
-from segmeter.clickability.expected_statistics import ExpectedStatistics, expect
+from segmeter.clickability.fitting.correction_clicks import CorrectionFit
+from segmeter.clickability.fitting.expected_statistics import ExpectedStatistics, expect
+from segmeter.clickability.fitting.first_clicks import CLICKS, Case, Fit
 from segmeter.clickability.prior import Numbers
 
 __all__ = [

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.calibration import Seen
-from segmeter.clickability.expected_statistics import Shape, expect, shape_of
+from segmeter.clickability.fitting.expected_statistics import Shape, expect, shape_of
+from segmeter.clickability.fitting.first_clicks import Seen
+from segmeter.clickability.fitting.proxy_errors import SMALLEST_PX, ProxyError
 from segmeter.clickability.prior import Numbers
-from segmeter.clickability.proxy_errors import SMALLEST_PX, ProxyError
 from segmeter.core.errors import BadInput
 
 __all__ = ["CorrectionFit", "Recovered", "fit_correction_clicks", "recover", "recovered"]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.clickability import notices
-from segmeter.clickability.lifelike import Thing, write_lifelike
-from segmeter.clickability.records import COLUMNS, Clicks, read_clicks
+from segmeter.clickability import file_warnings
+from segmeter.clickability.simulated_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.scenes import Dataset
+from segmeter.datasets.recorded_clicks import COLUMNS, Clicks, read_clicks
 
 FIRST = "GrabCut,a,,,first,a,pc,10,20,100,80"
 LATER = "GrabCut,a,,sam,fn,a_sam_fn,mobile,10,20,100,80"
@@ -26,14 +26,16 @@ def read(path: Path, rows: Sequence[str]) -> Clicks:
 
 def test_clicks_that_are_left_out_are_counted_with_the_reason(tmp_path: Path) -> None:
     clicks = read(tmp_path / "clicks.csv", [FIRST, LATER, LATER, ELSEWHERE])
-    said = notices.left_out(clicks, notices.unasked(["GrabCut"]), notices.without_masks)
+    said = file_warnings.left_out(
+        clicks, file_warnings.unasked(["GrabCut"]), file_warnings.without_masks
+    )
     assert said == (
         "3 of 4 clicks are left out: 2 (1 key) of later rounds, which need the masks that people "
         "saw (--previous FOLDER); 1 (1 key) on 'DAVIS', which no --dataset names"
     )
-    assert notices.left_out(clicks, notices.unasked(["GrabCut", "DAVIS"])) == ""
-    played = notices.unplayed({"GrabCut": ["other"], "DAVIS": ["b"]})
-    said = notices.left_out(clicks, *played)
+    assert file_warnings.left_out(clicks, file_warnings.unasked(["GrabCut", "DAVIS"])) == ""
+    played = file_warnings.unplayed({"GrabCut": ["other"], "DAVIS": ["b"]})
+    said = file_warnings.left_out(clicks, *played)
     assert "1 (1 key) on pictures that are not played" in said
     assert "2 (1 key) of later rounds, made on other models' masks" in said
 
@@ -41,19 +43,21 @@ def test_clicks_that_are_left_out_are_counted_with_the_reason(tmp_path: Path) ->
 def test_a_comparison_says_which_keys_have_too_few_clicks(tmp_path: Path) -> None:
     rows = [FIRST] * 3 + [FIRST.replace("pc", "mobile")] * 2 + [LATER] * 4
     clicks = read(tmp_path / "clicks.csv", rows)
-    said = notices.left_out(clicks, notices.few_of_a_device(clicks, 2))
+    said = file_warnings.left_out(clicks, file_warnings.few_of_a_device(clicks, 2))
     assert said.endswith("4 (1 key) with fewer than 2 clicks of pc or of mobile")
-    assert notices.left_out(clicks, notices.few_of_a_device(clicks, 3)).startswith("9 of 9")
-    said = notices.left_out(clicks, notices.too_few(5))
+    assert file_warnings.left_out(clicks, file_warnings.few_of_a_device(clicks, 3)).startswith(
+        "9 of 9"
+    )
+    said = file_warnings.left_out(clicks, file_warnings.too_few(5))
     assert said.endswith(": 4 (1 key) with fewer than 5 a key")
     modes = read(tmp_path / "modes.csv", [FIRST, ELSEWHERE, FIRST.replace("GrabCut", "DAVIS")])
-    said = notices.left_out(modes, notices.without_partner(modes, "GrabCut"))
+    said = file_warnings.left_out(modes, file_warnings.without_partner(modes, "GrabCut"))
     assert said == "1 of 3 clicks are left out: 1 (1 key) on objects without clicks in 'GrabCut'"
 
 
 def test_a_file_of_a_thousand_data_sets_makes_one_short_line(tmp_path: Path) -> None:
     rows = [FIRST.replace("GrabCut", f"d{i}") for i in range(1000)]
-    said = notices.left_out(read(tmp_path / "clicks.csv", rows), notices.unasked([]))
+    said = file_warnings.left_out(read(tmp_path / "clicks.csv", rows), file_warnings.unasked([]))
     assert said.startswith("1000 of 1000 clicks")
     assert said.endswith("; and more")
     assert len(said) < 600
@@ -78,7 +82,7 @@ def good(tmp_path_factory: pytest.TempPathFactory, mini: dict[str, Dataset]) -> 
 
 
 def _said(path: Path, mini: dict[str, Dataset]) -> str:
-    return notices.astray(read_clicks(path), mini, {"mini": mini["mini"].scenes()})
+    return file_warnings.astray(read_clicks(path), mini, {"mini": mini["mini"].scenes()})
 
 
 def test_clicks_on_their_objects_are_no_cause_for_a_warning(
@@ -115,5 +119,5 @@ def test_clicks_beside_their_objects_are_told(
 def test_pictures_that_are_not_asked_for_are_not_looked_at(
     good: Path, mini: dict[str, Dataset]
 ) -> None:
-    assert notices.astray(read_clicks(good), mini, {"mini": ["nothing"]}) == ""
-    assert notices.astray(read_clicks(good), {}, {}) == ""
+    assert file_warnings.astray(read_clicks(good), mini, {"mini": ["nothing"]}) == ""
+    assert file_warnings.astray(read_clicks(good), {}, {}) == ""

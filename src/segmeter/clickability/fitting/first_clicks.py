@@ -20,7 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.clickability.expected_statistics import ExpectedStatistics, Shape, expect, shape_of
+from segmeter.clickability.fitting.expected_statistics import (
+    ExpectedStatistics,
+    Shape,
+    expect,
+    shape_of,
+)
 from segmeter.clickability.prior import Numbers
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask

@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
-from segmeter.clickability.backbones import load_backbone
 from segmeter.clickability.letterbox import FRAME
 from segmeter.clickability.network import save
-from segmeter.clickability.recipes import Recipe
-from segmeter.clickability.training_samples import TrainingSample, TrainingSamples
+from segmeter.clickability.training.backbones import load_backbone
+from segmeter.clickability.training.recipes import Recipe
+from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
 from segmeter.core.errors import BadInput, NotFound, RunConflict, suggestion
 from segmeter.core.seeds import fingerprint, generator
 

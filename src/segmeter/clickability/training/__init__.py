@@ -1,0 +1,1 @@
+"""Training the click network: samples, recipes, augmentation, and the course of a training."""
