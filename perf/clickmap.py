@@ -23,12 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segmeter.benchmarks.tetris._device_judge import DeviceJudge
-from segmeter.benchmarks.tetris._single_click_scores import (
-    MANY,
-    clicks_at_once,
-    single_click_scores,
-)
+from segmeter.benchmarks.tetris.clickmap import single_click_scores
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, render
@@ -36,7 +31,9 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach
 from segmeter.measures.objects import iou
+from segmeter.models._device_judge import DeviceJudge
 from segmeter.models._frames import Padded
+from segmeter.models._sam_click_scores import MANY, clicks_at_once
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models._sam_view import Policy, SamView
 

@@ -9,9 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from segmeter.benchmarks.tetris._device_judge import DeviceJudge  # noqa: E402
-from segmeter.benchmarks.tetris._packed import count, erode, pack  # noqa: E402
-from segmeter.benchmarks.tetris._single_click_scores import single_click_scores  # noqa: E402
+from segmeter.benchmarks.tetris.clickmap import single_click_scores  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask, render  # noqa: E402
@@ -19,7 +17,9 @@ from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Target  # noqa: E402
 from segmeter.measures.bands import band_reach, boundary_iou  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
+from segmeter.models._device_judge import DeviceJudge  # noqa: E402
 from segmeter.models._frames import Padded, Squeezed  # noqa: E402
+from segmeter.models._packed import count, erode, pack  # noqa: E402
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models._sam_view import Policy, SamView  # noqa: E402
 

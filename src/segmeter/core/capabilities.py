@@ -5,11 +5,12 @@ Each is a small protocol. Whoever has its methods has the capability; nothing is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
@@ -22,15 +23,20 @@ __all__ = [
     "CountsEffort",
     "ForgetsPrompts",
     "GivesPrompts",
+    "JudgePair",
     "KeepsMemory",
     "OnDevice",
     "RendersTogether",
+    "ScoresSingleClicks",
     "Team",
     "WithWeights",
     "forgets_prompts",
     "prompts_given_by",
     "team_of",
 ]
+
+
+JudgePair: TypeAlias = "Callable[[Target, Mask], tuple[float, float]]"
 
 
 @runtime_checkable
@@ -48,6 +54,26 @@ class KeepsMemory(Protocol):
     """
 
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool: ...
+
+
+@runtime_checkable
+class ScoresSingleClicks(Protocol):
+    """A view with a fast way for thousands of lone clicks, such as those of a click map.
+
+    `single_click_scores` gives IoU and Boundary IoU `(n, 2)` after a lone positive click at
+    each point `(n, 2)`, or None where this very view has no such way. `judge_pair` scores a
+    mask by both, `band_px` is the width of the boundary's band (0 leaves it out); `speed` is
+    what the view offers to trade: precision, compilation, progress.
+    """
+
+    def single_click_scores(
+        self,
+        points: npt.NDArray[np.int64],
+        target: Target,
+        judge_pair: JudgePair,
+        band_px: int,
+        **speed: Any,
+    ) -> npt.NDArray[np.float64] | None: ...
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
 
 if TYPE_CHECKING:
+    from segmeter.core.capabilities import JudgePair
+    from segmeter.core.scenes import Target
     from segmeter.models._sam_clicks import SingleClicks
     from segmeter.models._sam_movable import MovablePoints
     from segmeter.models.automatic.candidates import Candidates
@@ -247,6 +249,19 @@ class SamView:
         from segmeter.models._sam_clicks import SingleClicks
 
         return SingleClicks(self, dtype)
+
+    def single_click_scores(
+        self,
+        points: npt.NDArray[np.int64],
+        target: Target,
+        judge_pair: JudgePair,
+        band_px: int,
+        **speed: Any,
+    ) -> npt.NDArray[np.float64] | None:
+        """IoU and Boundary IoU after a lone positive click at each point."""
+        from segmeter.models._sam_click_scores import single_click_scores
+
+        return single_click_scores(self, points, target, judge_pair, band_px, **speed)
 
     @cached_property
     def grid_clicks(self) -> SingleClicks | None:

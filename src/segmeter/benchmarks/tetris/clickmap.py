@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.capabilities import ScoresSingleClicks
 from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, View, render
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
-from segmeter.measures.bands import boundary_iou
+from segmeter.measures.bands import band_reach, boundary_iou
 from segmeter.measures.objects import iou
 
-__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts"]
+__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts", "single_click_scores"]
 
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 64
@@ -111,8 +112,8 @@ def click_map(
 ) -> ClickMap:
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
-    Any view will do. One that has `single_clicks`, as the SAM family does, decodes thousands
-    at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
+    Any view will do. One that scores single clicks itself, as the SAM family does, decodes
+    thousands at a time; `speed` goes to that way (`half`, `compiled`, `boundary`).
     """
     valid = target.mask if target.ignore is None else target.mask - target.ignore
     if not valid:
@@ -132,6 +133,23 @@ def click_map(
     maps[:, tried] = scores[1:].T
     low = (int(valid.low[0]), int(valid.low[1]))
     return ClickMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
+
+
+def single_click_scores(
+    view: View,
+    points: npt.NDArray[np.int64],
+    target: Target,
+    *,
+    boundary: bool = True,
+    **speed: Any,
+) -> Floats | None:
+    """IoU and Boundary IoU `(n, 2)` of lone clicks; None for a view without a fast way."""
+    if not isinstance(view, ScoresSingleClicks):
+        return None
+    if not boundary:
+        return view.single_click_scores(points, target, _judged_iou, 0, **speed)
+    reach = band_reach(target.mask.shape)
+    return view.single_click_scores(points, target, _judged, reach, **speed)
 
 
 def score_prompts(
@@ -157,12 +175,9 @@ def _scores(
     progress: Callable[[int, int], None] | None,
     speed: dict[str, Any],
 ) -> Floats:
-    if hasattr(view, "lone_clicks"):
-        from segmeter.benchmarks.tetris._single_click_scores import single_click_scores
-
-        scores = single_click_scores(view, places, target, progress=progress, **speed)
-        if scores is not None:
-            return scores
+    scores = single_click_scores(view, places, target, progress=progress, **speed)
+    if scores is not None:
+        return scores
     clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
     return score_prompts(view, target, clicks, progress)
 
@@ -170,6 +185,10 @@ def _scores(
 def _judged(target: Target, mask: Mask) -> tuple[float, float]:
     ignore = target.ignore
     return iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
+
+
+def _judged_iou(target: Target, mask: Mask) -> tuple[float, float]:
+    return iou(target.mask, mask, target.ignore), float("nan")
 
 
 def _centre(valid: Mask) -> tuple[int, int]:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.benchmarks.tetris._packed import count, erode, pack
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.models._frames import Frame, Padded
+from segmeter.models._packed import count, erode, pack
 
 __all__ = ["DeviceJudge"]
 
