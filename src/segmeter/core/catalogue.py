@@ -13,7 +13,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -117,7 +116,8 @@ class Shelf(Generic[T]):
         """The entry of a name, or of an object in a file, `file.py:object`."""
         if ".py:" in name:
             return _from_file(self.kind, name)
-        self._fill()
+        if not self._complete and name not in self._entries:
+            self._find(name)
         try:
             return self._entries[name]
         except KeyError:
@@ -153,17 +153,35 @@ class Shelf(Generic[T]):
             )
         return entry, options
 
+    def _find(self, name: str) -> None:
+        """Import the one module whose source spells the name; the whole room if none has it."""
+        for module, source in _sources(self.room):
+            if f'"{name}"' in source.read_text("utf-8"):
+                importlib.import_module(module)
+                if name in self._entries:
+                    return
+        self._fill()
+
     def _fill(self) -> None:
         """Import the room's modules and see which plug-ins are installed, once."""
         if self._complete:
             return
-        package = importlib.import_module(self.room)
-        for module in pkgutil.walk_packages(package.__path__, f"{self.room}."):
-            if not module.name.rpartition(".")[2].startswith("_"):
-                importlib.import_module(module.name)
+        for module, _ in _sources(self.room):
+            importlib.import_module(module)
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def _sources(room: str) -> Iterator[tuple[str, Path]]:
+    """Public modules of a room with their files, in the order of their names, not imported."""
+    package = importlib.util.find_spec(room)
+    for top in (package.submodule_search_locations or []) if package else []:
+        for file in sorted(Path(top).rglob("*.py")):
+            parts = file.relative_to(top).with_suffix("").parts
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            if parts and not any(part.startswith("_") for part in parts):
+                yield ".".join((room, *parts)), file
 
 
 def required(entry: Entry[Any]) -> list[str]:
