@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["across", "suppress"]
+__all__ = ["across", "suppress", "suppress_along_gradient"]
 
 Single = npt.NDArray[np.float32]
 _BLUR = np.array([1, 2, 3, 4, 5, 4, 3, 2, 1], dtype=np.float32) / 25
@@ -96,3 +96,60 @@ def _faded(edges: Single, margin: int) -> Single:
             ramp[-reach:] = ramp[:reach][::-1]
         edges = edges * (ramp[:, None] if axis == 0 else ramp)
     return edges
+
+
+def suppress_along_gradient(
+    strengths: npt.NDArray[Any], down: npt.NDArray[Any], across_: npt.NDArray[Any]
+) -> Single:
+    """Canny's suppression: a pixel stays that is at least as strong as both sides of it.
+
+    The sides are looked at along the gradient, between two neighbours each by linear
+    interpolation; the outermost pixels go.
+
+    Parameters
+    ----------
+    strengths
+        `(H, W)`, not negative.
+    down, across_
+        Gradient along y and x at each pixel; where it comes from is the caller's choice.
+    """
+    if strengths.ndim != 2 or not strengths.shape == down.shape == across_.shape:
+        raise BadInput("an edge map and its gradients are H x W, all of one size")
+    m = np.pad(strengths.astype(np.float64), 1)
+    gi, gj = down.astype(np.float64), across_.astype(np.float64)
+    steep = np.abs(gi) > np.abs(gj)
+    same = gi * gj >= 0  # both point down-right, up-left, or along an axis
+    # With opposite signs equal slopes are read along the columns, else along the rows.
+    steep = np.where(same, steep, np.abs(gi) >= np.abs(gj))
+    least, most = np.minimum(np.abs(gi), np.abs(gj)), np.maximum(np.abs(gi), np.abs(gj))
+    weight = np.divide(least, most, out=np.zeros_like(most), where=most > 0)
+    kept = strengths > 0
+    for sign in (1, -1):
+        beside = _interpolated(m, steep, same, weight, sign)
+        kept &= beside <= m[1:-1, 1:-1]
+    kept[[0, -1]] = False
+    kept[:, [0, -1]] = False
+    return np.where(kept, strengths, 0).astype(np.float32)
+
+
+def _interpolated(
+    padded: npt.NDArray[np.float64],
+    steep: npt.NDArray[np.bool_],
+    same: npt.NDArray[np.bool_],
+    weight: npt.NDArray[np.float64],
+    sign: int,
+) -> npt.NDArray[np.float64]:
+    """The map beside each pixel along its gradient, on one side of it.
+
+    Nearest is the neighbour along the steeper axis, then the diagonal one: of equal signs
+    that to the lower right, of opposite ones that to the upper right.
+    """
+    height, width = steep.shape
+
+    def moved(dy: int, dx: int) -> npt.NDArray[np.float64]:
+        return padded[1 + dy : 1 + dy + height, 1 + dx : 1 + dx + width]
+
+    straight = np.where(steep, np.where(same, moved(sign, 0), moved(-sign, 0)), moved(0, sign))
+    diagonal = np.where(same, moved(sign, sign), moved(-sign, sign))
+    found: npt.NDArray[np.float64] = (1 - weight) * straight + weight * diagonal
+    return found

@@ -1,0 +1,92 @@
+"""Edges: how well masks that nobody asked for tell where people see boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from segmeter.benchmarks.edges.methods import AUTOMATIC_EDGES, BASELINES
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Method
+from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_KEY, Column, Schema
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["EDGE_ROWS", "Edges"]
+
+EDGE_ROWS = Schema(
+    "edges",
+    (
+        Column("model", "text", "the method under test"),
+        Column("dataset", "text"),
+        Column("scene", "text"),
+        Column("target", "text"),
+        Column("user", "text"),
+        Column("reading", "text"),
+        Column("round", "integer", "place of the threshold, from 1"),
+        Column("threshold", "number"),
+        Column("f", "number", "F of this picture at this threshold"),
+        Column("matched_truth", "integer", "people's pixels that have a partner, all people"),
+        Column("truth_pixels", "integer"),
+        Column("matched_guess", "integer", "pixels of the map with a partner in any person's"),
+        Column("guess_pixels", "integer"),
+        Column("cluster", "text"),
+        Column("seconds_look", "number"),
+    ),
+    SESSION_KEY,
+)
+"""One row for each threshold of an edge map."""
+
+_SUMMARY = "edges of automatic masks against people's boundaries (ODS, OIS, AP, R50)"
+
+
+@catalogue.benchmarks.add("edges", summary=_SUMMARY)
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Segment Anything's zero-shot edges (supplement E.2), beside classical detectors.
+
+    Models are turned into edge detectors by their automatic masks; methods bring their own
+    edge maps. Classical detectors are judged too, unless `--option baselines=false`.
+    """
+
+    name: str = "edges"
+    headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
+    settings: ClassVar[dict[str, object]] = {"baselines": True}
+    schema: ClassVar[Schema] = EDGE_ROWS
+
+    def plan(self, plan: Plan) -> Plan:
+        unknown = [name for name in plan.options if name not in self.settings]
+        if unknown:
+            raise BadInput(f"edges has no option '{unknown[0]}'; it has baselines")
+        subjects = list(plan.subjects)
+        if plan.kind == "model":
+            subjects = [Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options}) for s in subjects]
+        if plan.options.get("baselines", True):
+            known = {spec.name for spec in subjects}
+            subjects += [Spec(name) for name in BASELINES if name not in known]
+        return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
+
+    def work(self, subject: Method, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.edges.work import rows_of
+
+        return rows_of(subject, scene, plan.readings, plan.threads)
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.edges.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.edges.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.edges.sections import sections
+
+        return sections(run)

@@ -1,0 +1,194 @@
+"""Edge detectors: automatic masks turned into edges, and two classical ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.models import Model, ModelCard, Reading, Segmentation
+from segmeter.core.scenes import Scene
+from segmeter.measures.suppression import suppress, suppress_along_gradient
+from segmeter.models.automatic.edge_maps import edge_map, stretched
+from segmeter.models.automatic.generator import Kept, crop_candidates
+from segmeter.models.automatic.grids import Crop
+from segmeter.models.automatic.method import clicked_model
+from segmeter.models.automatic.options import Options
+from segmeter.models.automatic.suppression import suppress_boxes
+
+__all__ = ["AUTOMATIC_EDGES", "BASELINES", "AutomaticEdges", "Canny", "Sobel", "thinned"]
+
+AUTOMATIC_EDGES = "automatic-edges"
+BASELINES = ("canny-edges", "sobel-edges")
+_SUMMARY = "edges of automatic masks, as Segment Anything's supplement makes them"
+_TOGETHER = 16
+_EVERYTHING = 2.0  # a cover that no mask reaches
+
+Single = npt.NDArray[np.float32]
+
+
+@catalogue.methods.add(AUTOMATIC_EDGES, summary=_SUMMARY)
+class AutomaticEdges:
+    """Edges of the masks at a 16 x 16 grid, none filtered, boxes suppressed at 0.7.
+
+    `sweep` gives both readings from one look.
+
+    Parameters
+    ----------
+    model
+        Name in the catalogue, or a model that gives logits for a grid of clicks.
+    points, box_nms
+        The grid, and how much boxes may overlap.
+    frame_px
+        A band around the picture that is set to zero in `published` ("boundary zero
+        padding" of a later paper).
+    """
+
+    def __init__(
+        self,
+        model: str | Model,
+        points: int = 16,
+        box_nms: float = 0.7,
+        frame_px: int = 0,
+        device: str | None = None,
+        dtype: str | None = None,
+        weights: str | Path | None = None,
+    ) -> None:
+        self.options = Options(
+            points=points, score=0.0, stability=0.0, box_nms=box_nms, covers=_EVERYTHING
+        )
+        self.frame_px = frame_px
+        self.model = clicked_model(model, weights, device, dtype)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        under = self.model.card
+        return ModelCard(
+            name=f"edges of {under.name}",
+            summary=f"edges of automatic masks of {under.name}",
+            abilities=frozenset({"automatic"}),
+            licence=under.licence,
+            citation="Kirillov et al. Segment anything. ICCV 2023, supplement E.2",
+            family=under.family,
+            fingerprint=under.fingerprint,
+        )
+
+    def segment(self, scene: Scene) -> Segmentation:
+        return self.sweep(scene)["sound"]
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
+        """Edge maps by reading. Clicks lie where `published` puts them, for one look's sake."""
+        height, width = scene.shape
+        kept = crop_candidates(self.model, scene, Crop(0, 0, width, height), self.options)
+        readings: tuple[Reading, ...] = ("published", "sound")
+        return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in readings}
+
+    def edges(self, kept: Kept, shape: tuple[int, int], reading: Reading) -> Single:
+        """The finished edge map of candidates, in 0..1."""
+        left = kept.take(self.suppressed(kept, reading))
+        frame = self.frame_px if reading == "published" else 0
+        found = edge_map(_maps(left), shape, reading, frame_px=frame)
+        return thinned(found.strength, found.down, found.across, reading)
+
+    def suppressed(self, kept: Kept, reading: Reading) -> npt.NDArray[np.intp]:
+        """What stays of the candidates: `published` suppresses in each batch, then again."""
+        limit = self.options.box_nms
+        if reading == "sound":
+            filled = np.flatnonzero(kept.boxes[:, 2:].max(axis=1, initial=0) > 0)
+            boxes, scores = kept.boxes[filled], kept.scores[filled]
+            return filled[suppress_boxes(boxes, scores, limit, "sound")]
+        batches = []
+        for number in range(len(kept.parts)):
+            mine = np.flatnonzero(kept.part == number)
+            batches.append(mine[suppress_boxes(kept.boxes[mine], kept.scores[mine], limit)])
+        first = np.concatenate(batches)
+        return first[suppress_boxes(kept.boxes[first], kept.scores[first], limit)]
+
+
+def thinned(strength: Single, down: Single, across: Single, reading: Reading) -> Single:
+    """A map in 0..1 with only the crests of its edges left.
+
+    `published`: smoothed, the toolbox's suppression on the map alone, cut to 8 bits; a map
+    without any edge is empty. `sound`: Canny's suppression along the gradients.
+    """
+    if reading == "sound":
+        return suppress_along_gradient(stretched(strength, "sound"), down, across)
+    whole = np.nan_to_num(stretched(strength, "published"), nan=0.0)
+    crests = suppress(_smoothed(whole), reach=2, margin=0, slack=1.0)
+    return np.asarray(np.floor(255 * crests) / 255, dtype=np.float32)
+
+
+@catalogue.methods.add("canny-edges", summary="gradient of the smoothed picture, Canny's crests")
+class Canny:
+    """Colour gradient at scale `sigma` in pixels, the strongest channel's, thinned by Canny."""
+
+    card = ModelCard(
+        "canny-edges",
+        "gradient of the smoothed picture, Canny's crests",
+        frozenset({"automatic"}),
+        citation="Canny. A computational approach to edge detection. IEEE TPAMI 8(6), 1986",
+        family="classical",
+    )
+
+    def __init__(self, sigma: float = 2.0) -> None:
+        self.sigma = sigma
+
+    def segment(self, scene: Scene) -> Segmentation:
+        from scipy.ndimage import gaussian_filter
+
+        planes = [scene.pixels[..., c].astype(np.float32) for c in range(3)]
+        down = np.stack([gaussian_filter(p, self.sigma, order=(1, 0)) for p in planes])
+        across = np.stack([gaussian_filter(p, self.sigma, order=(0, 1)) for p in planes])
+        return Segmentation(edges=_strongest_channel(down, across))
+
+
+@catalogue.methods.add("sobel-edges", summary="Sobel's filters on the picture as it is")
+class Sobel:
+    """Sobel's 3 x 3 filters, the strongest channel's, thinned by Canny's suppression."""
+
+    card = ModelCard(
+        "sobel-edges",
+        "Sobel's filters on the picture as it is",
+        frozenset({"automatic"}),
+        citation="Sobel, Feldman. A 3 x 3 isotropic gradient operator. 1968",
+        family="classical",
+    )
+
+    def segment(self, scene: Scene) -> Segmentation:
+        from scipy.ndimage import sobel
+
+        planes = [scene.pixels[..., c].astype(np.float32) for c in range(3)]
+        down = np.stack([sobel(p, axis=0) for p in planes])
+        across = np.stack([sobel(p, axis=1) for p in planes])
+        return Segmentation(edges=_strongest_channel(down, across))
+
+
+def _strongest_channel(down: Single, across: Single) -> Single:
+    strength = np.hypot(down, across)
+    best = strength.argmax(axis=0)[None]
+    of_best = [np.take_along_axis(part, best, axis=0)[0] for part in (strength, down, across)]
+    return thinned(of_best[0], of_best[1], of_best[2], "sound")
+
+
+def _maps(kept: Kept) -> Iterator[Single]:
+    """Each candidate's logits at full size, a few at a time, in order."""
+    for start in range(0, len(kept), _TOGETHER):
+        few = kept.take(np.arange(start, min(start + _TOGETHER, len(kept))))
+        made: dict[int, Single] = {}
+        for mine, part in few.groups():
+            made |= zip(mine.tolist(), part.values(), strict=True)
+        yield from (made[i] for i in range(len(few)))
+
+
+def _smoothed(strength: Single) -> Single:
+    """A 3 x 3 Gaussian; the border is mirrored without its outermost pixels."""
+    from scipy.ndimage import correlate1d
+
+    kernel = np.array([1, 2, 1], dtype=np.float32) / 4
+    for axis in (0, 1):
+        strength = correlate1d(strength, kernel, axis=axis, mode="mirror")
+    return strength
