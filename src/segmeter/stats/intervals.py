@@ -84,9 +84,13 @@ class Resampling:
         np.add.at(sums, self.cluster, columns)
         return sums
 
+    def totals(self, values: npt.ArrayLike) -> Floats:
+        """The sum in every resample, `(resamples, columns)`; values `(targets, columns)`."""
+        return np.asarray(self._weights @ self.sums(values))
+
     def means(self, values: npt.ArrayLike) -> Floats:
         """The mean in every resample, `(resamples, columns)`; values `(targets, columns)`."""
-        return np.asarray((self._weights @ self.sums(values)) / self._sizes)
+        return np.asarray(self.totals(values) / self._sizes)
 
     def interval(self, values: npt.ArrayLike) -> Interval:
         """The mean of one value a target, with its interval."""

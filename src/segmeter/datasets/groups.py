@@ -1,0 +1,99 @@
+"""Groups files: which masks belong to which group, and how such files are made.
+
+A groups file is CSV. Its first column is `mask`, a target's name as runs have it
+(`scene/target`, or `dataset/scene/target`); every further column is an attribute, such as
+`group` or `age`, and an empty cell means that the mask belongs to no group of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.datasets.pictures import read_bytes
+
+__all__ = ["Groups", "read_groups", "read_table", "write_groups"]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What a groups file says: for each mask the group of each attribute."""
+
+    path: Path
+    attributes: tuple[str, ...]
+    masks: Mapping[str, Mapping[str, str]]
+
+    def check(self, names: Collection[str]) -> None:
+        """Refuse a file that names a mask which is none of these."""
+        known = set(names)
+        for number, mask in enumerate(self.masks, start=2):
+            if mask not in known:
+                hint = suggestion(mask, list(known)[:2000])
+                raise BadInput(
+                    f"groups file '{self.path}', line {number}: no mask '{mask}' here;{hint}"
+                    f" masks are named scene/target, such as '{min(known, default='p1/1')}'"
+                )
+
+    def of(self, names: Iterable[Sequence[str]], attribute: str) -> list[str | None]:
+        """The group of each mask; every mask comes with all the names it may go by."""
+        if attribute not in self.attributes:
+            raise BadInput(
+                f"groups file '{self.path}' has no column '{attribute}';"
+                f" it has {', '.join(self.attributes)}"
+            )
+        found = []
+        for aliases in names:
+            lines = [self.masks[name] for name in aliases if name in self.masks]
+            found.append((lines[0].get(attribute) or None) if lines else None)
+        return found
+
+
+def read_groups(path: Path) -> Groups:
+    """Read a groups file, checked."""
+    rows = read_table(path, "groups file", "mask")
+    attributes = tuple(name for name in rows[0] if name != "mask") if rows else ()
+    if not attributes:
+        raise BadInput(f"groups file '{path}' groups nothing; it needs lines of mask,group")
+    masks: dict[str, Mapping[str, str]] = {}
+    for number, row in enumerate(rows, start=2):
+        mask = row["mask"]
+        if mask in masks:
+            raise BadInput(f"groups file '{path}', line {number}: mask '{mask}' is there twice")
+        masks[mask] = {name: row[name] for name in attributes}
+    return Groups(path, attributes, masks)
+
+
+def read_table(path: Path, what: str, first: str) -> list[dict[str, str]]:
+    """The lines of a CSV file with a header, stripped; `first` is a column it must have."""
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{what} '{path}' is not text in UTF-8") from error
+    lines = csv.reader(io.StringIO(text))
+    header = [name.strip() for name in next(lines, [])]
+    if first not in header or len(set(header)) != len(header):
+        raise BadInput(f"{what} '{path}' has no column '{first}'; its first line names the columns")
+    rows = []
+    for number, line in enumerate(lines, start=2):
+        if not any(cell.strip() for cell in line):
+            continue
+        if len(line) != len(header):
+            raise BadInput(
+                f"{what} '{path}', line {number} has {len(line)} cells, its header {len(header)}"
+            )
+        rows.append(dict(zip(header, (cell.strip() for cell in line), strict=True)))
+    return rows
+
+
+def write_groups(path: Path, groups: Mapping[str, Mapping[str, str]]) -> None:
+    """Write a groups file that `read_groups` reads back."""
+    attributes = list(dict.fromkeys(name for line in groups.values() for name in line))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["mask", *attributes])
+        writer.writerows([mask, *(line.get(a, "") for a in attributes)]
+                         for mask, line in groups.items())  # fmt: skip

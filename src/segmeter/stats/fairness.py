@@ -1,0 +1,264 @@
+"""Fairness: is a model as good for one group of people or places as for another?
+
+`published` is what Segment Anything's supplement prints: a mean for each group with a normal
+interval, as if every mask were a draw of its own, and no test. `sound` draws pictures anew,
+since masks of one picture are not independent, and tests every pair of groups: intervals that
+overlap do not mean that there is no difference, and disjoint ones are not the test at 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.seeds import generator
+from segmeter.stats.comparisons import holm
+from segmeter.stats.intervals import Floats, Interval, Resampling
+
+__all__ = [
+    "GroupDifference",
+    "GroupMean",
+    "GroupShare",
+    "group_differences",
+    "group_means",
+    "group_shares",
+    "normal_interval",
+    "permutation_test",
+]
+
+_NORMAL_95 = 1.96
+_TOGETHER = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMean:
+    """The mean of one group's values with its interval."""
+
+    group: str
+    interval: Interval
+    targets: int
+    pictures: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDifference:
+    """First group minus second: mean, interval, and p of no difference, corrected by Holm."""
+
+    first: str
+    second: str
+    interval: Interval
+    p: float
+    p_holm: float
+
+    @property
+    def established(self) -> bool:
+        """Whether the difference is significant at 5 % after correction."""
+        return self.p_holm < 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class GroupShare:
+    """How much of a data set comes from one group of pictures, such as a region."""
+
+    group: str
+    countries: int
+    pictures: int
+    masks: int
+    masks_per_picture: Interval
+    share: float
+
+
+def normal_interval(values: npt.ArrayLike) -> Interval:
+    """Mean and 1.96 standard errors either way; the deviation has n - 1 below.
+
+    >>> interval = normal_interval([1.0, 2.0, 3.0, 4.0])
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (1.235, 3.765)
+    """
+    found = np.asarray(values, dtype=float)
+    if not found.size:
+        raise BadInput("an interval needs at least one value, and there is none")
+    mean = float(found.mean())
+    if found.size == 1:
+        return Interval(mean, np.nan, np.nan)
+    reach = _NORMAL_95 * float(found.std(ddof=1)) / np.sqrt(found.size)
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def group_means(
+    values: npt.ArrayLike,
+    groups: Sequence[str | None],
+    clusters: Sequence[Hashable],
+    reading: Literal["published", "sound"] = "sound",
+    *,
+    seed: object = 0,
+) -> list[GroupMean]:
+    """Means of each group, groups in order of their names; None belongs to no group.
+
+    `published` has normal intervals over targets, `sound` intervals from drawing pictures.
+    """
+    found = _checked(values, groups, clusters)
+    made = []
+    for group in _names(groups):
+        mine = [k for k, g in enumerate(groups) if g == group]
+        pictures = [clusters[k] for k in mine]
+        if reading == "published":
+            interval = normal_interval(found[mine])
+        else:
+            interval = Resampling(pictures, seed=(seed, group)).interval(found[mine])
+        made.append(GroupMean(group, interval, len(mine), len(set(pictures))))
+    return made
+
+
+def group_differences(
+    values: npt.ArrayLike,
+    groups: Sequence[str | None],
+    clusters: Sequence[Hashable],
+    *,
+    permutations: int = 10_000,
+    seed: object = 0,
+) -> list[GroupDifference]:
+    """Every pair of groups: difference with its interval, tested, corrected together (Holm)."""
+    found = _checked(values, groups, clusters)
+    pairs = []
+    for first, second in combinations(_names(groups), 2):
+        places = [k for k, g in enumerate(groups) if g in (first, second)]
+        inside = np.array([groups[k] == first for k in places])
+        pictures = [clusters[k] for k in places]
+        interval = _difference(found[places], inside, pictures, seed=(seed, first, second))
+        p = permutation_test(
+            found[places], inside, pictures, permutations=permutations, seed=(seed, first, second)
+        )
+        pairs.append(GroupDifference(first, second, interval, p, p))
+    corrected = holm([pair.p for pair in pairs])
+    return [replace(pair, p_holm=p) for pair, p in zip(pairs, corrected, strict=True)]
+
+
+def permutation_test(
+    values: npt.ArrayLike,
+    inside: npt.ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    permutations: int = 10_000,
+    seed: object = 0,
+) -> float:
+    """Two-sided p of the difference of two groups' means, pictures keeping together.
+
+    If groups made no difference, a picture could as well be of the other group. Pictures of
+    one group exchange their groups among each other; one that shows both keeps its targets'
+    groups or exchanges them all, with equal chance. What was seen counts as one of the
+    permutations, so p is never zero.
+
+    Parameters
+    ----------
+    inside
+        Which targets are of the first group; the others are of the second.
+    """
+    found, first = np.asarray(values, dtype=float), np.asarray(inside, dtype=bool)
+    drawn = Resampling(clusters, resamples=1)
+    sums = drawn.sums(np.column_stack([found * first, first, found * ~first, ~first]))
+    seen = abs(_gap(sums.sum(axis=0)))
+    mixed = (sums[:, 1] > 0) & (sums[:, 3] > 0)
+    pure = sums[~mixed]
+    totals = np.column_stack([pure[:, 0] + pure[:, 2], pure[:, 1] + pure[:, 3]])
+    draw = generator("group permutations", seed)
+    as_far = 0
+    for count in _portions(permutations, max(1, len(sums))):
+        labels = draw.permuted(np.tile(pure[:, 1] > 0, (count, 1)), axis=1)
+        turned = draw.integers(0, 2, size=(count, int(mixed.sum()))).astype(float)
+        ours = labels @ totals + _kept_or_turned(sums[mixed], turned)
+        whole = sums[:, :2].sum(axis=0) + sums[:, 2:].sum(axis=0)
+        gaps = _gap(np.column_stack([ours, whole - ours]))
+        as_far += int(np.count_nonzero(~(np.abs(gaps) < seen - 1e-12)))
+    return (1 + as_far) / (1 + permutations)
+
+
+def group_shares(
+    masks: Mapping[str, int],
+    countries: Mapping[str, str],
+    table: Mapping[str, str],
+    *,
+    seed: object = 0,
+) -> list[GroupShare]:
+    """Pictures and masks by group of countries, such as region or income, as Table 1 has them.
+
+    Parameters
+    ----------
+    masks
+        How many masks each picture has.
+    countries
+        The country of a picture; pictures without one are left out.
+    table
+        The group of a country.
+    """
+    lost = sorted({countries[p] for p in masks if p in countries} - table.keys())
+    if lost:
+        raise BadInput(f"country '{lost[0]}' is in no group; add a line for it to the table")
+    unknown = sorted(p for p in countries if p not in masks)
+    if unknown:
+        raise BadInput(f"picture '{unknown[0]}' has a country but is not in the data set")
+    located = {picture: table[countries[picture]] for picture in masks if picture in countries}
+    made = []
+    for group in sorted(set(located.values())):
+        mine = [picture for picture, name in located.items() if name == group]
+        counts = [float(masks[picture]) for picture in mine]
+        each = Resampling(mine, seed=(seed, group)).interval(counts)
+        named = len({countries[picture] for picture in mine})
+        made.append(
+            GroupShare(group, named, len(mine), int(sum(counts)), each, len(mine) / len(located))
+        )
+    return made
+
+
+def _difference(
+    values: Floats, inside: npt.NDArray[np.bool_], clusters: Sequence[Hashable], seed: object
+) -> Interval:
+    """Difference of two means with the limits that drawing pictures anew gives."""
+    seen = float(values[inside].mean() - values[~inside].mean())
+    drawn = Resampling(clusters, seed=seed)
+    columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])
+    gaps = _gap(drawn.totals(columns))
+    known = gaps[~np.isnan(gaps)]
+    if drawn.clusters < 2 or not known.size:
+        return Interval(seen, np.nan, np.nan)
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Interval(seen, float(low), float(high))
+
+
+def _gap(sums: Floats) -> Floats:
+    """Difference of means from `(..., sum, count, sum, count)`; NaN where a group is empty."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(sums[..., 0] / sums[..., 1] - sums[..., 2] / sums[..., 3])
+
+
+def _kept_or_turned(sums: Floats, turned: Floats) -> Floats:
+    """Sum and count of the first group over pictures that show both, `(permutations, 2)`."""
+    return np.asarray((1 - turned) @ sums[:, :2] + turned @ sums[:, 2:])
+
+
+def _portions(whole: int, width: int) -> list[int]:
+    """Split permutations so that no table of labels grows large."""
+    most = max(1, _TOGETHER // width)
+    return [min(most, whole - start) for start in range(0, whole, most)]
+
+
+def _names(groups: Sequence[str | None]) -> list[str]:
+    return sorted({group for group in groups if group is not None})
+
+
+def _checked(
+    values: npt.ArrayLike, groups: Sequence[str | None], clusters: Sequence[Hashable]
+) -> Floats:
+    found = np.asarray(values, dtype=float)
+    if not len(found) == len(groups) == len(clusters):
+        raise BadInput(
+            f"{len(found)} values, {len(groups)} groups and {len(clusters)} pictures do not belong"
+            " together"
+        )
+    return found
