@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def evaluate(
     readings: Sequence[Reading] = ("published", "sound"),
     seed: int = 0,
     limit: int | None = None,
+    options: Mapping[str, Any] | None = None,
     data: str | Path | None = None,
     weights: str | Path | None = None,
     workers: int | None = None,
@@ -38,6 +39,8 @@ def evaluate(
     models, datasets
         A name, an object, or a list of either. Objects of your own are played in this
         process; give each its own `card.name`.
+    options
+        Settings of the benchmark's own, such as `{"boxes": "picodet"}`.
     out
         Run folder; a run that was stopped goes on.
 
@@ -58,6 +61,7 @@ def evaluate(
         readings=tuple(readings),
         seed=seed,
         limit=limit,
+        options=dict(options or {}),
     )
     roots = Roots(_path(data), _path(weights))
     run_plan(plan, Path(out), roots=roots, workers=workers, objects=objects or None)

@@ -25,6 +25,7 @@ __all__ = [
     "GivesPrompts",
     "JudgePair",
     "KeepsMemory",
+    "OffersSome",
     "OnDevice",
     "RendersTogether",
     "ScoresSingleClicks",
@@ -74,6 +75,14 @@ class ScoresSingleClicks(Protocol):
         band_px: int,
         **speed: Any,
     ) -> npt.NDArray[np.float64] | None: ...
+
+
+@runtime_checkable
+class OffersSome(Protocol):
+    """A prediction that holds more candidates than a person is offered in this round."""
+
+    @property
+    def offered(self) -> Sequence[int]: ...
 
 
 @runtime_checkable

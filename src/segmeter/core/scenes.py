@@ -18,6 +18,7 @@ __all__ = [
     "Dataset",
     "DatasetCard",
     "Header",
+    "Late",
     "Picture",
     "Pixels",
     "Scene",

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar, overload
 
 import numpy as np
 
-from segmeter.core.capabilities import Team, forgets_prompts, team_of
+from segmeter.core.capabilities import OffersSome, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, render
@@ -442,13 +442,14 @@ def _judge_once(sessions: Sequence[Session], pool: Executor | None) -> list[Scor
 def _judge_candidates(
     sessions: Sequence[Session], pool: Executor | None
 ) -> list[tuple[Scores, ...]]:
-    """Scores of every candidate, in the rounds in which a session wants them."""
+    """Scores of every candidate on offer, in the rounds in which a session wants them."""
 
     def one(session: Session) -> tuple[Scores, ...]:
         found = session.last
         if found is None or len(session.rounds) >= session.oracle_rounds:
             return ()
-        return tuple(session.scores_of(found.mask(k)) for k in range(len(found.scores)))
+        offered = found.offered if isinstance(found, OffersSome) else range(len(found.scores))
+        return tuple(session.scores_of(found.mask(k)) for k in offered)
 
     return _each(one, sessions, pool)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -17,15 +17,16 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.detections import Category, DetectionTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Late, Picture, Pixels, Scene, Target
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.pictures import MOST_PIXELS, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 from segmeter.datasets.polygons import fill
 
-__all__ = ["CocoJson", "coco", "lvis", "outline"]
+__all__ = ["CocoJson", "CocoPicture", "coco", "lvis", "outline"]
 
 Crowd = Literal["leave-out", "keep"]
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -60,6 +61,27 @@ class _Picture:
     files: tuple[str, ...]
     size: tuple[int, int]
     things: Spans
+
+
+class CocoPicture(Picture):
+    """A picture of COCO's or LVIS's that also knows what detections are scored against."""
+
+    def __init__(
+        self,
+        dataset: str,
+        id: str,
+        pixels: Late[Pixels],
+        targets: Late[Sequence[Target]],
+        *,
+        truth: Callable[[], DetectionTruth],
+    ) -> None:
+        super().__init__(dataset, id, pixels, targets)
+        self._read_truth = truth
+
+    @cached_property
+    def detection_truth(self) -> DetectionTruth:
+        """Classes, areas, boxes and crowd regions as the annotations state them."""
+        return self._read_truth()
 
 
 class CocoJson:
@@ -108,7 +130,13 @@ class CocoJson:
             file = self._listed[scene].files[0]
             raise NotFound(f"{name}/{scene}: no picture '{file}' in '{self._images}'")
         path = self._at_hand[scene]
-        return Picture(name, scene, lambda: read_rgb(path), lambda: self._targets(scene))
+        return CocoPicture(
+            name,
+            scene,
+            lambda: read_rgb(path),
+            lambda: self._targets(scene),
+            truth=lambda: self._truth(scene),
+        )
 
     def picture(self, scene: str) -> Path:
         """The file of a scene's picture."""
@@ -116,6 +144,53 @@ class CocoJson:
 
     def fingerprint(self) -> str:
         return digest([self._annotations, *self._at_hand.values()])
+
+    def coco_header(self) -> dict[str, Any]:
+        """Ids and sizes of all pictures, and all classes, as the file has them; no object."""
+        images = [
+            {"id": i["id"], "height": int(i["height"]), "width": int(i["width"])}
+            for i in self._index.images
+        ]
+        return {"images": images, "annotations": [], "categories": list(self._index.categories)}
+
+    def _truth(self, scene: str) -> DetectionTruth:
+        """All annotations of a picture, crowd regions too, as the file states them."""
+        picture = self._listed[scene]
+        number = int(picture.things[0, 0])
+        image = self._index.images[number]
+        try:
+            spans = self._index.spans[self._index.spans[:, 0] == number]
+            objects = [self._object(r, picture) for r in self._index.read(spans)]
+            return DetectionTruth(
+                int(image["id"]),
+                picture.size,
+                self._categories,
+                tuple(thing for thing in objects if thing.mask or thing.crowd),
+                "neg_category_ids" in image,
+                tuple(image.get("neg_category_ids") or ()),
+                tuple(image.get("not_exhaustive_category_ids") or ()),
+            )
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    def _object(self, record: Mapping[str, Any], picture: _Picture) -> TrueObject:
+        where = f"'{self._annotations}', object {record['id']}"
+        mask = outline(record.get("segmentation"), picture.size, where)
+        area = float(record.get("area", mask.area))
+        return TrueObject(
+            int(record["category_id"]),
+            mask,
+            _stated_box(record, mask),
+            area,
+            bool(record.get("iscrowd")),
+        )
+
+    @cached_property
+    def _categories(self) -> tuple[Category, ...]:
+        return tuple(
+            Category(int(c["id"]), str(c["name"]), str(c.get("frequency") or ""))
+            for c in self._index.categories
+        )
 
     def _targets(self, scene: str) -> list[Target]:
         picture = self._listed[scene]
@@ -191,6 +266,14 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
         return mask
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
+
+
+def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:
+    if record.get("bbox") is None:
+        (top, left), (bottom, right) = mask.low, mask.high
+        return float(left), float(top), float(right - left), float(bottom - top)
+    x, y, width, height = (float(n) for n in record["bbox"])
+    return x, y, width, height
 
 
 def _unpacked(runs: Mapping[str, Any]) -> Mask:

@@ -173,7 +173,7 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
         with np.errstate(invalid="ignore", divide="ignore"):
             good = np.cumsum(drawn * (hit & ~ignored), axis=2)
             bad = np.cumsum(drawn * (~hit & ~ignored), axis=2)
-            recall = good / totals[part, None, None]
+            recall = np.nan_to_num(good / totals[part, None, None])
         made[part] = _sampled(recall, _envelope(good / (good + bad + np.spacing(1))))
     made[totals == 0] = np.nan
     return made
@@ -198,15 +198,11 @@ def _envelope(precision: Real) -> Real:
 
 
 def _sampled(recall: Real, envelope: Real) -> Real:
-    """Mean precision over the recall levels; rows share one search, moved apart by two."""
-    rows = recall.reshape(-1, recall.shape[-1])
-    if not rows.shape[1]:
-        return np.zeros(recall.shape[:-1])
-    apart = 2.0 * np.arange(len(rows))[:, None]
-    flat = np.nan_to_num(rows) + apart
-    places = np.searchsorted(flat.ravel(), (RECALLS + apart).ravel(), side="left")
-    inside = places.reshape(len(rows), -1) - np.arange(len(rows))[:, None] * rows.shape[1]
-    reached = inside < rows.shape[1]
-    values = envelope.reshape(rows.shape)
-    picked = np.take_along_axis(values, np.minimum(inside, rows.shape[1] - 1), axis=1)
-    return np.asarray(np.where(reached, picked, 0.0).mean(axis=1).reshape(recall.shape[:-1]))
+    """Mean precision over the recall levels, each at the first place that reaches it.
+
+    A place answers for the levels between its predecessor's recall and its own, so levels
+    are counted and no place is searched for.
+    """
+    reached = np.searchsorted(RECALLS, recall, side="right")
+    levels = np.diff(reached, axis=-1, prepend=0)
+    return np.asarray((levels * envelope).sum(axis=-1) / RECALLS.size)

@@ -95,6 +95,11 @@ class SamPrediction:
     shown: int
 
     @property
+    def offered(self) -> Sequence[int]:
+        """The three masks where one of them is shown, else the single one."""
+        return (1, 2, 3) if self.shown else (0,)
+
+    @property
     def memory(self) -> Tensor:
         """Low-resolution logits of the mask shown, `(1, low, low)`."""
         shown = self.logits[self.shown : self.shown + 1]

@@ -58,7 +58,8 @@ class Sam:
         `masks=zeroshot` does as Segment Anything's own evaluation, not as click benchmarks.
     resize
         How the first SAM's picture is brought to size: in `float`, as click benchmarks do, or
-        by `pillow` in 8 bits, as Meta's own predictor does. Later SAMs know `float` only.
+        by `pillow` in 8 bits, as Meta's own predictor does (the default of `masks=zeroshot`).
+        Later SAMs know `float` only.
     """
 
     def __init__(
@@ -69,12 +70,13 @@ class Sam:
         dtype: str = "float32",
         masks: Masks = "published",
         points: Choice = "published",
-        resize: Resize = "float",
+        resize: Resize | None = None,
     ) -> None:
         self.kind = kind
         self._device, self.dtype = device, dtype
-        self.masks, self.points, self.resize = masks, points, resize
-        if resize not in get_args(Resize):
+        self.masks, self.points = masks, points
+        self.resize = resize or ("pillow" if masks == "zeroshot" else "float")
+        if self.resize not in get_args(Resize):
             raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
         for option, value in (("masks", masks), ("points", points)):
             if value not in ("published", "sound") and (option, value) != ("masks", "zeroshot"):
@@ -258,7 +260,7 @@ def _maker(kind: Kind) -> Callable[..., Any]:
         dtype: str = "float32",
         masks: Masks = "published",
         points: Choice = "published",
-        resize: Resize = "float",
+        resize: Resize | None = None,
     ) -> Sam:
         return Sam(kind, weights, device, dtype, masks, points, resize)
 

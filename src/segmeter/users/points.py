@@ -96,12 +96,11 @@ class _Team:
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         found = next_points([(s.target, s.mask, s.reading) for s in observations])
-        return [
-            random_point(observation.target, rng)
-            if user.starts_anywhere and not observation.prompts
-            else click
-            for user, observation, rng, click in zip(users, observations, draws, found, strict=True)
-        ]
+        given: list[Prompt | None] = list(found)
+        for k, (user, observation) in enumerate(zip(users, observations, strict=True)):
+            if user.starts_anywhere and not observation.prompts:
+                given[k] = random_point(observation.target, draws[k])
+        return given
 
 
 _TEAM = _Team()

@@ -1,0 +1,146 @@
+"""Instance segmentation from boxes: a detector's boxes in, masks out, scored by AP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
+from typing import Any, ClassVar
+
+from segmeter.benchmarks.boxes.prompting import masks_of_boxes
+from segmeter.benchmarks.boxes.sources import (
+    TRUTH,
+    boxes_for,
+    check_file,
+    digest_of,
+    is_file,
+    source_name,
+)
+from segmeter.benchmarks.settings import offered, settings_of
+from segmeter.benchmarks.zeroshot_rules import with_own_rules
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.detections import DetectionTruth, WithDetectionTruth
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.rows import DETECTION_ROWS, Column, Schema
+from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+
+__all__ = ["BOX_ROWS", "Boxes", "Settings"]
+
+BOX_ROWS: Schema = DETECTION_ROWS.plus(
+    [
+        Column("user", "text", "where the boxes come from"),
+        Column("category", "integer", "the class as the data set numbers it"),
+        Column("box", "text", "left, top, width, height as JSON"),
+        Column("model_score", "number", "the model's own score of the mask"),
+        Column("refined", "flag", "whether logits were fed back in a second step"),
+        Column("truth", "text", "the picture's ground truth as JSON, in rank 0"),
+        Column("seconds_look", "number"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`boxes`: truth, a detector such as picodet, or a detector's COCO results in .json."""
+
+    boxes: str = TRUTH
+    digest: str = ""
+
+
+@catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
+
+    name: str = "boxes"
+    headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
+    settings: ClassVar[dict[str, object]] = offered(Settings, ("digest",))
+    schema: ClassVar[Schema] = BOX_ROWS
+
+    def plan(self, plan: Plan) -> Plan:
+        if plan.kind != "model":
+            raise BadInput("benchmark 'boxes' tests models, not methods; use --model")
+        if plan.users:
+            raise BadInput("benchmark 'boxes' has no users; --option boxes=... says whose boxes")
+        chosen = settings_of(Settings, plan.options, self.name, ("digest",))
+        if chosen.boxes != TRUTH and not is_file(chosen.boxes):
+            catalogue.detectors.check(chosen.boxes)
+        options = asdict(replace(chosen, digest=digest_of(chosen.boxes)))
+        return replace(
+            plan,
+            subjects=tuple(with_own_rules(spec) for spec in plan.subjects),
+            rounds=1,
+            readings=plan.readings or ("published", "sound"),
+            options=options,
+        )
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+        source = str(plan.options["boxes"])
+        if not is_file(source):
+            return
+        for name, dataset in datasets.items():
+            header = getattr(dataset, "coco_header", None)  # readers of COCO's layout have it
+            if header is None:
+                raise BadInput(f"'{name}' has no picture ids; boxes of a file need coco or lvis")
+            check_file(source, header())
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        if "box" not in subject.card.abilities:
+            raise BadInput(f"model '{subject.card.name}' takes no boxes")
+        if not isinstance(scene, WithDetectionTruth):
+            raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
+        return _rows(subject, scene, scene.detection_truth, str(plan.options["boxes"]))
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.boxes.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.boxes.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.boxes.sections import sections
+
+        return sections(run)
+
+
+def _rows(model: Model, scene: Scene, truth: DetectionTruth, source: str) -> list[Row]:
+    """The picture's ground truth in rank 0, then a row for each box, best first."""
+    found = sorted(boxes_for(source, scene, truth, model), key=lambda box: -box.score)
+    start = perf_counter()
+    view = model.look(scene)
+    looked = perf_counter()
+    masks = masks_of_boxes(view, [box.prompt for box in found])
+    seconds = (perf_counter() - looked) / max(1, len(found))
+    names = {category.id: category.name for category in truth.categories}
+    head: dict[str, Any] = {
+        "user": source_name(source),
+        "reading": "both",
+        "cluster": scene.id,
+        "shape": list(scene.shape),
+        "seconds_look": looked - start,
+    }
+    rows: list[Row] = [head | {"rank": 0, "truth": truth.to_json()}]
+    for rank, (box, made) in enumerate(zip(found, masks, strict=True), start=1):
+        rows.append(
+            head
+            | {
+                "rank": rank,
+                "category": box.category,
+                "label": names.get(box.category, ""),
+                "score": box.score,
+                "box": str(list(box.xywh)),
+                "mask": made.mask.to_coco()["counts"],
+                "model_score": made.score,
+                "refined": made.refined,
+                "seconds": seconds,
+            }
+        )
+    return rows

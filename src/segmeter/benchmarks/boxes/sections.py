@@ -1,0 +1,101 @@
+"""What the report says about masks from boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from segmeter.benchmarks.boxes.statistics import differences_of, scored, summary_of
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.sections import Answer, Block, Cell, Column, Label, Note, Section, Table, Value
+
+__all__ = ["sections"]
+
+_AP = {
+    "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "small", "ap-medium": "medium",
+    "ap-large": "large", "ap-rare": "rare", "ap-common": "common", "ap-frequent": "frequent",
+}  # fmt: skip
+_BESIDE = {
+    "ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes",
+    "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
+}  # fmt: skip
+_RULE = (
+    "Each box is asked for twice: alone, then with the logits of the mask shown. The first SAM "
+    "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
+    "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
+    "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
+    "over truths whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
+    "coarse, so read AP and boundary quality together. **published** counts an object of "
+    "exactly 32 x 32 or 96 x 96 pixels in both sizes, **sound** in one."
+)
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    groups = scored(run)
+    rows = [row for group in groups for row in summary_of(group, run.plan.readings)]
+    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    return [
+        _overview(rows, lead),
+        Section("Average precision by size and class", blocks=[_precision(rows)]),
+        *_established(differences_of(groups, run.plan.readings)),
+    ]
+
+
+def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
+    best = max((r for r in rows if r.reading == lead and r.measure == "ap"), key=lambda r: r.value)
+    mine = {r.measure: r for r in rows if _who(r) == _who(best)}
+    boxes = mine.get("box-ap")
+    detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
+    sentence = (
+        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP "
+        f"{best.value:.1f} [{best.low:.1f}, {best.high:.1f}]."
+    )
+    blocks: list[Block] = [
+        Answer(sentence, detail),
+        _table("boxes", [r for r in rows if r.reading == lead], _BESIDE, "Masks beside boxes"),
+        Note(_RULE),
+        Note(NOT_REPRODUCIBLE, "warning"),
+    ]
+    return Section("Masks from boxes", blocks=blocks)
+
+
+def _precision(rows: Sequence[SummaryRow]) -> Table:
+    return _table("boxes-ap", rows, _AP, "AP of the masks")
+
+
+def _table(
+    name: str, rows: Sequence[SummaryRow], columns: Mapping[str, str], caption: str
+) -> Table:
+    shown = [m for m in columns if any(r.measure == m for r in rows)]
+    made: list[list[Cell]] = []
+    for who in dict.fromkeys(_who(r) for r in rows):
+        values = {r.measure: Value(r.value, r.low, r.high) for r in rows if _who(r) == who}
+        model, dataset, source, reading = who
+        cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
+        made.append([Label(model, reading=reading), dataset, source, *cells])
+    head = [Column("model"), Column("data"), Column("boxes")]
+    head += [Column(columns[m], "%", 1, better="higher") for m in shown]
+    return Table(name, head, made, caption, "95 % intervals from resampling pictures.")
+
+
+def _established(found: Sequence[Difference]) -> list[Section]:
+    if not found:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            f"{d.first} minus {d.second}", d.dataset, d.user, Label(d.measure, reading=d.reading),
+            Value(d.value, d.low, d.high), d.p_holm, "yes" if d.established else "no",
+        ]
+        for d in found
+    ]  # fmt: skip
+    columns = [
+        Column("models"), Column("data"), Column("boxes"), Column("measure"),
+        Column("difference", "AP points", 1), Column("p", "Holm", 4), Column("established"),
+    ]  # fmt: skip
+    table = Table("boxes-differences", columns, rows)
+    return [Section("Significant differences (Holm-corrected)", blocks=[table])]
+
+
+def _who(row: SummaryRow) -> tuple[str, str, str, str]:
+    return row.model, row.dataset, row.user, row.reading

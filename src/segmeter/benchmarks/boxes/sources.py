@@ -1,0 +1,137 @@
+"""Where boxes come from: the ground truth, a detector of the catalogue, a detector's JSON file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from segmeter.core import catalogue
+from segmeter.core.capabilities import WithWeights
+from segmeter.core.catalogue import Spec
+from segmeter.core.detections import DetectionTruth
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Scene
+from segmeter.core.seeds import fingerprint
+from segmeter.measures.detections import check_detections
+from segmeter.models.detectors import Detector
+
+__all__ = ["TRUTH", "Boxed", "boxes_for", "check_file", "digest_of", "is_file", "source_name"]
+
+TRUTH = "truth"
+_SCORE_OF_TRUTH = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """A box with its class and the score of whoever drew it; `xywh` is left, top, sides."""
+
+    xywh: tuple[float, float, float, float]
+    category: int
+    score: float
+
+    @property
+    def prompt(self) -> Box:
+        """From (x, y) to (x + width, y + height), as Segment Anything hands boxes over."""
+        x, y, width, height = self.xywh
+        return Box((y, x), (y + height, x + width))
+
+
+def is_file(source: str) -> bool:
+    """Whether a source is a detector's JSON file rather than a name."""
+    return source.partition("?")[0].endswith(".json")
+
+
+def source_name(source: str) -> str:
+    """What a source is called in tables: its name, or the file's without its folder."""
+    return Path(source).stem if is_file(source) else Spec.parse(source).name
+
+
+def digest_of(source: str) -> str:
+    """A digest of a file's content; empty for what is no file."""
+    return fingerprint(_read(source), size=8) if is_file(source) else ""
+
+
+def boxes_for(source: str, scene: Scene, truth: DetectionTruth, near: object) -> list[Boxed]:
+    """The boxes of a scene; `near` is the model, beside whose weights a detector's may lie."""
+    if source == TRUTH:
+        return [
+            Boxed(thing.box, thing.category, _SCORE_OF_TRUTH)
+            for thing in truth.objects
+            if not thing.crowd
+        ]
+    if is_file(source):
+        mine = _by_picture(source, os.stat(source).st_mtime_ns).get(truth.image, ())
+        check_detections(_skeleton(truth), mine, "bbox", classes=False)
+        return [Boxed(_sides(r), int(r["category_id"]), float(r["score"])) for r in mine]
+    found = _detector(source, _folder_near(near)).detect(scene.pixels)
+    return [Boxed(d.xywh, d.category, d.score) for d in found]
+
+
+def check_file(source: str, header: Mapping[str, Any]) -> None:
+    """Refuse a file of other pictures or classes, or of what are no boxes, before a run."""
+    try:
+        check_detections(header, _records(source), "bbox")
+    except BadInput as error:
+        raise BadInput(f"'{source}': {error}") from error
+
+
+def _skeleton(truth: DetectionTruth) -> dict[str, Any]:
+    image = {"id": truth.image, "height": truth.shape[0], "width": truth.shape[1]}
+    return {"images": [image], "categories": []}
+
+
+def _sides(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    x, y, width, height = (float(n) for n in record["bbox"])
+    return x, y, width, height
+
+
+@lru_cache(maxsize=4)
+def _by_picture(source: str, changed: int) -> dict[Any, list[Mapping[str, Any]]]:
+    found: dict[Any, list[Mapping[str, Any]]] = {}
+    for record in _records(source):
+        found.setdefault(record["image_id"], []).append(record)
+    return found
+
+
+def _records(source: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        data = json.loads(_read(source))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"'{source}' is not JSON") from error
+    if not isinstance(data, list) or not all(isinstance(record, Mapping) for record in data):
+        raise BadInput(
+            f"'{source}' is no list of detections; give COCO's results: a list of image_id,"
+            " category_id, bbox, score"
+        )
+    return data
+
+
+def _read(source: str) -> bytes:
+    try:
+        return Path(source).read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"no file '{source}' with a detector's boxes") from None
+    except OSError as error:
+        raise BadInput(f"'{source}' cannot be read: {error.strerror}") from error
+
+
+def _folder_near(model: object) -> str | None:
+    path = model.weights_path if isinstance(model, WithWeights) else None
+    return str(Path(path).parent) if path else None
+
+
+@lru_cache(maxsize=2)
+def _detector(source: str, near: str | None) -> Detector:
+    try:
+        made: Detector = catalogue.detectors.make(source)
+    except NotFound as error:
+        if near is None or "no weights" not in str(error):
+            raise
+        made = catalogue.detectors.make(source, weights=near)
+    return made

@@ -1,0 +1,268 @@
+"""Statistics of masks from boxes: AP of masks, boundaries and boxes, and quality beside AP.
+
+AP mixes how well objects are found with how well they are cut out. Beside it stands mask
+quality alone: of every truth whose box is found (IoU of boxes at least 0.5, same class, COCO's
+matching), mask IoU and boundary IoU of the mask for that box. Intervals draw pictures anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.detections import DetectionTruth, coco_layout
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.seeds import generator
+from segmeter.measures.bands import boundary_iou
+from segmeter.measures.detection_matching import Cell
+from segmeter.measures.detections import (
+    Kind,
+    Rules,
+    cells,
+    coco_scores,
+    lvis_scores,
+    matched_scores,
+    resampled_scores,
+)
+from segmeter.measures.objects import iou
+from segmeter.stats.comparisons import holm
+from segmeter.stats.intervals import Floats, Resampling
+
+__all__ = ["Scored", "differences", "differences_of", "scored", "summary", "summary_of"]
+
+RESAMPLES = 500
+_LVIS_MOST, _COCO_MOST = 300, 100
+_KINDS: dict[str, Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """All boxes and masks of one model and source of boxes on one data set."""
+
+    model: str
+    dataset: str
+    source: str
+    truths: tuple[DetectionTruth, ...]
+    found: tuple[Mapping[str, Any], ...]
+
+    @cached_property
+    def truth(self) -> dict[str, Any]:
+        """In COCO's layout, with every class that a detection names."""
+        layout = coco_layout(self.truths)
+        known = {category["id"] for category in layout["categories"]}
+        more = sorted({d["category_id"] for d in self.found} - known)
+        layout["categories"] += [{"id": n, "name": str(n), "frequency": "f"} for n in more]
+        return layout
+
+    @property
+    def federated(self) -> bool:
+        return any(truth.federated for truth in self.truths)
+
+    def rules(self, kind: Kind) -> Rules:
+        return Rules(kind, self.federated, True, _LVIS_MOST if self.federated else _COCO_MOST)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How often each picture is drawn in each resample; the same for every model."""
+        many = len(self.truths)
+        draws = generator("boxes", self.dataset, many).integers(0, many, (RESAMPLES, many))
+        return np.stack([np.bincount(row, minlength=many) for row in draws]).astype(float)
+
+    def cells(self, kind: Kind) -> list[Cell]:
+        """Pictures times classes with their overlaps, computed once."""
+        if kind not in self._cells:
+            self._cells[kind] = cells(self.truth, self.found, self.rules(kind))
+        return self._cells[kind]
+
+    def resampled(self, kind: Kind, reading: Reading) -> dict[str, Floats]:
+        """AP of the resampled pictures, computed once."""
+        if (kind, reading) not in self._drawn:
+            found = resampled_scores(self.cells(kind), self.rules(kind), self.weights, reading)
+            self._drawn[kind, reading] = found
+        return self._drawn[kind, reading]
+
+    @cached_property
+    def _cells(self) -> dict[Kind, list[Cell]]:
+        return {}
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[Kind, Reading], dict[str, Floats]]:
+        return {}
+
+
+def scored(run: Results) -> list[Scored]:
+    """What was found and what is true, from the run's own rows."""
+    table = run.sql("""
+        select model, dataset, scene, "user", rank, category, score, box, mask, truth
+        from rows order by model, dataset, "user", scene, rank
+    """)
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        groups.setdefault((row["model"], row["dataset"], row["user"]), []).append(row)
+    return [_scored(key, rows) for key, rows in groups.items()]
+
+
+def _scored(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> Scored:
+    truths: list[DetectionTruth] = []
+    found = []
+    for row in rows:
+        if row["rank"] == 0:
+            truths.append(DetectionTruth.from_json(row["truth"]))
+            continue
+        size = truths[-1].shape
+        found.append(
+            {
+                "image_id": truths[-1].image,
+                "category_id": row["category"],
+                "score": row["score"],
+                "bbox": json.loads(row["box"]),
+                "segmentation": {"size": list(size), "counts": row["mask"]},
+            }
+        )
+    return Scored(*key, tuple(truths), tuple(found))
+
+
+def summary(run: Results) -> list[SummaryRow]:
+    """Every number with its interval, in every reading."""
+    return [row for s in scored(run) for row in summary_of(s, run.plan.readings)]
+
+
+def summary_of(group: Scored, readings: Sequence[Reading]) -> list[SummaryRow]:
+    rows = []
+    quality = _quality(group)
+    for reading in readings:
+        for name, (value, low, high) in (_precision(group, reading) | quality).items():
+            who = (group.model, group.dataset, group.source, reading)
+            many = sum(not o.crowd for t in group.truths for o in t.objects)
+            rows.append(SummaryRow(*who, name, value, low, high, many))
+    return rows
+
+
+Number = tuple[float, float, float]
+
+
+def _precision(group: Scored, reading: Reading) -> dict[str, Number]:
+    """AP of masks, boundaries and boxes in percent, with limits from resampled pictures."""
+    made: dict[str, Number] = {}
+    for prefix, kind in _KINDS.items():
+        draws = group.resampled(kind, reading)
+        for name, value in _values(group, kind, reading).items():
+            drawn = draws.get(name)
+            made[f"{prefix}{name}"] = (100 * value, *_limits(drawn))
+    return {name: number for name, number in made.items() if not np.isnan(number[0])}
+
+
+def _values(group: Scored, kind: Kind, reading: Reading) -> dict[str, float]:
+    """By the library for masks and boxes, by our matching for boundaries."""
+    if kind == "boundary":
+        found = matched_scores(group.cells(kind), group.rules(kind), reading)
+        return {name: value for name, value in found.items() if name.startswith("ap")}
+    if group.federated:
+        return lvis_scores(group.truth, group.found, kind, reading)
+    return coco_scores(group.truth, group.found, kind, reading)
+
+
+def _limits(drawn: Floats | None) -> tuple[float, float]:
+    known = np.zeros(0) if drawn is None else drawn[~np.isnan(drawn)]
+    if not known.size:
+        return np.nan, np.nan
+    low, high = np.quantile(100 * known, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _quality(group: Scored) -> dict[str, Number]:
+    """Mean mask IoU and boundary IoU of truths whose box is found, and the share of these."""
+    ious, boundaries, pictures = [], [], []
+    for truth in group.truths:
+        mine = [d for d in group.found if d["image_id"] == truth.image]
+        for thing, place in _pairs(truth, mine):
+            mask = Mask.from_coco(mine[place]["segmentation"])
+            ious.append(iou(truth.objects[thing].mask, mask, None))
+            boundaries.append(boundary_iou(truth.objects[thing].mask, mask, None))
+            pictures.append(truth.image)
+    if not ious:
+        return {}
+    drawn = Resampling(pictures, seed=group.dataset)
+    many = sum(not o.crowd for t in group.truths for o in t.objects)
+    made = {"boxes-found": (100 * len(ious) / many, np.nan, np.nan)}
+    for name, values in (("mask-iou", ious), ("mask-boundary-iou", boundaries)):
+        interval = drawn.interval(100 * np.array(values))
+        made[name] = (interval.value, interval.low, interval.high)
+    return made
+
+
+def _pairs(truth: DetectionTruth, found: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Truths and the detections that take them by their boxes, as COCO matches at 0.5."""
+    pairs: list[tuple[int, int]] = []
+    for category in sorted({o.category for o in truth.objects}):
+        things = [k for k, o in enumerate(truth.objects) if o.category == category and not o.crowd]
+        mine = [k for k, d in enumerate(found) if d["category_id"] == category]
+        mine.sort(key=lambda k: -found[k]["score"])
+        free = set(things)
+        for place in mine:
+            overlaps = {k: _box_iou(truth.objects[k].box, found[place]["bbox"]) for k in free}
+            best = max(overlaps, key=lambda k: (overlaps[k], k), default=None)
+            if best is not None and overlaps[best] >= 0.5:
+                free.discard(best)
+                pairs.append((best, place))
+    return pairs
+
+
+def _box_iou(one: Sequence[float], other: Sequence[float]) -> float:
+    wide = min(one[0] + one[2], other[0] + other[2]) - max(one[0], other[0])
+    high = min(one[1] + one[3], other[1] + other[3]) - max(one[1], other[1])
+    both = max(0.0, wide) * max(0.0, high)
+    whole = one[2] * one[3] + other[2] * other[3] - both
+    return both / whole if whole > 0 else 0.0
+
+
+def differences(run: Results) -> list[Difference]:
+    """Pairs of models on the same boxes: AP on the same resampled pictures, Holm-corrected."""
+    return differences_of(scored(run), run.plan.readings)
+
+
+def differences_of(groups: Sequence[Scored], readings: Sequence[Reading]) -> list[Difference]:
+    places: dict[tuple[str, str], list[Scored]] = {}
+    for group in groups:
+        places.setdefault((group.dataset, group.source), []).append(group)
+    return [
+        found
+        for members in places.values()
+        for reading in readings
+        for measure in ("ap", "boundary-ap")
+        for found in _compared(members, reading, measure)
+    ]
+
+
+def _compared(members: Sequence[Scored], reading: Reading, measure: str) -> list[Difference]:
+    kind: Kind = "boundary" if measure == "boundary-ap" else "segm"
+    pairs = list(combinations(members, 2))
+    if not pairs:
+        return []
+    draws = {m.model: 100 * m.resampled(kind, reading)["ap"] for m in members}
+    values = {m.model: 100 * _values(m, kind, reading)["ap"] for m in members}
+    gaps = [draws[a.model] - draws[b.model] for a, b in pairs]
+    p_values = [_p(gap) for gap in gaps]
+    made = []
+    for (a, b), gap, p, p_holm in zip(pairs, gaps, p_values, holm(p_values), strict=True):
+        low, high = np.nanquantile(gap, [0.025, 0.975])
+        many = sum(not o.crowd for t in a.truths for o in t.objects)
+        where = (a.model, b.model, a.dataset, a.source, reading, measure)
+        value = values[a.model] - values[b.model]
+        made.append(Difference(*where, value, float(low), float(high), p, p_holm, many))
+    return made
+
+
+def _p(gaps: Floats) -> float:
+    """Two-sided p of no difference by resampled pictures; what was seen counts as one."""
+    known = gaps[~np.isnan(gaps)]
+    tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    return min(1.0, 2 * (1 + tail) / (1 + known.size))

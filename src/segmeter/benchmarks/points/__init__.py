@@ -1,0 +1,63 @@
+"""Segment Anything's point evaluation: how good is a mask after one to nine points?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
+
+from segmeter.benchmarks.points.play import play_points
+from segmeter.benchmarks.sessions import Defaults, fill
+from segmeter.benchmarks.settings import offered, settings_of
+from segmeter.benchmarks.zeroshot_rules import with_own_rules
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["Points", "Settings"]
+
+_DEFAULTS = Defaults(users=("centre-point",), rounds=9)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`baseline` is the model that others are set against in the figure; the first, if empty."""
+
+    baseline: str = ""
+
+
+@catalogue.benchmarks.add("points", summary="Segment Anything's points (mIoU@1 to 9, oracle@1)")
+@dataclass(frozen=True, slots=True)
+class Points:
+    """One to nine points, the first at the object's centre or anywhere on it."""
+
+    name: str = "points"
+    headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
+    settings: ClassVar[dict[str, object]] = offered(Settings)
+
+    def plan(self, plan: Plan) -> Plan:
+        chosen = settings_of(Settings, plan.options, self.name)
+        subjects = tuple(with_own_rules(spec) for spec in plan.subjects)
+        return replace(fill(plan, _DEFAULTS), subjects=subjects, options=asdict(chosen))
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        users = [catalogue.users.make(spec) for spec in plan.users]
+        return play_points(subject, scene, plan, users)
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.points.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.points.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.points.sections import sections
+
+        return sections(run)

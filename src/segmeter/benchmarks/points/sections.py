@@ -1,0 +1,209 @@
+"""What the report says about the point evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from segmeter.benchmarks.points.statistics import (
+    ALL,
+    POINTS,
+    Played,
+    differences_of,
+    played,
+    summary_of,
+)
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Label,
+    Line,
+    Multiples,
+    Note,
+    Points,
+    Section,
+    Table,
+    Value,
+)
+
+__all__ = ["baseline_of", "sections"]
+
+_MEASURES = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
+_READINGS = (
+    "**published** and **sound** differ where a prediction is perfect (published clicks the "
+    "corner as background, sound is content and carries its mask on) and where the false "
+    "negatives and false positives are equally deep (published clicks a false positive, sound "
+    "the larger component)."
+)
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    groups = played(run)
+    rows = summary_of(groups)
+    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    found = differences_of(groups)
+    chosen = baseline_of(run)
+    return [
+        _overview(rows, lead),
+        *_side_by_side(groups, found, lead, chosen),
+        _growth(rows, lead),
+        _by_dataset(rows),
+        *_established(found),
+    ]
+
+
+def baseline_of(run: Results) -> str:
+    """The model that others are set against: the one asked for, else the first."""
+    names = [str(spec) for spec in run.plan.subjects]
+    asked = str(run.plan.options.get("baseline") or "")
+    return next((n for n in names if asked and Spec.parse(n).name == asked), names[0])
+
+
+def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
+    top = [r for r in rows if r.dataset == ALL] or list(rows)
+    leading = [r for r in top if r.reading == lead and r.measure == "iou@1"]
+    best = max(leading, key=lambda r: r.value)
+    oracle = next(r for r in top if _who(r) == _who(best) and r.measure == "oracle@1")
+    sentence = (
+        f"After one point **{best.model}** reaches a mean IoU of {best.value:.1f} % "
+        f"[{best.low:.1f}, {best.high:.1f}]; the best of the masks it offers {oracle.value:.1f} %."
+    )
+    blocks: list[Block] = [
+        Answer(sentence, f"Over {best.dataset}, {best.user}, reading {lead}."),
+        _table("points", top, "mIoU after N points and the oracle's after one"),
+        Note(_READINGS),
+        Note(NOT_REPRODUCIBLE, "warning"),
+    ]
+    return Section("How good after so many points", blocks=blocks)
+
+
+def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
+    shown = [m for m in _MEASURES if any(r.measure == m for r in rows)]
+    made: list[list[Cell]] = []
+    for who in dict.fromkeys(_who(r) for r in rows):
+        values = {r.measure: Value(r.value, r.low, r.high) for r in rows if _who(r) == who}
+        model, dataset, user, reading = who
+        cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
+        made.append([Label(model, reading=reading), dataset, user, *cells])
+    columns = [Column("model"), Column("data"), Column("user")]
+    columns += [Column(m.replace("iou", "mIoU"), "%", 1, better="higher") for m in shown]
+    return Table(name, columns, made, caption, "95 % intervals from resampling pictures.")
+
+
+def _side_by_side(
+    groups: Sequence[Played], found: Sequence[Difference], lead: str, baseline: str
+) -> list[Section]:
+    """Each model minus the baseline on every data set, sorted; dots for its oracle."""
+    charts = [
+        _against(model, user, groups, found, lead, baseline)
+        for user in dict.fromkeys(g.user for g in groups)
+        for model in dict.fromkeys(g.model for g in groups)
+        if model != baseline
+    ]
+    if not charts:
+        return []
+    text = (
+        f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
+        "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
+        "masks that the model offers."
+    )
+    return [Section("Side by side with the baseline", text, [Multiples(charts)])]
+
+
+def _against(
+    model: str,
+    user: str,
+    groups: Sequence[Played],
+    found: Sequence[Difference],
+    lead: str,
+    baseline: str,
+) -> Chart:
+    gaps = {}
+    for d in found:
+        if d.measure == "iou@1" and (d.user, d.reading) == (user, lead):
+            if (d.first, d.second) == (model, baseline):
+                gaps[d.dataset] = (d.value, d.low, d.high)
+            elif (d.first, d.second) == (baseline, model):
+                gaps[d.dataset] = (-d.value, -d.high, -d.low)
+    names = sorted(gaps, key=lambda name: -gaps[name][0])
+    means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.reading) == (user, lead)}
+    oracle = [
+        float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
+        for n in names
+    ]
+    places = np.arange(1, len(names) + 1)
+    values, low, high = (np.array([gaps[n][k] for n in names]) for k in range(3))
+    return Chart(
+        f"{model}, {user}",
+        Axis("data set, by difference", low=0.5, high=len(names) + 0.5, ticks=[], digits=0),
+        Axis("mIoU, % points"),
+        [
+            Line("no difference", [0.5, len(names) + 0.5], [0.0, 0.0], role="guide"),
+            Points("one point", places, values, names, low, high),
+            Points("oracle", places, np.array(oracle)),
+        ],
+    )
+
+
+def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
+    top = [r for r in rows if r.dataset == ALL] or list(rows)
+    charts = []
+    for dataset, user in dict.fromkeys((r.dataset, r.user) for r in top):
+        lines = []
+        for model in dict.fromkeys(r.model for r in top):
+            mine = {
+                r.measure: r for r in top
+                if (r.model, r.dataset, r.user, r.reading) == (model, dataset, user, lead)
+            }  # fmt: skip
+            points = [n for n in POINTS if f"iou@{n}" in mine]
+            found = [mine[f"iou@{n}"] for n in points]
+            low, high = [r.low for r in found], [r.high for r in found]
+            known = not np.isnan([*low, *high]).any()
+            values = [r.value for r in found]
+            lines.append(
+                Line(model, points, values, low if known else None, high if known else None)
+            )
+        title = f"mIoU after N points: {dataset}, {user}"
+        charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
+    return Section("Point by point", blocks=[Multiples(charts)])
+
+
+def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
+    blocks: list[Block] = []
+    for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
+        mine = [r for r in rows if r.dataset == dataset]
+        caption = f"{dataset}: {max(r.targets for r in mine)} masks"
+        blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
+    return Section("Data set by data set", blocks=blocks)
+
+
+def _established(found: Sequence[Difference]) -> list[Section]:
+    """Significant differences between models, Holm-corrected within a data set and measure."""
+    if not found:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            f"{d.first} minus {d.second}", d.dataset, d.user, Label(d.measure, reading=d.reading),
+            Value(d.value, d.low, d.high), d.p_holm, "yes" if d.established else "no",
+        ]
+        for d in found
+    ]  # fmt: skip
+    columns = [
+        Column("models"), Column("data"), Column("user"), Column("measure"),
+        Column("difference", "% points", 1), Column("p", "Holm", 4), Column("established"),
+    ]  # fmt: skip
+    return [Section("Significant differences (Holm-corrected)",
+                    blocks=[Table("points-differences", columns, rows)], folded=True)]  # fmt: skip
+
+
+def _who(row: SummaryRow) -> tuple[str, str, str, str]:
+    return row.model, row.dataset, row.user, row.reading

@@ -1,0 +1,32 @@
+"""What the benchmarks of Segment Anything ask of a model before they look at a picture."""
+
+from __future__ import annotations
+
+import inspect
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
+
+__all__ = ["NOT_REPRODUCIBLE", "with_own_rules"]
+
+NOT_REPRODUCIBLE = (
+    "Not reproducible from what was published: faces were blurred in all pictures, the parts "
+    "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
+    "are not public, and the weights that made SA-1B's masks were never released."
+)
+
+
+def with_own_rules(spec: Spec) -> Spec:
+    """The model with Segment Anything's own rules for masks, where it has them to choose.
+
+    Three masks for one point and the one it trusts most, then the single mask, its logits fed
+    back every round: `masks=zeroshot`. What was asked for stays.
+    """
+    try:
+        taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
+    except NotFound:
+        return spec  # an object of the caller's own
+    if "masks" not in taken or "masks" in spec.options:
+        return spec
+    return Spec(spec.name, {**spec.options, "masks": "zeroshot"})

@@ -1,0 +1,149 @@
+"""Ground truth of detections: what a picture's annotations say beyond its targets.
+
+A detector is scored against more than targets: classes as the data set numbers them, areas
+and boxes as it states them, crowd regions, and, with LVIS, which classes a picture was
+searched for at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+
+__all__ = ["Category", "DetectionTruth", "TrueObject", "WithDetectionTruth", "coco_layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A class; `frequency` is LVIS's letter: f frequent, c common, r rare."""
+
+    id: int
+    name: str
+    frequency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrueObject:
+    """One annotation: `box` is left, top, width, height; `area` as the annotation states it."""
+
+    category: int
+    mask: Mask
+    box: tuple[float, float, float, float]
+    area: float
+    crowd: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionTruth:
+    """All that detections of one picture are scored against.
+
+    `negative` are classes that are known not to be there, `not_exhaustive` those of which not
+    every object is outlined; `federated` tells that only these and the classes of objects
+    were searched for (LVIS).
+    """
+
+    image: int
+    shape: tuple[int, int]
+    categories: tuple[Category, ...]
+    objects: tuple[TrueObject, ...]
+    federated: bool = False
+    negative: tuple[int, ...] = ()
+    not_exhaustive: tuple[int, ...] = ()
+
+    def to_json(self) -> str:
+        """One line that `from_json` reads back; classes of other pictures are left out."""
+        named = {o.category for o in self.objects} | {*self.negative, *self.not_exhaustive}
+        return json.dumps(
+            {
+                "image": self.image,
+                "shape": self.shape,
+                "federated": self.federated,
+                "negative": self.negative,
+                "not_exhaustive": self.not_exhaustive,
+                "categories": [
+                    [c.id, c.name, c.frequency] for c in self.categories if c.id in named
+                ],
+                "objects": [
+                    [o.category, o.mask.to_coco()["counts"], o.box, o.area, o.crowd]
+                    for o in self.objects
+                ],
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> DetectionTruth:
+        """Read what `to_json` wrote."""
+        try:
+            data = json.loads(text)
+            shape = (int(data["shape"][0]), int(data["shape"][1]))
+            return cls(
+                int(data["image"]),
+                shape,
+                tuple(Category(*entry) for entry in data["categories"]),
+                tuple(_object(entry, shape) for entry in data["objects"]),
+                bool(data["federated"]),
+                tuple(data["negative"]),
+                tuple(data["not_exhaustive"]),
+            )
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise BadInput(f"ground truth of a picture cannot be read: {error}") from error
+
+
+@runtime_checkable
+class WithDetectionTruth(Protocol):
+    """A scene whose annotations say all that detections are scored against."""
+
+    @property
+    def detection_truth(self) -> DetectionTruth: ...
+
+
+def coco_layout(
+    truths: Iterable[DetectionTruth], categories: Sequence[Category] = ()
+) -> dict[str, Any]:
+    """Ground truth of many pictures as COCO's and LVIS's JSON has it; masks as run lengths."""
+    images: list[Mapping[str, Any]] = []
+    annotations: list[Mapping[str, Any]] = []
+    known = {category.id: category for category in categories}
+    for truth in truths:
+        known |= {category.id: category for category in truth.categories}
+        images.append(_image(truth))
+        for thing in truth.objects:
+            annotations.append(_annotation(thing, truth.image, len(annotations) + 1))
+    named = [
+        {"id": c.id, "name": c.name} | ({"frequency": c.frequency} if c.frequency else {})
+        for _, c in sorted(known.items())
+    ]
+    return {"images": images, "annotations": annotations, "categories": named}
+
+
+def _image(truth: DetectionTruth) -> dict[str, Any]:
+    image = {"id": truth.image, "height": truth.shape[0], "width": truth.shape[1]}
+    searched = {
+        "neg_category_ids": list(truth.negative),
+        "not_exhaustive_category_ids": list(truth.not_exhaustive),
+    }
+    return {**image, **searched} if truth.federated else {**image}
+
+
+def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "image_id": image,
+        "category_id": thing.category,
+        "segmentation": thing.mask.to_coco(),
+        "bbox": list(thing.box),
+        "area": thing.area,
+        "iscrowd": int(thing.crowd),
+    }
+
+
+def _object(entry: Sequence[Any], shape: tuple[int, int]) -> TrueObject:
+    category, counts, box, area, crowd = entry
+    mask = Mask.from_coco({"size": shape, "counts": counts})
+    x, y, width, height = (float(n) for n in box)
+    return TrueObject(int(category), mask, (x, y, width, height), float(area), bool(crowd))

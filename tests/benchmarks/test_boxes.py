@@ -1,0 +1,222 @@
+"""Masks from boxes: two steps, sources of boxes, AP beside quality, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.boxes.prompting import masks_of_boxes
+from segmeter.benchmarks.boxes.sections import sections
+from segmeter.benchmarks.boxes.statistics import scored
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.detections import Category, DetectionTruth, TrueObject, coco_layout
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import MaskPrediction, ModelCard
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Picture
+from segmeter.evaluation import evaluate
+from segmeter.measures.objects import iou
+
+SHAPE = (50, 60)
+
+
+class Filler:
+    """Fills its box; asked again with its memory, one pixel less on every side."""
+
+    card = ModelCard("filler", "", frozenset({"box"}))
+
+    def __init__(self, remembers=True):
+        self.remembers = remembers
+        self.asked: list[int] = []
+
+    def look(self, scene):
+        self.shape = scene.shape
+        return self
+
+    def answer(self, asks):
+        self.asked.append(len(asks))
+        return [self._guess(ask) for ask in asks]
+
+    def _guess(self, ask):
+        (box,) = ask.prompts
+        inset = 0 if ask.memory is None else 1
+        low = [max(0, round(a) + inset) for a in box.low]
+        high = [min(n, round(b) - inset) for b, n in zip(box.high, self.shape, strict=True)]
+        memory = "logits" if self.remembers else None
+        return MaskPrediction(Mask.box(self.shape, low, high), 0.7, memory)
+
+
+def picture(shape=SHAPE):
+    return Picture("made", "p", np.zeros((*shape, 3), np.uint8), [])
+
+
+def test_every_box_is_asked_for_twice_together():
+    view = Filler().look(picture())
+    first, second = masks_of_boxes(view, [Box((5, 5), (20, 30)), Box((1, 2), (9, 12))])
+    assert view.asked == [2, 2]
+    assert first.refined
+    assert first.mask == Mask.box(SHAPE, (6, 6), (19, 29))
+    assert second.score == pytest.approx(0.7)
+    assert masks_of_boxes(view, []) == []
+
+
+def test_a_model_without_memory_is_asked_once():
+    view = Filler(remembers=False).look(picture())
+    (only,) = masks_of_boxes(view, [Box((5, 5), (20, 30))])
+    assert view.asked == [1]
+    assert not only.refined
+
+
+def test_masks_for_real_boxes_are_the_original_predictors(golden, real_data, real_weights):
+    """MobileSAM on a photograph: box alone, best of three, then its logits and one mask."""
+    pytest.importorskip("torch")
+    real = golden / "zeroshot" / "real"
+    found = json.loads((real / "picodet_coco80.json").read_text())
+    masks = json.loads(gzip.decompress((real / "mobile-sam_boxes_coco80.json.gz").read_bytes()))
+    data = catalogue.datasets.make("coco", data=real_data / "coco80")
+    model = catalogue.models.make("mobile-sam?masks=zeroshot", weights=str(real_weights))
+    scene = data.load("000000532481")
+    places = [k for k, d in enumerate(found) if d["image_id"] == scene.detection_truth.image]
+    boxes = [found[k]["bbox"] for k in places]
+    prompts = [Box((y, x), (y + high, x + wide)) for x, y, wide, high in boxes]
+    made = masks_of_boxes(model.look(scene), prompts)
+    truths = [Mask.from_coco(masks[k]["segmentation"]) for k in places]
+    assert len(made) == 3
+    assert min(iou(t, m.mask, None) for t, m in zip(truths, made, strict=True)) >= 0.999
+
+
+def test_ground_truth_survives_its_line_of_json():
+    truth = DetectionTruth(
+        7, SHAPE, (Category(3, "cat", "r"), Category(9, "dog")),
+        (TrueObject(3, Mask.box(SHAPE, (2, 3), (9, 9)), (3.0, 2.0, 6.5, 7.0), 41.5, True),),
+        True, (9,), (3,),
+    )  # fmt: skip
+    assert DetectionTruth.from_json(truth.to_json()) == truth
+    layout = coco_layout([truth])
+    assert layout["images"][0]["neg_category_ids"] == [9]
+    assert layout["annotations"][0]["area"] == 41.5
+    assert layout["categories"][0] == {"id": 3, "name": "cat", "frequency": "r"}
+    with pytest.raises(BadInput, match="cannot be read"):
+        DetectionTruth.from_json("{}")
+
+
+def test_the_annotations_own_areas_boxes_and_crowds_are_kept(real_data):
+    file = real_data / "coco80" / "coco" / "annotations" / "instances_val2017.json"
+    data = catalogue.datasets.make("coco", data=real_data / "coco80")
+    stated = json.loads(file.read_text())
+    truths = [data.load(scene).detection_truth for scene in data.scenes()[:20]]
+    for truth in truths:
+        mine = [a for a in stated["annotations"] if a["image_id"] == truth.image]
+        assert [o.area for o in truth.objects] == [a["area"] for a in mine]
+        assert [list(o.box) for o in truth.objects] == [a["bbox"] for a in mine]
+        assert [o.crowd for o in truth.objects] == [bool(a["iscrowd"]) for a in mine]
+    assert any(o.crowd for t in truths for o in t.objects)
+    lvis = catalogue.datasets.make("lvis", data=real_data)
+    assert lvis.load(lvis.scenes()[0]).detection_truth.federated
+
+
+def run_boxes(real_data, out, boxes, models=("filler",), dataset="coco", limit=4):
+    made = [Filler() if name == "filler" else _named(name) for name in models]
+    root = real_data / "coco80" if dataset == "coco" else real_data
+    data = catalogue.datasets.make(dataset, data=root)
+    return evaluate(
+        made, data, benchmark="boxes", out=out, limit=limit, workers=0,
+        options={"boxes": str(boxes)}, data=root,
+    )  # fmt: skip
+
+
+def _named(name):
+    model = Filler(remembers=False)
+    model.card = ModelCard(name, "", frozenset({"box"}))
+    return model
+
+
+def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, tmp_path):
+    run = run_boxes(real_data, tmp_path / "r", "truth", ("filler", "plain"))
+    rows = {(r.model, r.reading, r.measure): r for r in run.summary()}
+    for reading in ("published", "sound"):
+        assert rows["filler", reading, "box-ap"].value == pytest.approx(100.0)
+        assert rows["filler", reading, "boxes-found"].value == pytest.approx(100.0)
+    for measure in ("ap", "boundary-ap", "mask-iou", "mask-boundary-iou"):
+        row = rows["plain", "sound", measure]
+        assert 0 < row.low <= row.value + 1e-9
+        assert row.value <= row.high + 1e-9
+        assert row.value < 100
+    assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
+    assert {s.source for s in scored(run)} == {"truth"}
+    titles = [s.title for s in sections(run)]
+    assert titles == [
+        "Masks from boxes",
+        "Average precision by size and class",
+        "Significant differences (Holm-corrected)",
+    ]
+
+
+def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, golden, tmp_path):
+    """On twelve pictures, what the run says equals what COCO's evaluator says of the file."""
+    from segmeter.measures.detections import coco_scores
+
+    source = golden / "zeroshot" / "real" / "picodet_coco80.json"
+    run = run_boxes(real_data, tmp_path / "r", source, limit=12)
+    data = catalogue.datasets.make("coco", data=real_data / "coco80")
+    truths = [data.load(scene).detection_truth for scene in sorted(data.scenes()[:12])]
+    ids = {t.image for t in truths}
+    found = [d for d in json.loads(source.read_text()) if d["image_id"] in ids]
+    layout = coco_layout(truths, truths[0].categories)
+    wanted = coco_scores(layout, found, "bbox")
+    rows = {(r.reading, r.measure): r.value for r in run.summary()}
+    for name in ("ap", "ap50", "ap75"):
+        assert rows["published", f"box-{name}"] == pytest.approx(100 * wanted[name], abs=1e-9)
+    assert {s.source for s in scored(run)} == {"picodet_coco80"}
+
+
+def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
+    run = run_boxes(real_data, tmp_path / "r", "truth", dataset="lvis")
+    measures = {r.measure for r in run.summary()}
+    assert "ap" in measures
+    assert {"ap-rare", "ap-common", "ap-frequent"} & measures
+
+
+@pytest.mark.parametrize(
+    ("records", "sentence"),
+    [
+        ([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5}], "of picture 1,"),
+        ([{"image_id": 532481, "category_id": 12, "bbox": [1, 1, 2, 2], "score": 0.5}],
+         "category 12"),
+        ([{"image_id": 532481, "category_id": 1, "bbox": [1, 1, -2, 2], "score": 0.5}],
+         "negative"),
+        ([{"image_id": 532481, "category_id": 1, "bbox": [9e3, 1, 2, 2], "score": 0.5}],
+         "outside its picture of 640 x 426"),
+        ([{"image_id": 532481, "category_id": 1, "bbox": [1, 1, 2, 2], "score": float("nan")}],
+         "score nan"),
+        ({"images": []}, "no list of detections"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_before_anything_is_written(records, sentence, real_data, tmp_path):
+    file = tmp_path / "found.json"
+    file.write_text(json.dumps(records))
+    with pytest.raises(BadInput, match=sentence):
+        run_boxes(real_data, tmp_path / "r", file)
+    assert not (tmp_path / "r").exists()
+
+
+def test_an_absent_file_a_wrong_detector_and_users_are_refused(real_data, tmp_path):
+    with pytest.raises(NotFound, match="with a detector's boxes"):
+        run_boxes(real_data, tmp_path / "r", tmp_path / "gone.json")
+    with pytest.raises(NotFound, match="no detector 'picodat'; did you mean 'picodet'"):
+        run_boxes(real_data, tmp_path / "r", "picodat")
+    benchmark = catalogue.benchmarks.make("boxes")
+    with pytest.raises(BadInput, match="has no users"):
+        benchmark.plan(Plan("boxes", (Spec("x"),), (), users=(Spec("box"),)))
+    with pytest.raises(BadInput, match="coco or lvis"):
+        benchmark.work(Filler(), picture(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
+    clicks = Filler()
+    clicks.card = ModelCard("clicks", "", frozenset({"click"}))
+    with pytest.raises(BadInput, match="takes no boxes"):
+        benchmark.work(clicks, picture(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))

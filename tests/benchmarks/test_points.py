@@ -1,0 +1,151 @@
+"""The point evaluation: what is played, the oracle, the top line, the report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.points.sections import sections
+from segmeter.benchmarks.points.statistics import ALL, Played, played, summary_of, top_line
+from segmeter.benchmarks.zeroshot_rules import with_own_rules
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, ModelCard
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Picture, Target
+from segmeter.core.sections import Chart, Multiples, Points
+from segmeter.evaluation import evaluate
+
+SHAPE = (40, 60)
+TRUTH = Mask.box(SHAPE, (10, 10), (30, 40))
+WHOLES = (Mask.box(SHAPE, (10, 10), (30, 25)), TRUTH, Mask.box(SHAPE, (5, 5), (35, 55)))
+
+
+class ThreeMasks:
+    """Offers three masks for one point and trusts the last most; then it knows the truth."""
+
+    card = ModelCard("three-masks", "", frozenset({"click"}))
+
+    def look(self, scene):
+        return self
+
+    def answer(self, asks):
+        return [Guess(len(ask.prompts) > 1, ask) for ask in asks]
+
+
+class Guess:
+    memory = None
+
+    def __init__(self, later, ask: Ask):
+        self.masks = (TRUTH,) if later else WHOLES
+        self.scores = np.linspace(0.1, 0.9, len(self.masks), dtype=np.float32)
+        self.shown = len(self.masks) - 1
+
+    def mask(self, candidate=None):
+        return self.masks[self.shown if candidate is None else candidate]
+
+
+def rows_of(model, readings=("published", "sound"), rounds=9, users=("centre-point",)):
+    scene = Picture("made", "one", np.zeros((*SHAPE, 3), np.uint8), [Target("t", TRUTH)])
+    benchmark = catalogue.benchmarks.make("points")
+    specs = tuple(Spec(name) for name in users)
+    plan = Plan("points", (Spec("x"),), (), users=specs, readings=readings, rounds=rounds)
+    return benchmark.work(model, scene, benchmark.plan(plan))
+
+
+def test_nine_rounds_are_played_and_the_oracle_is_of_the_first_only():
+    rows = rows_of(ThreeMasks(), readings=("sound",))
+    assert [row["round"] for row in rows] == list(range(1, 10))
+    assert rows[0]["iou"] == pytest.approx(600 / 1500)
+    assert rows[0]["oracle_iou"] == 1.0
+    assert [row["oracle_iou"] for row in rows[1:]] == [None] * 8
+    assert [row["iou"] for row in rows[1:]] == [1.0] * 8
+
+
+def test_a_perfect_mask_ends_a_sound_session_and_a_published_one_clicks_the_corner():
+    """Difference 2 of the register."""
+    rows = {r["reading"]: [] for r in rows_of(ThreeMasks())}
+    for row in rows_of(ThreeMasks()):
+        rows[row["reading"]].append(row)
+    assert [r["content"] for r in rows["sound"]] == [False] * 2 + [True] * 7
+    clicks = [(r["y"], r["x"], r["positive"]) for r in rows["published"]]
+    assert clicks[2:] == [(0.0, 0.0, False)] * 7
+    assert rows["sound"][-1]["iou"] == rows["published"][-1]["iou"] == 1.0
+
+
+def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers():
+    first, second = (rows_of(ThreeMasks(), users=("random-point",)) for _ in range(2))
+    assert [(r["y"], r["x"]) for r in first] == [(r["y"], r["x"]) for r in second]
+    assert TRUTH[int(first[0]["y"]), int(first[0]["x"])]
+    centre = rows_of(ThreeMasks())
+    assert (first[0]["y"], first[0]["x"]) != (centre[0]["y"], centre[0]["x"])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    models = ["oracle", "disc?radius=9", ThreeMasks()]
+    out = tmp_path_factory.mktemp("points") / "run"
+    return evaluate(models[:2], ["drawn", "mini"], benchmark="points", out=out, limit=3, workers=0)
+
+
+def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
+    rows = {(r.model, r.dataset, r.reading, r.measure): r for r in run.summary()}
+    model = "disc?radius=9"
+    for measure in ("iou@1", "iou@2", "iou@3", "iou@5", "iou@9", "oracle@1"):
+        one, other, top = (rows[model, d, "sound", measure] for d in ("drawn", "mini", ALL))
+        assert top.value == pytest.approx((one.value + other.value) / 2)
+        assert top.low <= top.value <= top.high
+        assert top.targets == one.targets + other.targets
+
+
+def test_the_oracle_is_never_worse_than_what_is_shown(run):
+    for group in played(run):
+        assert (group.values["oracle@1"] >= group.values["iou@1"] - 1e-9).all()
+
+
+def test_the_report_sets_models_against_the_baseline(run):
+    titles = [s.title for s in sections(run)]
+    assert titles[:2] == ["How good after so many points", "Side by side with the baseline"]
+    (figure,) = sections(run)[1].blocks
+    assert isinstance(figure, Multiples)
+    (chart,) = figure.charts
+    assert isinstance(chart, Chart)
+    assert chart.title.startswith("disc?radius=9")
+    gaps, oracle = (m for m in chart.marks if isinstance(m, Points))
+    assert set(gaps.labels) == {"drawn", "mini"}
+    assert list(gaps.y) == sorted(gaps.y, reverse=True)
+    assert len(oracle.y) == 2
+
+
+def test_weights_of_data_sets_are_equal_whatever_their_size():
+    """Difference 24 of the register: the mean hides sizes, so it has an interval."""
+    large = _played("large", np.full(100, 80.0))
+    small = _played("small", np.array([20.0, 40.0]))
+    line = top_line([large, small], "iou@1")
+    assert line.value == pytest.approx((80 + 30) / 2)
+    assert line.low == pytest.approx((80 + 20) / 2)
+    assert line.high == pytest.approx((80 + 40) / 2)
+    rows = summary_of([large, small])
+    assert [r.dataset for r in rows] == ["large", "small", ALL]
+
+
+def _played(name, values):
+    keys = tuple((str(k), "t") for k in range(len(values)))
+    clusters = tuple(str(k) for k in range(len(values)))
+    return Played("m", name, "u", "sound", keys, clusters, {"iou@1": values})
+
+
+def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
+    assert with_own_rules(Spec("mobile-sam")).options == {"masks": "zeroshot"}
+    assert with_own_rules(Spec("mobile-sam", {"masks": "sound"})).options == {"masks": "sound"}
+    assert with_own_rules(Spec("disc")).options == {}
+    assert with_own_rules(Spec("an object of mine")).options == {}
+
+
+def test_a_wrong_setting_is_refused():
+    with pytest.raises(BadInput, match="has no setting 'base'"):
+        catalogue.benchmarks.make("points").plan(
+            Plan("points", (Spec("disc"),), (), options={"base": "x"})
+        )
