@@ -19,6 +19,7 @@ EXCUSES = (
     "no compiler",
     "kernels are not compiled",
     "no small disk",
+    "no PostgreSQL here",
     "timm",
     "this version of transformers has no",
     "is not here: missing is",  # a model whose code is not part of the package

@@ -1,0 +1,215 @@
+"""`segmeter study`: studies with real people, from a plan to results."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter.cli._options import Data, Weights, roots
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput, NotFound
+
+if TYPE_CHECKING:
+    from segmeter.study.running import RunningStudy
+
+__all__ = ["study_app"]
+
+study_app = typer.Typer(
+    name="study",
+    help="Studies with real people: where they click, what they think of masks.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+app.add_typer(study_app, name="study")
+
+PlanFile = Annotated[Path, typer.Argument(help="The study's plan (TOML).", metavar="PLAN")]
+Db = Annotated[
+    str | None,
+    typer.Option(
+        "--db", envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db beside the plan by default."
+    ),
+]
+
+
+@study_app.callback()
+def _needs() -> None:
+    for package in ("fastapi", "uvicorn", "sqlalchemy", "alembic"):
+        if importlib.util.find_spec(package) is None:
+            raise NotFound(
+                f"studies need '{package}', which is not installed; pip install 'segmeter[study]'"
+            )
+
+
+@study_app.command()
+def new(
+    plan: PlanFile,
+    kind: Annotated[
+        str, typer.Option("--kind", help="clicks, clicks-round2, rate or interact.")
+    ] = "clicks",
+) -> int:
+    """Write a plan with a comment at every line, ready to be changed.
+
+    Example: `segmeter study new study.toml --kind clicks`
+    """
+    from segmeter.study.plan import KINDS
+
+    if kind not in KINDS:
+        raise BadInput(f"--kind is {', '.join(KINDS)}, not '{kind}'")
+    if plan.exists():
+        raise BadInput(f"'{plan}' is there already; take another name")
+    text = (files("segmeter.study") / "plans" / f"{kind}.toml").read_text("utf-8")
+    plan.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {plan}; next: segmeter study check {plan}")
+    return Exit.DONE
+
+
+@study_app.command()
+def check(
+    plan: PlanFile,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Page; PLAN.html by default.")
+    ] = None,
+    data: Data = None,
+) -> int:
+    """Check a plan and show what people will see, as a page of pictures.
+
+    Example: `segmeter study check study.toml`
+    """
+    from segmeter.study.plan import read_plan
+    from segmeter.study.preview import preview_page
+    from segmeter.study.stimuli import Stimuli
+    from segmeter.study.wording import read_words
+
+    read = read_plan(plan)
+    read_words(read)
+    page = preview_page(read, Stimuli(read, roots(data, None)))
+    path = out or plan.with_suffix(".html")
+    path.write_text(page, encoding="utf-8")
+    typer.echo(f"the plan is sound; what people will see lies at {path}")
+    return Exit.DONE
+
+
+@study_app.command()
+def serve(
+    plan: PlanFile,
+    db: Db = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port.")] = 8000,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            "--password",
+            envvar="SEGMETER_STUDY_PASSWORD",
+            help="Opens the conductor's page; a new one is made and shown by default.",
+        ),
+    ] = None,
+    root_path: Annotated[
+        str, typer.Option("--root-path", help="Path under which a reverse proxy shows it.")
+    ] = "",
+    behind: Annotated[
+        str, typer.Option("--behind", help="Address of a reverse proxy whose headers to trust.")
+    ] = "",
+    data: Data = None,
+    weights: Weights = None,
+) -> int:
+    """Begin a study, or go on with it, until interrupted.
+
+    Example: `segmeter study serve study.toml --port 8000`
+    """
+    import secrets
+
+    from segmeter.study import serving
+
+    study = _open(plan, db, data, weights)
+    secret = password or secrets.token_urlsafe(12)
+    typer.echo(f"people:    http://{host}:{port}{root_path}/")
+    shown = "as you set it" if password else secret
+    typer.echo(f"conductor: http://{host}:{port}{root_path}/conduct   password: {shown}")
+    application = serving.study_app(study, secret, weights=weights)
+    serving.serve(application, host, port, root_path=root_path, behind=behind)
+    return Exit.DONE
+
+
+@study_app.command()
+def invite(
+    plan: PlanFile,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="Links.")] = 1,
+    role: Annotated[
+        str, typer.Option("--role", help="person, or tester for spot checks.")
+    ] = "person",
+    address: Annotated[
+        str, typer.Option("--address", help="Address of the study as people reach it.")
+    ] = "http://127.0.0.1:8000",
+    db: Db = None,
+    data: Data = None,
+) -> int:
+    """Print single-use links, one a line.
+
+    Example: `segmeter study invite study.toml -n 20 --address https://study.example.org`
+    """
+    if role not in ("person", "tester"):
+        raise BadInput(f"--role is person or tester, not '{role}'")
+    for token in _open(plan, db, data, None).invite(count, role):
+        typer.echo(f"{address.rstrip('/')}/join/{token}")
+    return Exit.DONE
+
+
+@study_app.command()
+def export(
+    plan: PlanFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path(
+        "export"
+    ),
+    db: Db = None,
+    data: Data = None,
+) -> int:
+    """Write the answers: clicks.csv (RClicks' columns), ratings.csv, trials.parquet.
+
+    Example: `segmeter study export study.toml --out export`
+    """
+    from segmeter.study.exports import export as write
+
+    study = _open(plan, db, data, None)
+    with study.ledger.reading() as connection:
+        for path in write(connection, study.plan, study.stimuli, out):
+            typer.echo(str(path))
+    return Exit.DONE
+
+
+@study_app.command()
+def withdraw(plan: PlanFile, code: str, db: Db = None, data: Data = None) -> int:
+    """Delete everything about one person, in the database and in the log.
+
+    Example: `segmeter study withdraw study.toml CODE`
+    """
+    if not _open(plan, db, data, None).withdraw(code):
+        raise NotFound(f"nobody in this study has the code '{code}'")
+    typer.echo("deleted")
+    return Exit.DONE
+
+
+@study_app.command()
+def rebuild(
+    log: Annotated[Path, typer.Argument(help="The log of events, PLAN.events.jsonl.")],
+    db: Annotated[str, typer.Option("--db", help="A new, empty database.")],
+) -> int:
+    """Make the database again from the log of events.
+
+    Example: `segmeter study rebuild study.events.jsonl --db sqlite:///again.db`
+    """
+    from segmeter.study.ledger import rebuild as again
+
+    typer.echo(f"{again(log, db)} events")
+    return Exit.DONE
+
+
+def _open(plan: Path, db: str | None, data: Path | None, weights: Path | None) -> RunningStudy:
+    from segmeter.study.plan import read_plan
+    from segmeter.study.serving import Place, open_study
+
+    read = read_plan(plan)
+    return open_study(read, Place.beside(plan, db), roots(data, weights))

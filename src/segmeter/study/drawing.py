@@ -1,0 +1,198 @@
+"""Drawing: screens for clicking and views for rating, from a picture and a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box, Click
+
+__all__ = [
+    "SCREENS",
+    "VIEWS",
+    "Prompted",
+    "centre_of",
+    "encoded",
+    "shrunk",
+    "shrunk_mask",
+    "zoom_window",
+]
+
+Pixels = npt.NDArray[np.uint8]
+Prompted = Click | Box
+
+_GREY = 128
+_GREEN = (0, 200, 0)
+_RED = np.array((230, 30, 30), dtype=np.float32)
+_YELLOW, _PURPLE = (253, 231, 37), (68, 1, 84)
+_BLUE, _WHITE = (20, 90, 255), (255, 255, 255)
+# Raters look at edges: what is zoomed is enlarged to about this many pixels, unsmoothed.
+_ZOOM_SIDE, _ZOOM_LEAST, _ZOOM_GROWN = 640, 64, 0.3
+
+
+def shrunk(pixels: Pixels, largest_side: int) -> Pixels:
+    """The picture, with no side longer than allowed; never enlarged."""
+    height, width = pixels.shape[:2]
+    ratio = largest_side / max(height, width)
+    if ratio >= 1:
+        return pixels
+    size = (max(1, round(width * ratio)), max(1, round(height * ratio)))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def shrunk_mask(mask: Mask, size: tuple[int, int]) -> Mask:
+    """The mask at another size: pixels that are at least half covered."""
+    if tuple(mask.shape) == size:
+        return mask
+    dense = mask.dense().astype(np.float32)
+    small = cv2.resize(dense, (size[1], size[0]), interpolation=cv2.INTER_AREA)
+    return Mask.of(np.asarray(small) >= 0.5)
+
+
+def encoded(pixels: Pixels, photograph: bool = False) -> bytes:
+    """A PNG file; a large photograph becomes a fine JPEG, which loads several times faster."""
+    large = photograph and pixels.shape[0] * pixels.shape[1] > 600_000
+    settings = [cv2.IMWRITE_JPEG_QUALITY, 95] if large else [cv2.IMWRITE_PNG_COMPRESSION, 3]
+    done, raw = cv2.imencode(".jpg" if large else ".png", pixels[..., ::-1], settings)
+    if not done:
+        raise BadInput("a picture could not be encoded")
+    return raw.tobytes()
+
+
+def centre_of(mask: Mask) -> Click:
+    """The point farthest from the mask's edge; the first in reading order of several."""
+    padded = np.pad(mask.bits.astype(np.uint8), 1)
+    depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
+    y, x = np.unravel_index(int(np.argmax(depth)), depth.shape)
+    return Click((float(y + mask.low[0]), float(x + mask.low[1])))
+
+
+def zoom_window(mask: Mask, prompt: Prompted) -> tuple[slice, slice]:
+    """Rows and columns around mask and prompt: grown by 30 %, at least 64 px, inside."""
+    corners = [prompt.point] if isinstance(prompt, Click) else [prompt.low, prompt.high]
+    if mask:
+        corners += [mask.low, tuple(h - 1 for h in mask.high)]
+    window = []
+    for axis, length in enumerate(mask.shape):
+        low, high = (f(float(c[axis]) for c in corners) for f in (min, max))
+        side = min(max((high - low + 1) * (1 + 2 * _ZOOM_GROWN), _ZOOM_LEAST), length)
+        start = int(np.clip((low + high + 1 - side) / 2, 0, length - side))
+        window.append(slice(start, start + int(np.ceil(side))))
+    return window[0], window[1]
+
+
+def _cutout(pixels: Pixels, mask: Mask) -> Pixels:
+    grey = np.full_like(pixels, _GREY)
+    inside = mask.dense()
+    grey[inside] = pixels[inside]
+    return grey
+
+
+def _shifted(pixels: Pixels, mask: Mask) -> Pixels:
+    """The cut-out moved to the top-left corner, so that the pointer's start does not help."""
+    grey = np.full_like(pixels, _GREY)
+    rows, columns = mask.window
+    part, height, width = pixels[rows, columns], *mask.bits.shape
+    grey[:height, :width][mask.bits] = part[mask.bits]
+    return grey
+
+
+def _silhouette(pixels: Pixels, mask: Mask) -> Pixels:
+    return np.repeat(np.where(mask.dense(), 255, 0).astype(np.uint8)[..., None], 3, axis=2)
+
+
+def _highlight(pixels: Pixels, mask: Mask) -> Pixels:
+    drawn = np.ascontiguousarray(pixels)
+    thick = max(2, round(max(mask.shape) / 250))
+    contours, _ = cv2.findContours(
+        mask.dense().astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE
+    )
+    return np.asarray(cv2.drawContours(drawn.copy(), contours, -1, _GREEN, thick), dtype=np.uint8)
+
+
+def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
+    """The mask half transparent in red, with an outline of one pixel."""
+    drawn = pixels.astype(np.float32)
+    inside = mask.dense()
+    drawn[inside] = (drawn[inside] + _RED) / 2
+    edge = (
+        inside
+        & ~cv2.erode(np.pad(inside, 1).astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)[
+            1:-1, 1:-1
+        ]
+    )
+    drawn[edge] = _RED
+    return np.rint(drawn).astype(np.uint8)
+
+
+SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = MappingProxyType(
+    {
+        "cutout": _cutout,
+        "shifted": _shifted,
+        "silhouette": _silhouette,
+        "highlight": _highlight,
+        "overlay": _overlay,
+    }
+)
+
+
+def _with_prompt(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
+    """A blue dot with a white rim, or a blue-and-white box."""
+    drawn = np.ascontiguousarray(pixels).copy()
+    size = max(3, round(max(pixels.shape[:2]) / 130))
+    if isinstance(prompt, Click):
+        y, x = (round(value) for value in prompt.point)
+        cv2.circle(drawn, (x, y), size + max(1, size // 3), _WHITE, -1, cv2.LINE_AA)
+        cv2.circle(drawn, (x, y), size, _BLUE, -1, cv2.LINE_AA)
+        return drawn
+    corners = [tuple(round(v) for v in c[::-1]) for c in (prompt.low, prompt.high)]
+    cv2.rectangle(drawn, corners[0], corners[1], _WHITE, size)
+    cv2.rectangle(drawn, corners[0], corners[1], _BLUE, max(1, size // 2))
+    return drawn
+
+
+def _masked(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
+    return _with_prompt(_overlay(pixels, mask), mask, prompt)
+
+
+def _alone(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
+    return np.where(mask.dense()[..., None], _YELLOW, _PURPLE).astype(np.uint8)
+
+
+def _zoomed(draw: Callable[[Pixels, Mask], Pixels]) -> Callable[[Pixels, Mask, Prompted], Pixels]:
+    """A view of the neighbourhood, enlarged by a whole factor so that pixels stay square."""
+
+    def view(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
+        rows, columns = zoom_window(mask, prompt)
+        part = draw(pixels, mask)[rows, columns]
+        times = max(1, _ZOOM_SIDE // max(part.shape[:2]))
+        large = part.repeat(times, axis=0).repeat(times, axis=1)
+        return _with_prompt(large, mask, _moved(prompt, rows.start, columns.start, times))
+
+    return view
+
+
+def _moved(prompt: Prompted, top: int, left: int, times: int) -> Prompted:
+    def place(point: tuple[float, ...]) -> tuple[float, float]:
+        return (point[0] - top + 0.5) * times - 0.5, (point[1] - left + 0.5) * times - 0.5
+
+    if isinstance(prompt, Click):
+        return Click(place(prompt.point), prompt.positive)
+    return Box(place(prompt.low), place(prompt.high))
+
+
+VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = MappingProxyType(
+    {
+        "view-picture": _with_prompt,
+        "view-masked": _masked,
+        "view-alone": _alone,
+        "view-zoom": _zoomed(lambda pixels, mask: pixels),
+        "view-zoom-masked": _zoomed(_overlay),
+    }
+)

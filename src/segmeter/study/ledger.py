@@ -1,0 +1,212 @@
+"""The ledger: every change is an event, and the tables are what the events add up to.
+
+An event is applied to the tables and kept in the table `events` in one transaction; then it
+is appended to the log, one JSON object a line. What a killed server had committed but not
+logged is logged at the next start, so an acknowledged answer is in both. The log alone
+rebuilds the database. When a person withdraws, all their events leave both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.study import tables as t
+from segmeter.study.folding import apply, erase_person
+from segmeter.study.migrations import upgrade
+
+__all__ = ["Ledger", "Writing", "open_engine", "rebuild"]
+
+
+def open_engine(url: str) -> sa.Engine:
+    """An engine on SQLite (write-ahead log, every commit on disk) or PostgreSQL."""
+    try:
+        address = sa.make_url(url)
+        if address.get_backend_name() == "sqlite":
+            return _sqlite(address)
+        if address.get_backend_name() == "postgresql":
+            return sa.create_engine(address.set(drivername="postgresql+psycopg"), pool_size=20)
+    except sa.exc.ArgumentError:
+        pass
+    raise BadInput("--db is an address such as sqlite:///study.db or postgresql://user@host/name")
+
+
+def _sqlite(address: sa.URL) -> sa.Engine:
+    engine = sa.create_engine(address, connect_args={"timeout": 60}, pool_size=20)
+
+    @sa.event.listens_for(engine, "connect")
+    def _(connection: Any, record: object) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        for rule in ("journal_mode=wal", "synchronous=full", "foreign_keys=on"):
+            connection.execute(f"pragma {rule}")
+
+    @sa.event.listens_for(engine, "begin")
+    def _(connection: sa.Connection) -> None:
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("begin immediate" if writes else "begin")
+
+    return engine
+
+
+class Writing:
+    """A transaction that may read, and record events."""
+
+    def __init__(self, connection: sa.Connection, first: int) -> None:
+        self.connection = connection
+        self.lines: list[str] = []
+        self._next = first
+
+    def record(self, kind: str, body: Mapping[str, Any], person: str | None = None) -> None:
+        """Apply an event and keep it."""
+        event = {"number": self._next, "at": time.time(), "kind": kind, "person": person}
+        event["body"] = dict(body)
+        self._next += 1
+        self.lines.append(keep(self.connection, event))
+
+
+def keep(connection: sa.Connection, event: Mapping[str, Any]) -> str:
+    """Apply one event, put it into the table of events, and return its line."""
+    apply(connection, event)
+    row = {**event, "body": json.dumps(event["body"])}
+    connection.execute(sa.insert(t.events), row)
+    return json.dumps(dict(event), separators=(",", ":"))
+
+
+class Ledger:
+    """A study's database and log."""
+
+    def __init__(self, url: str, log: Path | None) -> None:
+        self.engine = open_engine(url)
+        self.log = log
+        self._lock = threading.Lock()
+        try:
+            upgrade(self.engine)
+        except sa.exc.OperationalError as error:
+            reason = str(error.orig).splitlines()[0]
+            raise NotFound(f"the database cannot be opened: {reason}") from None
+        with self.engine.begin() as connection:
+            if connection.execute(sa.select(t.study)).first() is None:
+                secret = secrets.token_hex(32)
+                empty = {"id": 1, "secret": secret, "plan": "", "state": "new"}
+                connection.execute(sa.insert(t.study), empty)
+        self.catch_up()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """One transaction at a time; committed and logged when the block ends well."""
+        with self._lock, self.engine.connect().execution_options(writes=True) as connection:
+            with connection.begin():
+                # On PostgreSQL this row is the lock that all servers of a study share.
+                connection.execute(sa.select(t.study.c.id).with_for_update())
+                work = Writing(connection, _last_number(connection) + 1)
+                yield work
+            self._append(work.lines)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def secret(self) -> str:
+        with self.reading() as connection:
+            return str(connection.execute(sa.select(t.study.c.secret)).scalar_one())
+
+    def withdraw(self, person: str) -> bool:
+        """Delete a person: rows, events and lines; False where there is none."""
+        with self._lock, self.engine.connect().execution_options(writes=True) as connection:
+            with connection.begin():
+                connection.execute(sa.select(t.study.c.id).with_for_update())
+                invited = sa.select(t.invitations.c.id).where(t.invitations.c.person == person)
+                invitation = connection.execute(invited).scalar() or ""
+                if not erase_person(connection, person):
+                    return False
+                connection.execute(sa.delete(t.events).where(t.events.c.person == person))
+                work = Writing(connection, _last_number(connection) + 1)
+                work.record("erased", {"invitation": invitation})
+            self._rewrite(connection)
+            return True
+
+    def catch_up(self) -> int:
+        """Log what was committed before a crash and not logged; a torn last line is redone."""
+        if self.log is None:
+            return 0
+        with self._lock, self.reading() as connection:
+            known = _whole_lines(self.log)
+            lines = [line for number, line in _event_lines(connection) if number not in known]
+        self._append(lines)
+        return len(lines)
+
+    def _append(self, lines: list[str]) -> None:
+        if self.log is not None and lines:
+            with self.log.open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+
+    def _rewrite(self, connection: sa.Connection) -> None:
+        """The log without what was erased, exchanged in one step."""
+        if self.log is None:
+            return
+        part = self.log.with_name(f"{self.log.name}.part")
+        with connection.begin(), part.open("w", encoding="utf-8") as file:
+            for _, line in _event_lines(connection):
+                file.write(f"{line}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(self.log)
+
+
+def rebuild(log: Path, url: str) -> int:
+    """A new database from a log; returns the number of events."""
+    ledger = Ledger(url, None)
+    events = sorted(_read_log(log), key=lambda event: int(event["number"]))
+    connecting = ledger.engine.connect().execution_options(writes=True)
+    with connecting as connection, connection.begin():
+        if _last_number(connection):
+            raise BadInput("the database to rebuild is not empty; give a new one")
+        for event in events:
+            keep(connection, event)
+    return len(events)
+
+
+def _read_log(log: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with log.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith("\n"):
+                    return  # torn by a crash: it was never acknowledged
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError:
+                    raise BadInput(f"{log.name}, line {number}: not a JSON object") from None
+    except OSError as error:
+        raise NotFound(f"no log '{log}': {error.strerror}") from None
+
+
+def _whole_lines(log: Path) -> set[int]:
+    """Numbers in the log; a last line without its end is cut off first."""
+    if not log.is_file():
+        return set()
+    raw = log.read_bytes()
+    end = raw.rfind(b"\n") + 1
+    if end < len(raw):
+        os.truncate(log, end)
+    return {int(json.loads(line)["number"]) for line in raw[:end].splitlines()}
+
+
+def _event_lines(connection: sa.Connection) -> Iterator[tuple[int, str]]:
+    for row in connection.execute(sa.select(t.events).order_by(t.events.c.number)).mappings():
+        event = {**row, "body": json.loads(row["body"])}
+        yield int(row["number"]), json.dumps(event, separators=(",", ":"))
+
+
+def _last_number(connection: sa.Connection) -> int:
+    return int(connection.execute(sa.select(sa.func.max(t.events.c.number))).scalar() or 0)

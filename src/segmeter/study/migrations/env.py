@@ -1,0 +1,15 @@
+"""What Alembic runs: migrations on the connection it is handed."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from segmeter.study.tables import METADATA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    transaction_per_migration=False,
+)
+with context.begin_transaction():
+    context.run_migrations()

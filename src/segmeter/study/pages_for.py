@@ -1,0 +1,112 @@
+"""Pages: templates filled with a plan's words; everything shown is escaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from segmeter.study.modes import Mode
+from segmeter.study.plan import Plan
+from segmeter.study.wording import read_words
+
+__all__ = ["Pages"]
+
+_FOR_SCRIPTS = (
+    "look",
+    "loading",
+    "start",
+    "go_on",
+    "round_done",
+    "round_done_text",
+    "all_done",
+    "all_done_text",
+    "paused",
+    "paused_text",
+    "over",
+    "over_text",
+    "lost",
+    "progress",
+    "click_now_first",
+    "click_now_fn",
+    "click_now_fp",
+    "training_passed",
+    "training_failed",
+    "interact_wait",
+    "interact_hint",
+    "view_picture",
+    "view_masked",
+    "view_alone",
+    "view_zoom",
+    "view_zoom_masked",
+)
+
+
+class Pages:
+    """Renders a plan's pages in the language that a person reads."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.words = read_words(plan)
+        self._templates = Environment(
+            loader=PackageLoader("segmeter.study", "pages"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    def language(self, request: Request, chosen: str | None = None) -> str:
+        """The language asked for, or the browser's, or the plan's first."""
+        asked = [chosen or "", request.query_params.get("language", "")]
+        accepted = request.headers.get("accept-language", "")[:200].split(",")
+        asked += [part.split(";")[0].strip() for part in accepted]
+        for name in asked:
+            for known in (name, name.split("-")[0]):
+                if known in self.words:
+                    return known
+        return self.plan.languages[0]
+
+    def show(
+        self, name: str, request: Request, language: str, status: int = 200, **more: Any
+    ) -> HTMLResponse:
+        """A page as a response."""
+        words = self.words[language]
+        filled = self._templates.get_template(name).render(
+            plan=self.plan,
+            language=language,
+            languages={code: texts["language"] for code, texts in self.words.items()},
+            w=words,
+            script_words={key: words[key] for key in _FOR_SCRIPTS},
+            base=request.scope["root_path"],
+            text=lambda key: self.text(key, language),
+            **more,
+        )
+        return HTMLResponse(filled, status)
+
+    def text(self, name: str, language: str) -> str:
+        """A text of the plan's own; the first version where the language has none."""
+        versions = self.plan.texts.get(name, {})
+        return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
+
+    def steps(self, mode: Mode, language: str) -> list[str]:
+        """What will happen in a trial, screen by screen."""
+        words = self.words[language]
+        told = [
+            words[f"step_{screen.show}"].format(seconds=_seconds(screen.seconds or 0))
+            for screen in mode.screens[:-1]
+        ]
+        return [*told, words["step_picture_ask"]]
+
+    def minutes(self, modes: Sequence[Mode]) -> int:
+        """About how long a batch takes, two seconds for each click included."""
+        longest = max(sum(s.seconds or 2.0 for s in mode.screens) for mode in modes)
+        return max(1, math.ceil(longest * self.plan.batch / 60))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:g}"

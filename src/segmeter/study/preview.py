@@ -1,0 +1,82 @@
+"""Preview: what people will see, as pictures on one page, before anybody is invited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cv2
+import numpy as np
+
+from segmeter.core.sections import Block, Column, Gallery, Note, Picture, Section, Table
+from segmeter.report.page import Page, render
+from segmeter.study.drawing import VIEWS
+from segmeter.study.modes import Mode
+from segmeter.study.plan import Plan
+from segmeter.study.stimuli import Stimuli
+from segmeter.study.tasks import Task, cells_of, tasks_of
+
+__all__ = ["preview_page"]
+
+_EXAMPLES = 3
+
+
+def preview_page(plan: Plan, stimuli: Stimuli) -> str:
+    """The plan as a page: what is asked for, and the screens of a few targets."""
+    tasks = tasks_of(plan, stimuli)
+    wanted = sum(count for _, _, count in cells_of(plan, tasks))
+    facts = [
+        f"kind {plan.kind}",
+        f"data set {plan.dataset}",
+        f"{len({(task.scene, task.target) for task in tasks})} targets",
+        f"{wanted} answers wanted",
+        f"plan {plan.hash}",
+    ]
+    sections = [_design(plan, tasks, wanted), *_shows(plan, stimuli, tasks)]
+    return render(Page(plan.title, "What people will see", facts, sections))
+
+
+def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
+    columns = (Column("condition"), Column("targets", digits=0), Column("screens"))
+    rows = []
+    for name in plan.conditions:
+        count = sum(task.condition == name for task in tasks)
+        rows.append((name, count, _told(plan.mode(name)) if plan.kind != "rate" else "five views"))
+    batches = -(-wanted // plan.batch)
+    note = Note(f"{wanted} answers are about {batches} batches of {plan.batch}.")
+    return Section("Design", "", [Table("design", columns, rows), note])
+
+
+def _told(mode: Mode) -> str:
+    timed = [f"{screen.show} {screen.seconds:g} s" for screen in mode.screens if screen.seconds]
+    return ", ".join([*timed, "answer"])
+
+
+def _shows(plan: Plan, stimuli: Stimuli, tasks: list[Task]) -> Iterator[Section]:
+    for name in plan.conditions:
+        some = [task for task in tasks if task.condition == name and task.role == "main"]
+        blocks: list[Block] = [_gallery(plan, stimuli, task) for task in some[:_EXAMPLES]]
+        yield Section(name, "", blocks)
+
+
+def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
+    parts = (task.scene, task.target, task.part, task.source)
+    if plan.kind == "rate":
+        shown = [(view.removeprefix("view-").replace("-", " "), view) for view in VIEWS]
+        pictures = [_picture(stimuli.picture(*parts, view), title) for title, view in shown]
+        return Gallery(pictures, f"{task.scene}/{task.target}")
+    pictures = []
+    for number, screen in enumerate(plan.mode(task.condition).screens, 1):
+        seconds = "until the answer" if screen.seconds is None else f"{screen.seconds:g} s"
+        caption = f"{number}. {screen.show}, {seconds}"
+        if screen.show == "text":
+            label = stimuli.label(task.scene, task.target, plan.languages[0])
+            blank = np.full((300, 400, 3), 125, dtype=np.uint8)
+            pictures.append(Picture(blank, f"{caption}: **{label}**"))
+        else:
+            pictures.append(_picture(stimuli.picture(*parts, screen.show), caption))
+    return Gallery(pictures, f"{task.scene}/{task.target}")
+
+
+def _picture(raw: bytes, caption: str) -> Picture:
+    pixels = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)
+    return Picture(np.asarray(pixels, dtype=np.uint8)[..., ::-1], caption)

@@ -1,0 +1,68 @@
+"""Serving: a study from a plan file to a listening server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segmeter.core.plans import Roots
+from segmeter.study.ledger import Ledger
+from segmeter.study.plan import Plan
+from segmeter.study.running import RunningStudy
+from segmeter.study.stimuli import Stimuli
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["Place", "open_study", "serve", "study_app"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a study's database and log lie."""
+
+    url: str
+    log: Path
+
+    @classmethod
+    def beside(cls, plan: Path, url: str | None = None) -> Place:
+        """By default `PLAN.db` and `PLAN.events.jsonl` beside the plan."""
+        stem = plan.resolve().with_suffix("")
+        return cls(url or f"sqlite:///{stem}.db", stem.with_name(f"{stem.name}.events.jsonl"))
+
+
+def open_study(plan: Plan, place: Place, roots: Roots | None = None) -> RunningStudy:
+    """A study that goes on where it stood."""
+    return RunningStudy(plan, Stimuli(plan, roots), Ledger(place.url, place.log))
+
+
+def study_app(
+    study: RunningStudy,
+    password: str | None = None,
+    *,
+    weights: Path | None = None,
+    limited: bool = True,
+) -> FastAPI:
+    """The application, with models in the loop where the plan has some."""
+    from segmeter.study.server import create_app
+
+    return create_app(study, password=password, limited=limited)
+
+
+def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = "") -> None:
+    """Listen until interrupted; `behind` is the address of a trusted reverse proxy."""
+    import uvicorn
+
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        root_path=root_path,
+        proxy_headers=bool(behind),
+        forwarded_allow_ips=behind or None,
+        log_level="warning",
+        access_log=False,  # addresses of people are nobody's business
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )

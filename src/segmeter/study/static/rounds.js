@@ -1,0 +1,80 @@
+// Rounds: load a batch, let the person start, play its trials, say thank you.
+import { picture, post, Refusal, words } from "./server.js";
+
+const byId = (id) => document.getElementById(id);
+export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+}
+
+export function counted(done, count) {
+  byId("count").textContent = filled(words.progress, { done: Math.min(done + 1, count), count });
+  byId("bar").style.width = `${(100 * done) / count}%`;
+}
+
+function show(id) {
+  for (const name of ["intro", "stage", "after"]) {
+    const section = byId(name);
+    if (section) section.hidden = name !== id;
+  }
+}
+
+export function after(title, text, again) {
+  byId("after-title").textContent = title;
+  byId("after-text").textContent = text;
+  byId("again").hidden = !again;
+  show("after");
+}
+
+// Every picture of the batch is decoded before the start: nothing loads while screens run.
+async function load(batch) {
+  const trials = batch.trials.filter((trial) => !trial.answered);
+  const wanted = trials.flatMap((trial) => trial.screens.filter((screen) => screen.picture));
+  let ready = 0;
+  for (const trial of trials) {
+    const known = new Map();
+    for (const screen of trial.screens) {
+      if (!screen.picture) continue;
+      if (!known.has(screen.picture)) known.set(screen.picture, await picture(trial.id, screen.picture));
+      screen.bitmap = known.get(screen.picture);
+      ready += 1;
+      byId("loaded").value = ready / wanted.length;
+    }
+  }
+  byId("loaded").value = 1;
+  return trials;
+}
+
+export function complain(error) {
+  if (!(error instanceof Refusal)) throw error;
+  if (error.status === 423) after(words.paused, words.paused_text, false);
+  else if (error.status === 410 || error.status === 409) after(words.over, words.over_text, true);
+  else after(error.message, "", true);
+}
+
+export async function run(trial_, before = () => {}) {
+  byId("again").addEventListener("click", () => location.reload());
+  try {
+    const batch = await post("/api/batch");
+    if (batch === null) return after(words.all_done, words.all_done_text, false);
+    const count = batch.trials.length;
+    const trials = await load(batch);
+    byId("loading").textContent = "";
+    const start = byId("start");
+    start.disabled = false;
+    start.focus();
+    await new Promise((done) => start.addEventListener("click", done, { once: true }));
+    before(batch);
+    show("stage");
+    for (const [k, trial] of trials.entries()) {
+      counted(count - trials.length + k, count);
+      await trial_(trial);
+      for (const screen of trial.screens) screen.bitmap = null;
+    }
+    byId("bar").style.width = "100%";
+    after(words.round_done, words.round_done_text, true);
+  } catch (error) {
+    complain(error);
+  }
+}

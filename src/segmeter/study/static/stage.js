@@ -1,0 +1,117 @@
+// The stage: shows screens for exact times and knows where in the picture a pointer is.
+
+const frame = () => new Promise((done) => requestAnimationFrame(done));
+
+export class Stage {
+  constructor() {
+    this.section = document.getElementById("stage");
+    this.place = document.getElementById("place");
+    this.canvas = document.getElementById("canvas");
+    this.told = document.getElementById("told");
+    this.context = this.canvas.getContext("2d");
+    this.size = [1, 1];
+    this.now = null;
+    this.lost = false;
+    addEventListener("resize", () => { this.fit(); this.redraw(); });
+    addEventListener("blur", () => { this.lost = true; });
+    document.addEventListener("visibilitychange", () => { if (document.hidden) this.lost = true; });
+  }
+
+  // The largest size that fits, in CSS pixels; the canvas itself has device pixels.
+  fit() {
+    const [width, height] = this.size;
+    const box = this.place.getBoundingClientRect();
+    const scale = Math.max(0.01, Math.min(box.width / width, box.height / height));
+    this.canvas.style.width = `${width * scale}px`;
+    this.canvas.style.height = `${height * scale}px`;
+    this.canvas.width = Math.max(1, Math.round(width * scale * devicePixelRatio));
+    this.canvas.height = Math.max(1, Math.round(height * scale * devicePixelRatio));
+  }
+
+  show(width, height) {
+    this.size = [width, height];
+    this.fit();
+  }
+
+  draw(screen) {
+    this.now = screen;
+    this.redraw();
+  }
+
+  redraw() {
+    const screen = this.now;
+    const { width, height } = this.canvas;
+    this.context.clearRect(0, 0, width, height);
+    const told = screen !== null && screen.text !== undefined;
+    this.told.hidden = !told;
+    this.told.textContent = told ? screen.text : "";
+    if (screen !== null && screen.bitmap) {
+      this.context.imageSmoothingQuality = "high";
+      this.context.drawImage(screen.bitmap, 0, 0, width, height);
+    }
+    if (screen?.over) screen.over(this.context, width / this.size[0], height / this.size[1]);
+  }
+
+  // Where a pointer is, in natural pixels of the picture: (0, 0) is the corner of its first pixel.
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return {
+      x: ((event.clientX - box.left) / box.width) * this.size[0],
+      y: ((event.clientY - box.top) / box.height) * this.size[1],
+      shown: [box.width, box.height],
+    };
+  }
+
+  // Shows all screens but the last for their times, then the last; returns the true times.
+  async play(screens) {
+    const times = [];
+    let since = await frame();
+    this.draw(screens[0]);
+    let last = since;
+    for (let k = 0; k + 1 < screens.length; k += 1) {
+      const planned = 1000 * screens[k].seconds;
+      let step = 8;
+      let now = since;
+      do {
+        now = await frame();
+        step = Math.min(40, Math.max(4, now - last));
+        last = now;
+      } while (now - since < planned - step / 2);
+      this.draw(screens[k + 1]);
+      times.push({ planned_ms: planned, true_ms: now - since });
+      since = now;
+    }
+    return { times, since };
+  }
+
+  // One tap or click on the canvas: pressed and released without wandering off.
+  press(blocked) {
+    return new Promise((done) => {
+      let down = null;
+      const stop = new AbortController();
+      const options = { signal: stop.signal };
+      this.canvas.addEventListener("contextmenu", (event) => event.preventDefault(), options);
+      this.canvas.addEventListener("pointerdown", (event) => {
+        down = event.isPrimary && !blocked?.() ? event : null;
+      }, options);
+      this.canvas.addEventListener("pointerup", (event) => {
+        const far = down === null || Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) > 12;
+        if (far || event.pointerId !== down.pointerId) return;
+        stop.abort();
+        done(down);
+      }, options);
+    });
+  }
+}
+
+export function dot(x, y, radius, colour = "#ffffff") {
+  return (context, across, down) => {
+    context.beginPath();
+    context.arc(x * across, y * down, Math.max(3, radius * across), 0, 2 * Math.PI);
+    context.fillStyle = colour;
+    context.fill();
+    context.lineWidth = Math.max(2, 0.35 * radius * across);
+    context.strokeStyle = "#1b1d1f";
+    context.stroke();
+  };
+}

@@ -1,0 +1,235 @@
+"""Stimuli: the pictures that people are shown, made by the server and cut from real scenes.
+
+Pictures larger than the plan allows are shrunk once, with their masks; every coordinate of
+the study then refers to the shown size. File names of the data never leave the server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.plans import Roots
+from segmeter.core.scenes import Scene, Target
+from segmeter.study import drawing
+from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
+from segmeter.study.plan import Plan
+
+__all__ = ["Shown", "Stimuli"]
+
+Made = TypeVar("Made")
+_KEPT_BYTES = 256 << 20
+_KEPT_SCENES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A scene as it is shown: pixels `(H, W, 3)` and the masks of its targets, shrunk alike."""
+
+    scene: Scene
+    pixels: npt.NDArray[np.uint8]
+    targets: dict[str, Target]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.pixels.shape[0], self.pixels.shape[1]
+
+    def fitted(self, mask: Mask) -> Mask:
+        """A mask of the scene at the shown size."""
+        return drawing.shrunk_mask(mask, self.size)
+
+
+class Stimuli:
+    """Scenes, targets and pictures of a plan; safe to use from several threads."""
+
+    def __init__(self, plan: Plan, roots: Roots | None = None) -> None:
+        self.plan = plan
+        self.roots = roots or Roots()
+        self.dataset = _open(plan, self.roots)
+        self._shown = _Kept[Shown](_KEPT_SCENES)
+        self._pictures = _Kept[bytes](4096, _KEPT_BYTES)
+        self._checked: set[str] = set()
+
+    @cached_property
+    def sources(self) -> dict[str, RunMasks | MaskFolder]:
+        found = [masks for masks in self.plan.masks if masks.source != "truth"]
+        return {masks.name: open_masks(masks, self.plan.folder) for masks in found}
+
+    def targets(self) -> Iterator[tuple[str, str]]:
+        """Every target that the plan shows: scene and target."""
+        known = self.dataset.scenes()
+        for scene in self.plan.scenes:
+            if scene not in known:
+                raise BadInput(f"[data] scenes: the data set has no scene '{scene}'")
+        for scene in self.plan.scenes or known:
+            for name, target in self.shown(scene).targets.items():
+                if self._wanted(scene, name, target):
+                    yield scene, name
+
+    def shown(self, scene: str) -> Shown:
+        return self._shown.get(scene, lambda: self._show(scene))
+
+    def label(self, scene: str, target: str, language: str) -> str:
+        """The description of a target in words: the plan's, or the data's label."""
+        given = self.plan.descriptions.get(f"{scene}/{target}", {})
+        found = given.get(language) or given.get("") or next(iter(given.values()), "")
+        return found or self.shown(scene).targets[target].label
+
+    def mask(self, scene: str, target: str, part: str, source: str) -> Mask:
+        """What a task is about, at the shown size."""
+        shown = self.shown(scene)
+        truth = shown.targets[target].mask
+        if part == "first":
+            return truth
+        given = self._source_mask(scene, target, source)
+        if part == "mask":
+            return given
+        return _minus(truth, given) if part == "fn" else _minus(given, truth)
+
+    def rated_mask(self, scene: str, target: str, source: str) -> Mask | None:
+        """The mask to be rated; None where its source has none."""
+        try:
+            return self._source_mask(scene, target, source)
+        except NotFound:
+            return None
+
+    def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
+        """For a second round: of each kind of error the source whose mask is best, not too good.
+
+        The mask of highest IoU not above `best_below` that has such an error (RClicks).
+        """
+        truth = self.shown(scene).targets[target].mask
+        best: dict[str, tuple[float, str]] = {}
+        for masks in self.plan.masks:
+            guess = self.rated_mask(scene, target, masks.name)
+            if guess is None:
+                continue
+            score = _iou(truth, guess)
+            for part, error in (("fn", _minus(truth, guess)), ("fp", _minus(guess, truth))):
+                if error and score <= self.plan.best_below:
+                    best[part] = max(best.get(part, (-1.0, "")), (score, masks.name))
+        return [(part, source) for part, (_, source) in best.items()]
+
+    def picture(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
+        """One screen or view as a PNG or JPEG file."""
+        key = (scene,) if show == "picture" else (scene, target, part, source, show)
+        return self._pictures.get(key, lambda: self._draw(scene, target, part, source, show))
+
+    def prompt(self, scene: str, target: str) -> drawing.Prompted:
+        """What every model was given: the target's most central point, or its box."""
+        from segmeter.core.prompts import Box
+
+        mask = self.shown(scene).targets[target].mask
+        if self.plan.rating.prompt == "box":
+            return Box(tuple(map(float, mask.low)), tuple(float(h - 1) for h in mask.high))
+        return drawing.centre_of(mask)
+
+    def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
+        shown = self.shown(scene)
+        if show == "picture":
+            return drawing.encoded(shown.pixels, photograph=True)
+        mask = self.mask(scene, target, part, source)
+        if show in drawing.SCREENS:
+            return drawing.encoded(drawing.SCREENS[show](shown.pixels, mask))
+        if show in drawing.VIEWS:
+            prompt = self.prompt(scene, target)
+            return drawing.encoded(drawing.VIEWS[show](shown.pixels, mask, prompt))
+        raise NotFound(f"there is no picture '{show}'")
+
+    def _show(self, scene: str) -> Shown:
+        loaded: Any = self.dataset.load(scene)
+        if loaded.name not in self._checked:
+            loaded.check()
+            self._checked.add(loaded.name)
+        pixels = drawing.shrunk(loaded.pixels, self.plan.largest_side)
+        size = (pixels.shape[0], pixels.shape[1])
+        targets = {}
+        for target in loaded.targets:
+            mask = drawing.shrunk_mask(target.mask, size)
+            ignore = None if target.ignore is None else drawing.shrunk_mask(target.ignore, size)
+            targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
+        return Shown(loaded, pixels, targets)
+
+    def _wanted(self, scene: str, name: str, target: Target) -> bool:
+        chosen = self.plan.targets
+        if chosen and name not in chosen and f"{scene}/{name}" not in chosen:
+            return False
+        least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
+        if target.mask.area < least:
+            return False
+        if any(mode.told for mode in self.plan.modes) and not self.label(scene, name, "en"):
+            raise BadInput(
+                f"'{scene}/{name}' has no description, which a mode shows; "
+                "write one under [descriptions] or leave the target out"
+            )
+        return True
+
+    def _source_mask(self, scene: str, target: str, source: str) -> Mask:
+        shown = self.shown(scene)
+        if source not in self.sources:
+            return shown.targets[target].mask
+        found = self.sources[source].mask(scene, target)
+        if found is None:
+            raise NotFound(f"'{source}' has no mask of '{scene}/{target}'")
+        return shown.fitted(found)
+
+
+class _Kept(Generic[Made]):
+    """The most recently used values, so many of them, or so many bytes."""
+
+    def __init__(self, many: int, most_bytes: int = 0) -> None:
+        self._many, self._most_bytes = many, most_bytes
+        self._values: OrderedDict[Hashable, Made] = OrderedDict()
+        self._lock = threading.Lock()
+        self._bytes = 0
+
+    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        made = make()  # outside of the lock: two may make the same, none waits for another's
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = made
+                self._bytes += self._size(made)
+            while len(self._values) > self._many or self._too_heavy():
+                _, dropped = self._values.popitem(last=False)
+                self._bytes -= self._size(dropped)
+        return made
+
+    def _too_heavy(self) -> bool:
+        return bool(self._most_bytes) and self._bytes > self._most_bytes and len(self._values) > 1
+
+    @staticmethod
+    def _size(value: object) -> int:
+        return len(value) if isinstance(value, bytes) else 0
+
+
+def _open(plan: Plan, roots: Roots) -> Any:
+    spec = Spec.parse(plan.dataset)
+    folder = plan.folder / spec.name
+    if folder.is_dir():
+        return catalogue.datasets.make("folder", path=str(folder), **spec.options)
+    return catalogue.datasets.make(spec.name, **{**roots.options(), **spec.options})
+
+
+def _minus(one: Mask, other: Mask) -> Mask:
+    return Mask.of(one.dense() & ~other.dense())
+
+
+def _iou(truth: Mask, guess: Mask) -> float:
+    one, other = truth.dense(), guess.dense()
+    union = int(np.count_nonzero(one | other))
+    return int(np.count_nonzero(one & other)) / union if union else 1.0
