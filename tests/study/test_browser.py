@@ -125,7 +125,7 @@ WINDOWS = [
 def quicker(mode: str) -> str:
     """A plan with the built-in mode's screens, twenty times faster."""
     screens = [
-        f'{{ show = "{screen.show}", seconds = {screen.seconds / 20:.3f} }}'
+        f'{{ show = "{screen.show}", seconds = {max(0.06, screen.seconds / 20):.3f} }}'
         for screen in BUILT_IN[mode].screens
         if screen.seconds
     ]

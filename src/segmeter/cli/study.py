@@ -181,7 +181,12 @@ def export(
 
 
 @study_app.command()
-def withdraw(plan: PlanFile, code: str, db: Db = None, data: Data = None) -> int:
+def withdraw(
+    plan: PlanFile,
+    code: Annotated[str, typer.Argument(help="The person's code.")],
+    db: Db = None,
+    data: Data = None,
+) -> int:
     """Delete everything about one person, in the database and in the log.
 
     Example: `segmeter study withdraw study.toml CODE`

@@ -28,81 +28,103 @@ Token = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _PAGES = {"clicks": "clicks.html", "clicks-round2": "clicks.html", "rate": "rate.html"}
 
 
-def people_routes(
-    study: RunningStudy, pages: Pages, segmenting: Segmenting | None, door: Limiter | None
-) -> APIRouter:
-    """All that people reach."""
-    router = APIRouter()
-    secret = study.ledger.secret()
+class Sessions:
+    """Who is asking: people are known by their session, pages by a token of it."""
 
-    def session(request: Request) -> str:
+    def __init__(self, study: RunningStudy) -> None:
+        self._study = study
+        self.secret = study.ledger.secret()
+
+    def session(self, request: Request) -> str:
         return request.cookies.get(COOKIE, "")
 
-    def person(request: Request) -> Row:
-        found = study.person(session(request)) if session(request) else None
+    def person(self, request: Request) -> Row:
+        session = self.session(request)
+        found = self._study.person(session) if session else None
         if found is None:
             raise Refused(401, "open your link first")
         return found
 
-    def trusted(request: Request) -> Row:
+    def page_token(self, request: Request) -> str:
+        return signed(self.secret, "page", self.session(request))
+
+    def trusted(self, request: Request) -> Row:
         """A person whose page holds the token of their session."""
-        found = person(request)
+        found = self.person(request)
         given = request.headers.get("x-segmeter-token", "")
-        if not signed_by(secret, given, "page", session(request)):
+        if not signed_by(self.secret, given, "page", self.session(request)):
             raise Refused(403, "this page is out of date; load it again")
         return found
 
-    _add_doors(router, study, pages, secret, door)
+
+def people_routes(
+    study: RunningStudy, pages: Pages, segmenting: Segmenting | None, door: Limiter | None
+) -> APIRouter:
+    """All that people reach."""
+    router, sessions = APIRouter(), Sessions(study)
+    _add_doors(router, study, pages, sessions.secret, door)
+    _add_pages(router, study, pages, sessions)
+    _add_answers(router, study, segmenting, sessions)
+    return router
+
+
+def _add_pages(router: APIRouter, study: RunningStudy, pages: Pages, sessions: Sessions) -> None:
+    """What people look at."""
 
     @router.get("/work")
     def work(request: Request) -> Response:
-        who = person(request)
+        who = sessions.person(request)
         language = pages.language(request, who["language"])
-        page_token = signed(secret, "page", session(request))
+        token = sessions.page_token(request)
         if study.state() != "open":
             return pages.show("message.html", request, language, title="paused", note="paused_text")
         if who["device"] is None or "device" in request.query_params:
-            return pages.show("device.html", request, language, page_token=page_token)
-        return _work_page(study, pages, request, who, page_token)
+            return pages.show("device.html", request, language, page_token=token)
+        return _work_page(study, pages, request, who, token)
 
     @router.get("/guidelines")
     def guidelines(request: Request) -> Response:
-        language = pages.language(request, person(request)["language"])
+        language = pages.language(request, sessions.person(request)["language"])
         return pages.show("guidelines.html", request, language)
+
+    @router.get("/pictures/{trial}/{name}")
+    def picture(request: Request, trial: Token, name: Token) -> Response:
+        raw = _picture(study, study.trial(sessions.person(request), trial), name)
+        kind = "image/jpeg" if raw[:2] == b"\xff\xd8" else "image/png"
+        return Response(raw, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+
+
+def _add_answers(
+    router: APIRouter, study: RunningStudy, segmenting: Segmenting | None, sessions: Sessions
+) -> None:
+    """What people's pages send."""
 
     @router.post("/api/device")
     def device(request: Request, choice: DeviceChoice) -> Response:
-        study.choose_device(trusted(request), choice.device)
+        study.choose_device(sessions.trusted(request), choice.device)
         return JSONResponse({})
 
     @router.post("/api/batch")
     def batch(request: Request) -> Response:
-        return JSONResponse(study.batch(trusted(request)))
+        return JSONResponse(study.batch(sessions.trusted(request)))
 
     @router.post("/api/batches/{batch}/finish")
     def finish(request: Request, batch: Token) -> Response:
-        return JSONResponse(study.finish(trusted(request), batch))
+        return JSONResponse(study.finish(sessions.trusted(request), batch))
 
     @router.post("/api/trials/{trial}")
     def answer(
         request: Request, trial: Token, given: Annotated[dict[str, Any], Body()]
     ) -> Response:
-        return JSONResponse(study.answer(trusted(request), trial, _message(study, given)))
+        who = sessions.trusted(request)
+        return JSONResponse(study.answer(who, trial, _message(study, given)))
 
     @router.post("/api/trials/{trial}/steps")
     def step(request: Request, trial: Token, ask: StepAsk) -> Response:
-        who = trusted(request)
+        who = sessions.trusted(request)
         if segmenting is None:
             raise Refused(404, "this study has no model in the loop")
         return JSONResponse(segmenting.step(study, who, trial, ask))
-
-    @router.get("/pictures/{trial}/{name}")
-    def picture(request: Request, trial: Token, name: Token) -> Response:
-        raw = _picture(study, study.trial(person(request), trial), name)
-        kind = "image/jpeg" if raw[:2] == b"\xff\xd8" else "image/png"
-        return Response(raw, media_type=kind, headers={"cache-control": "private, max-age=3600"})
-
-    return router
 
 
 def _add_doors(

@@ -29,6 +29,11 @@ def upgrade() -> None:
         sa.Column("made", sa.Double(), nullable=False),
         sa.Column("person", sa.Text(), nullable=True),
     )
+    _people()
+    _work()
+
+
+def _people() -> None:
     op.create_table(
         "people",
         sa.Column("id", sa.Text(), primary_key=True, nullable=False),
@@ -66,6 +71,9 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("place", sa.Integer(), nullable=False),
     )
+
+
+def _work() -> None:
     op.create_table(
         "batches",
         sa.Column("id", sa.Text(), primary_key=True, nullable=False),
