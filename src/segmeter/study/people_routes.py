@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Form, Path, Request
+from fastapi import APIRouter, Body, Form, Path, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 
 from segmeter.study.drawing import VIEWS
@@ -63,6 +63,7 @@ def people_routes(
     """All that people reach."""
     router, sessions = APIRouter(), Sessions(study)
     _add_doors(router, study, pages, sessions.secret, door)
+    _add_way_out(router, study, pages, sessions.secret, door)
     _add_pages(router, study, pages, sessions)
     _add_answers(router, study, segmenting, sessions)
     return router
@@ -134,12 +135,7 @@ def _add_doors(
     secret: str,
     door: Limiter | None,
 ) -> None:
-    """The way in and the way out."""
-
-    def knock(request: Request) -> None:
-        host = request.client.host if request.client else ""
-        if door is not None and not door.allows(host):
-            raise Refused(429, "too many attempts; wait a little")
+    """The way in: a link, and consent."""
 
     @router.get("/")
     def front(request: Request) -> Response:
@@ -162,7 +158,7 @@ def _add_doors(
         form = signed(secret, "join", token)
         return pages.show("consent.html", request, language, token=token, form=form)
 
-    @router.post("/join/{token}", dependencies=[Depends(knock)])
+    @router.post("/join/{token}")
     def join(
         request: Request,
         token: Token,
@@ -170,6 +166,7 @@ def _add_doors(
         agreed: Annotated[str, Form(max_length=10)] = "",
         language: Annotated[str, Form(max_length=12)] = "",
     ) -> Response:
+        _knock(request, door)
         if not signed_by(secret, form, "join", token):
             raise Refused(403, "this form is out of date; open your link again")
         if agreed != "yes":
@@ -179,18 +176,25 @@ def _add_doors(
         _set_cookie(request, answer, session)
         return answer
 
+
+def _add_way_out(
+    router: APIRouter, study: RunningStudy, pages: Pages, secret: str, door: Limiter | None
+) -> None:
+    """Withdrawing, by the code that only the person has."""
+
     @router.get("/withdraw")
     def ask_code(request: Request) -> Response:
         form = signed(secret, "withdraw")
         language = pages.language(request)
         return pages.show("withdraw.html", request, language, form=form, unknown=False, code="")
 
-    @router.post("/withdraw", dependencies=[Depends(knock)])
+    @router.post("/withdraw")
     def withdraw(
         request: Request,
         form: Annotated[str, Form(max_length=100)] = "",
         code: Annotated[str, Form(max_length=64)] = "",
     ) -> Response:
+        _knock(request, door)
         if not signed_by(secret, form, "withdraw"):
             raise Refused(403, "this form is out of date; load it again")
         language = pages.language(request)
@@ -201,6 +205,13 @@ def _add_doors(
         answer = pages.show("message.html", request, language, title=title, note=note)
         answer.delete_cookie(COOKIE)
         return answer
+
+
+def _knock(request: Request, door: Limiter | None) -> None:
+    """Doors open slowly: nobody tries codes by the thousand."""
+    host = request.client.host if request.client else ""
+    if door is not None and not door.allows(host):
+        raise Refused(429, "too many attempts; wait a little")
 
 
 def _work_page(
