@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from segmeter.core.sections import Block, Column, Gallery, Note, Picture, Section, Table
+from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
 from segmeter.study.drawing import VIEWS
 from segmeter.study.modes import Mode
@@ -71,12 +71,12 @@ def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
         if screen.show == "text":
             label = stimuli.label(task.scene, task.target, plan.languages[0])
             blank = np.full((300, 400, 3), 125, dtype=np.uint8)
-            pictures.append(Picture(blank, f"{caption}: **{label}**"))
+            pictures.append(Illustration(blank, f"{caption}: **{label}**"))
         else:
             pictures.append(_picture(stimuli.picture(*parts, screen.show), caption))
     return Gallery(pictures, f"{task.scene}/{task.target}")
 
 
-def _picture(raw: bytes, caption: str) -> Picture:
+def _picture(raw: bytes, caption: str) -> Illustration:
     pixels = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)
-    return Picture(np.asarray(pixels, dtype=np.uint8)[..., ::-1], caption)
+    return Illustration(np.asarray(pixels, dtype=np.uint8)[..., ::-1], caption)

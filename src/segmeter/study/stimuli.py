@@ -95,7 +95,7 @@ class Stimuli:
         given = self._source_mask(scene, target, source)
         if part == "mask":
             return given
-        return _minus(truth, given) if part == "fn" else _minus(given, truth)
+        return truth - given if part == "fn" else given - truth
 
     def rated_mask(self, scene: str, target: str, source: str) -> Mask | None:
         """The mask to be rated; None where its source has none."""
@@ -116,7 +116,7 @@ class Stimuli:
             if guess is None:
                 continue
             score = _iou(truth, guess)
-            for part, error in (("fn", _minus(truth, guess)), ("fp", _minus(guess, truth))):
+            for part, error in (("fn", truth - guess), ("fp", guess - truth)):
                 if error and score <= self.plan.best_below:
                     best[part] = max(best.get(part, (-1.0, "")), (score, masks.name))
         return [(part, source) for part, (_, source) in best.items()]
@@ -225,11 +225,6 @@ def _open(plan: Plan, roots: Roots) -> Any:
     return catalogue.datasets.make(spec.name, **{**roots.options(), **spec.options})
 
 
-def _minus(one: Mask, other: Mask) -> Mask:
-    return Mask.of(one.dense() & ~other.dense())
-
-
 def _iou(truth: Mask, guess: Mask) -> float:
-    one, other = truth.dense(), guess.dense()
-    union = int(np.count_nonzero(one | other))
-    return int(np.count_nonzero(one & other)) / union if union else 1.0
+    union = (truth | guess).area
+    return truth.overlap(guess) / union if union else 1.0
