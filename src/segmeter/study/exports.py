@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.clickability.records import COLUMNS
 from segmeter.core.errors import BadInput
+from segmeter.datasets.recorded_clicks import COLUMNS
 from segmeter.study import tables as t
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli

@@ -107,7 +107,10 @@ def _add_answers(
 
     @router.post("/api/batch")
     def batch(request: Request) -> Response:
-        return JSONResponse(study.batch(sessions.trusted(request)))
+        given = study.batch(sessions.trusted(request))
+        if segmenting is not None and given is not None:
+            segmenting.prepare(given["batch"])
+        return JSONResponse(given)
 
     @router.post("/api/batches/{batch}/finish")
     def finish(request: Request, batch: Token) -> Response:
@@ -125,7 +128,7 @@ def _add_answers(
         who = sessions.trusted(request)
         if segmenting is None:
             raise Refused(404, "this study has no model in the loop")
-        return JSONResponse(segmenting.step(study, who, trial, ask))
+        return JSONResponse(segmenting.step(who, trial, ask))
 
 
 def _add_doors(

@@ -263,6 +263,8 @@ class RunningStudy:
         if self.plan.kind == "rate":
             view["score"] = json.loads(row["answer"])["score"] if row["answer"] else None
             return view
+        if self.plan.kind == "interact":
+            view["clicks"] = self._clicks_so_far(row["trial"])
         for number, screen in enumerate(self.plan.mode(row["condition"]).screens):
             shown: dict[str, Any] = {"seconds": screen.seconds, "blocked": screen.blocked}
             if screen.show == "text":
@@ -272,6 +274,17 @@ class RunningStudy:
                 shown["picture"] = "picture" if screen.show == "picture" else str(number)
             view["screens"].append(shown)
         return view
+
+    def _clicks_so_far(self, trial: str) -> list[dict[str, Any]]:
+        """Clicks of a session that a reloaded page goes on with."""
+        asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial)
+        with self.ledger.reading() as connection:
+            steps = connection.execute(asked.order_by(t.steps.c.number)).scalars().all()
+        kept = [json.loads(step) for step in steps]
+        return [
+            {"x": step["shown_x"], "y": step["shown_y"], "positive": step["positive"]}
+            for step in kept
+        ]
 
     def _flags(self, task: Row, given: Answer) -> dict[str, Any]:
         """Check an answer against what was shown, and say what is wrong with it."""

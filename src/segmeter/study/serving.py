@@ -45,9 +45,11 @@ def study_app(
     limited: bool = True,
 ) -> FastAPI:
     """The application, with models in the loop where the plan has some."""
+    from segmeter.study.segmenting import Segmenting
     from segmeter.study.server import create_app
 
-    return create_app(study, password=password, limited=limited)
+    loop = Segmenting(study, weights) if study.plan.kind == "interact" else None
+    return create_app(study, password=password, segmenting=loop, limited=limited)
 
 
 def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = "") -> None:
