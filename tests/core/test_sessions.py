@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Picture, Scene, Target
-from segmeter.core.sessions import Player, play
+from segmeter.core.sessions import Player, Session, play
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.users.centre_click import CentreClick
@@ -156,3 +156,100 @@ def test_draws_depend_on_names_not_on_company() -> None:
 def test_a_session_without_rounds_is_refused() -> None:
     with pytest.raises(BadInput, match="at least one round"):
         play(scene_with(BIG), Painter(), [], 0, judge)
+
+
+def test_a_session_stepped_by_hand_is_the_session_that_is_played() -> None:
+    scene, view = scene_with(BIG), Painter()
+    (played,) = play(scene, view, [Player(BIG, CentreClick(), "sound")], 4, judge)
+    session = Session(scene, Painter(), BIG, judge=judge)
+    for made in played.rounds:
+        stepped = session.step(made.prompts)
+        assert stepped.mask == made.mask
+        assert stepped.scores == made.scores
+        assert stepped.fed == made.fed
+    assert [r.number for r in session.rounds] == [1, 2, 3, 4]
+
+
+def test_a_session_needs_no_target_and_keeps_a_persons_seconds() -> None:
+    session = Session(scene_with(), Painter())
+    made = session.step(Click((20, 20)), seconds_user=2.5)
+    assert made.scores == {}
+    assert made.mask.area > 0
+    assert made.seconds_user == 2.5
+    assert session.step(None).content
+    assert session.rounds[-1].mask == made.mask
+
+
+def test_several_prompts_of_a_round_reach_the_view_together() -> None:
+    view = Painter()
+    session = Session(scene_with(BIG), view, BIG, judge=judge)
+    made = session.step([Click((10, 10)), Click((30, 40))])
+    assert view.calls == [1]
+    assert made.prompts == (Click((10, 10)), Click((30, 40)))
+    assert made.mask[(10, 10)]
+    assert made.mask[(30, 40)]
+
+
+@dataclass(frozen=True)
+class Three:
+    """A disc, nothing and everything; the model would show the disc."""
+
+    disc: Mask
+    memory: Any = None
+    shown: int = 0
+    scores: Any = field(default_factory=lambda: np.array([0.9, 0.1, 0.2], np.float32))
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        return (self.disc, Mask.empty(SHAPE), Mask.box(SHAPE, (0, 0), SHAPE))[candidate or 0]
+
+
+class Undecided(Painter):
+    """Offers three candidates."""
+
+    def paint(self, ask: Ask) -> Prediction:
+        return Three(super().paint(ask).mask())
+
+
+def test_every_candidate_is_judged_in_as_many_rounds_as_asked_for() -> None:
+    players = [Player(BIG, CentreClick(), "sound")]
+    (played,) = play(scene_with(BIG), Undecided(), players, 2, judge, oracle_rounds=1)
+    first, second = played.rounds
+    assert [s["iou"] for s in first.candidate_scores] == [
+        first.scores["iou"],
+        0.0,
+        iou(BIG.mask, Mask.box(SHAPE, (0, 0), SHAPE)),
+    ]
+    assert second.candidate_scores == ()
+
+
+def test_a_click_outside_the_scene_is_refused_in_a_sentence() -> None:
+    session = Session(scene_with(BIG), Painter(), BIG)
+    for point in ((99999, 3), (3, -1), (float("nan"), 3), (1, 2, 3)):
+        with pytest.raises(BadInput, match="lies outside a scene of shape"):
+            session.step(Click(point))
+
+
+def test_a_session_ends_where_its_goal_is_reached() -> None:
+    players = [Player(t, CentreClick(), "sound") for t in (BIG, SMALL)]
+    scene = scene_with(BIG, SMALL)
+    whole = play(scene, Painter(), players, 8, judge)
+    short = play(scene, Painter(), players, 8, judge, until=lambda s: s["iou"] >= 0.5)
+    for all_rounds, some in zip(whole, short, strict=True):
+        reached = [r.number for r in all_rounds.rounds if r.scores["iou"] >= 0.5]
+        assert len(some.rounds) == (reached[0] if reached else 8)
+        assert [r.mask for r in some.rounds] == [r.mask for r in all_rounds.rounds][
+            : len(some.rounds)
+        ]
+    assert {len(r.rounds) for r in short} != {8}
+
+
+def test_users_draw_from_a_real_generator() -> None:
+    seen = []
+
+    class Curious(RandomClick):
+        def next(self, observation: Observation, rng: np.random.Generator) -> Any:
+            seen.append(isinstance(rng, np.random.Generator))
+            return super().next(observation, rng)
+
+    play(scene_with(BIG), Painter(), [Player(BIG, Curious(), "sound")], 2, judge)
+    assert seen == [True, True]

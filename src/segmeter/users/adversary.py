@@ -33,7 +33,7 @@ class Adversary(Protocol):
     def attempts(
         self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        """All trials of each sight; both directions may be looked for in one call."""
+        """All trials of each observation; both directions may be looked for in one call."""
         ...
 
 

@@ -84,7 +84,7 @@ class Attempt:
 def follow(
     observations: Sequence[Observation], directions: Sequence[Direction], steps: int = STEPS
 ) -> list[Attempt | None]:
-    """Follow the gradient from each sight's centre click; None where the user is content.
+    """Follow the gradient from each observation's centre click; None where the user is content.
 
     Observations share one view and may differ in target, reading and direction: all of them take
     each step together.

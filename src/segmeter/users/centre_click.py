@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The centre click of a sight, None for content, and the pixels clicked before."""
+    """The centre click of an observation, None for content, and the pixels clicked before."""
 
     click: Click | None
     observation: Observation
@@ -36,7 +36,8 @@ class Found:
 def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
-    Positive when the false negatives is deeper than the false positives; a tie is a negative click;
+    Positive when the false negatives are deeper than the false positives; a tie is a negative
+    click;
     first in raster order among equally deep pixels. With nothing left to click, `sound` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
