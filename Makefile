@@ -16,7 +16,7 @@ PERF := import_time clicks boundaries partitions similarity groups prior records
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check docs perf published clean
+.PHONY: help demo test check docs perf published release-check clean
 
 help:
 	@echo "make demo       set up, play two models on the pictures that ship inside, write a report"
@@ -25,6 +25,7 @@ help:
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
 	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
+	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo there"
 	@echo "make clean      remove what make made"
 
 demo: $(VENV)/.use
@@ -47,6 +48,9 @@ perf: $(VENV)/.develop
 
 published: $(VENV)/.develop
 	@$(BIN)/python perf/published.py
+
+release-check: $(VENV)/.develop
+	@BIN=$(BIN) bash perf/release_check.sh
 
 clean:
 	rm -rf $(VENV) build site .mypy_cache .ruff_cache .pytest_cache
