@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +13,7 @@ import typer
 
 from segmeter.cli._options import Weights, roots
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import NotFound
+from segmeter.core.errors import NotFound, SegmeterError
 
 if TYPE_CHECKING:
     from segmeter.core.plans import Plan
@@ -19,6 +22,7 @@ __all__ = ["demo"]
 
 _NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
 _CLASSICAL = ("grabcut", "random-walker")
+_SOON = 6  # seconds that a source of weights has to answer
 
 
 @app.command()
@@ -30,7 +34,8 @@ def demo(
 ) -> int:
     """Play the click benchmark on built-in pictures and write its report.
 
-    Uses real networks whose weights are at hand, else classical segmenters.
+    Uses real networks whose weights are at hand, else fetches MobileSAM's (40 MB) where a source
+    answers at once, else classical segmenters. SEGMETER_OFFLINE=1 fetches nothing.
 
     Example: `segmeter demo`
     """
@@ -67,30 +72,62 @@ def _folder_for(plan: Plan) -> Path:
 def _models(weights: Path | None) -> tuple[list[str], str]:
     """Two models to show, and why these."""
     found = [name for name in _NETWORKS if _at_hand(name, weights)]
-    if not found:
-        return list(_CLASSICAL), (
-            "classical segmenters, since no network's weights are at hand "
-            "('segmeter fetch mobile-sam' gets some)"
-        )
-    return [*found, *_CLASSICAL][:2], "real networks, whose weights are at hand"
+    if found:
+        return [*found, *_CLASSICAL][:2], "real networks, whose weights are at hand"
+    why = _fetch()
+    if not why:
+        return [
+            "mobile-sam",
+            _CLASSICAL[0],
+        ], "MobileSAM, just fetched, and a classical segmenter"
+    return list(_CLASSICAL), (
+        f"classical segmenters, since {why} ('segmeter fetch mobile-sam' gets a network's weights)"
+    )
+
+
+def _fetch() -> str:
+    """Fetch MobileSAM's weights if a source answers at once; empty, or why not."""
+    if not _networks_installed():
+        return "torch and transformers are not installed"
+    if os.environ.get("SEGMETER_OFFLINE"):
+        return "no network's weights are at hand and SEGMETER_OFFLINE is set"
+    from segmeter.models.fetching import fetch, offers
+
+    typer.echo("looking for MobileSAM's weights (40 MB)", err=True)
+    answered, ended = threading.Event(), threading.Event()
+    faults: list[str] = []
+
+    def bring() -> None:
+        try:
+            fetch(offers()["mobile-sam"], None, None, lambda *_: answered.set())
+        except SegmeterError as error:
+            faults.append(str(error))
+        ended.set()
+        answered.set()
+
+    # A daemon: where nobody answers the demo goes on, and the thread ends with it.
+    threading.Thread(target=bring, daemon=True).start()
+    if not answered.wait(_SOON):
+        return f"no source of weights answered within {_SOON} s"
+    ended.wait()
+    return "no source of weights could be reached" if faults else ""
 
 
 def _at_hand(name: str, weights: Path | None) -> bool:
     """Whether a network can be loaded here: torch is installed and its weights are found."""
-    import importlib.util
-
     from segmeter.models.weights import find
 
-    if (
-        importlib.util.find_spec("torch") is None
-        or importlib.util.find_spec("transformers") is None
-    ):
+    if not _networks_installed():
         return False
     try:
         find(name, weights)
     except NotFound:
         return False
     return True
+
+
+def _networks_installed() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
 def _beside() -> Path | None:
