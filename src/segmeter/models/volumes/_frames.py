@@ -76,6 +76,8 @@ class MedSamFrame:
 
         size = (self.side, self.side)
         values: npt.NDArray[np.float32] = np.ascontiguousarray(pixels, dtype=np.float32)
+        if np.ptp(values) == 0:  # the curves' rounding would be stretched to full contrast
+            return torch.zeros((1, 3, *size), device=device)
         resized = np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_CUBIC))
         return _stretched(_channels(resized, device))
 
