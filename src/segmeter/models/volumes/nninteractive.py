@@ -1,4 +1,4 @@
-"""nnInteractive through its own Python package, where that is installed.
+"""The model nnInteractive through its own Python package, where that is installed.
 
 The package keeps the state of one session; a view replays prompts into it, one prediction
 per prompt, and goes on where it stands when an ask only adds to the last one. Its checkpoint
