@@ -18,6 +18,7 @@ from segmeter.core.models import Ask, Prediction, Reading, View
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words, signs
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
+from segmeter.models._sam_graphs import graphs_of
 
 if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
@@ -115,6 +116,9 @@ class SamPrediction:
 class SamView:
     """Answers prompts on one embedding."""
 
+    graphs = True
+    """Whether a GPU may replay captured graphs; answers are the same without."""
+
     def __init__(
         self,
         network: Network,
@@ -157,12 +161,22 @@ class SamView:
         for group in self.groups([len(labels) for _, labels in sets]):
             points = torch.tensor([sets[i][0] for i in group], dtype=torch.float32)
             labels = torch.tensor([sets[i][1] for i in group], dtype=torch.long)
-            sparse = self.encode_points(points.reshape(len(group), -1, 2), labels)
-            dense = self.encode_masks([self.mask_prompt(asks[i]) for i in group])
-            logits, scores = self.decode(sparse, dense)
+            masks = [self.mask_prompt(asks[i]) for i in group]
+            logits, scores = self._decoded(points.reshape(len(group), -1, 2), labels, masks)
             first = [self._ambiguous(asks[i]) for i in group]
             predictions |= zip(group, self._predictions(logits, scores, first), strict=True)
         return [predictions[i] for i in range(len(asks))]
+
+    def _decoded(
+        self, points: Tensor, labels: Tensor, masks: Sequence[Tensor | None]
+    ) -> tuple[Tensor, Tensor]:
+        """Logits and scores of prompts, by a captured graph where the device has one."""
+        graphs = graphs_of(self.network) if self.graphs and points.numel() else None
+        if graphs is not None and self.embedding.quality is None:
+            found = graphs.decoded(self, points, labels, masks)
+            if found is not None:
+                return found
+        return self.decode(self.encode_points(points, labels), self.encode_masks(masks))
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
