@@ -82,7 +82,7 @@ Prompts = Prompt | Sequence[Prompt] | None
 
 
 def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
-    """What was given in a round as a tuple; empty for nothing.
+    """What was given in a round as a tuple; empty when nothing was given.
 
     >>> as_prompts(Click((1, 2)))
     (Click(point=(1, 2), positive=True),)

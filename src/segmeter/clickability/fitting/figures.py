@@ -43,7 +43,7 @@ def draw_later(later: CorrectionFit, folder: Path) -> Path:
     for axes, (name, words) in zip(figure.subplots(1, 3), names.items(), strict=True):
         axes.plot(levels, np.quantile(later.seen[name], levels), color=_BLUE, label="seen")
         told = np.quantile(later.told[name], levels)
-        axes.plot(levels, told, color=_ORANGE, linestyle="--", label="foretold")
+        axes.plot(levels, told, color=_ORANGE, linestyle="--", label="predicted")
         axes.set(xlabel="share of keys", ylabel=words)
     figure.axes[0].legend(frameon=False)
     return _save(figure, folder / "calibration-later.png")

@@ -47,9 +47,9 @@ class VolumeCentreClick:
                 "spacing; pictures have 'centre-click'"
             )
         done = [_voxel(p) for p in observation.prompts if isinstance(p, Click)]
-        missed, spilled = error_regions(observation.target, observation.mask)
-        deep, inside = deepest_voxel(missed, spacing, done)
-        other, outside = deepest_voxel(spilled, spacing, done)
+        negatives, positives = error_regions(observation.target, observation.mask)
+        deep, inside = deepest_voxel(negatives, spacing, done)
+        other, outside = deepest_voxel(positives, spacing, done)
         if deep > other and inside is not None:
             return Click(inside, True)
         return None if outside is None else Click(outside, False)
