@@ -158,7 +158,12 @@ def forgets_prompts(user: User) -> bool:
 
 
 def prompts_given_by(user: User) -> frozenset[str]:
-    """What a user gives besides clicks, by the names of abilities."""
+    """What a user gives besides clicks, by the names of abilities.
+
+    >>> from segmeter.core import catalogue
+    >>> sorted(prompts_given_by(catalogue.users.make('scribble')))
+    ['scribble']
+    """
     return user.gives if isinstance(user, GivesPrompts) else frozenset()
 
 
@@ -166,6 +171,10 @@ def team_of(user: User) -> Team | None:
     """The team that a user names as `team`; none for a subclass that does not name one itself.
 
     A subclass may act differently from what its parent's team would do for it.
+
+    >>> from segmeter.core import catalogue
+    >>> team_of(catalogue.users.make('scribble')) is None
+    True
     """
     for place in (vars(type(user)), getattr(user, "__dict__", {})):
         if "team" in place:

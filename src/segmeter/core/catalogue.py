@@ -185,7 +185,11 @@ def _sources(room: str) -> Iterator[tuple[str, Path]]:
 
 
 def required(entry: Entry[Any]) -> list[str]:
-    """The options that a thing cannot be made without."""
+    """The options that a thing cannot be made without.
+
+    >>> required(datasets.entry('folder'))
+    ['path']
+    """
     return [
         name
         for name, p in inspect.signature(entry.make).parameters.items()

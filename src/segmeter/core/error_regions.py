@@ -43,7 +43,12 @@ class Depth:
 
 
 def error_regions(target: Target, guess: Mask) -> tuple[Mask, Mask]:
-    """False negatives and false positives, pixels that are not judged left out."""
+    """False negatives and false positives, pixels that are not judged left out.
+
+    >>> thing = Target('thing', Mask.box((4, 4), (0, 0), (2, 2)))
+    >>> [region.area for region in error_regions(thing, Mask.box((4, 4), (0, 0), (1, 4)))]
+    [2, 2]
+    """
     return false_negatives(target, guess), false_positives(target, guess)
 
 
@@ -120,6 +125,10 @@ def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
     A guess is a target, a mask and the barred pixels. One call of the kernel for all, on as
     many threads as it may use: for eleven players of a DAVIS frame an eighth of the time that
     one call after the other takes (perf/session.py).
+
+    >>> thing = Target('thing', Mask.box((9, 9), (2, 2), (7, 7)))
+    >>> deepest_sides([(thing, Mask.empty((9, 9)), ())])
+    [(Depth(squared=9, point=(4, 4)), Depth(squared=0, point=None))]
     """
     if compiled is None or any(len(guess.shape) != 2 for _, guess, _ in guesses):
         return [_plain_sides(*guess) for guess in guesses]
@@ -150,7 +159,11 @@ def _inside(mask: Mask, point: tuple[int, ...]) -> tuple[int, ...] | None:
 
 
 def squared_depth(bits: Bits) -> npt.NDArray[np.int64]:
-    """Exact squared depth of every pixel of a box; outside the box counts as not in it."""
+    """Exact squared depth of every pixel of a box; outside the box counts as not in it.
+
+    >>> squared_depth(np.ones((3, 3), bool)).tolist()
+    [[1, 1, 1], [1, 4, 1], [1, 1, 1]]
+    """
     ringed = np.pad(bits, 1)
     if bits.ndim == 2 and min(bits.shape) < 2 * _FLOAT32_DEPTH:
         roots = cv2.distanceTransform(ringed.view(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)

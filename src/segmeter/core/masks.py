@@ -243,7 +243,11 @@ class Mask:
 
 
 def joint_box(*masks: Mask) -> tuple[Index, Index]:
-    """First pixel, and one past the last, of the box around all that is not empty."""
+    """First pixel, and one past the last, of the box around all that is not empty.
+
+    >>> joint_box(Mask.box((9, 9), (1, 1), (2, 3)), Mask.box((9, 9), (4, 0), (6, 2)))
+    ((1, 0), (6, 3))
+    """
     full = [m for m in masks if m]
     if not full:
         zeros = (0,) * len(masks[0].shape)

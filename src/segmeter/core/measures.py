@@ -79,7 +79,12 @@ def measure(
 
 
 def mask_measure(name: str) -> MaskMeasure:
-    """The measure of a name, refused unless it compares two masks: it is tried on a square."""
+    """The measure of a name, refused unless it compares two masks: it is tried on a square.
+
+    >>> square = Mask.box((8, 8), (2, 2), (6, 6))
+    >>> mask_measure('iou')(square, square, None)
+    1.0
+    """
     found: MaskMeasure = catalogue.measures.make(name)
     if not isinstance(found, Measure):
         raise BadInput(f"'{name}' is no measure: write @measure(...) above the function")

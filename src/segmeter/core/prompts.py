@@ -146,7 +146,11 @@ def to_json(prompt: Prompt) -> str:
 
 
 def from_json(text: str) -> Prompt:
-    """Read a prompt that `to_json` wrote."""
+    """Read a prompt that `to_json` wrote.
+
+    >>> from_json('{"click": [3, 4], "positive": false}')
+    Click(point=(3, 4), positive=False)
+    """
     try:
         match json.loads(text):
             case {"click": point, "positive": bool(positive)}:
@@ -177,7 +181,11 @@ def round_to_json(prompts: Sequence[Prompt]) -> str | None:
 
 
 def round_from_json(text: str | None) -> tuple[Prompt, ...]:
-    """Read what `round_to_json` wrote."""
+    """Read what `round_to_json` wrote.
+
+    >>> round_from_json('{"click": [3, 4], "positive": true}')
+    (Click(point=(3, 4), positive=True),)
+    """
     if text is None:
         return ()
     if not text.startswith("["):

@@ -18,7 +18,11 @@ _MOST_PIXELS = 1 << 33
 
 
 def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]) -> Counts:
-    """Column-major run lengths of a box of bits inside a scene; the first counts zeros."""
+    """Column-major run lengths of a box of bits inside a scene; the first counts zeros.
+
+    >>> of_box(np.ones((2, 1), bool), (0, 1), (2, 3)).tolist()
+    [2, 2, 2]
+    """
     total = math.prod(shape)
     if bits.size == 0:
         return np.array([total], dtype=np.int64)

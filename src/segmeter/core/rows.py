@@ -92,7 +92,11 @@ def measure_column(measure: str) -> str:
 
 
 def columns_of_measures(measures: Sequence[str]) -> list[Column]:
-    """One column of numbers for each measure."""
+    """One column of numbers for each measure.
+
+    >>> [column.name for column in columns_of_measures(['iou', 'boundary-iou'])]
+    ['iou', 'boundary_iou']
+    """
     return [Column(measure_column(name), "number", f"the measure {name}") for name in measures]
 
 

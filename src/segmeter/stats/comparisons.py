@@ -34,7 +34,12 @@ def difference(
     resamples: int = 2000,
     seed: object = 0,
 ) -> Paired:
-    """Compare two models target by target; targets in the same order for both."""
+    """Compare two models target by target; targets in the same order for both.
+
+    >>> paired = difference([3, 4, 5, 6], [1, 3, 2, 6], clusters=['a', 'b', 'c', 'd'])
+    >>> float(paired.interval.value)
+    1.5
+    """
     gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
     p = flip_test(drawn.sums(gaps)[:, 0], seed=seed)

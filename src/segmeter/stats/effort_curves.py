@@ -43,7 +43,11 @@ def effort_to(quality: npt.ArrayLike, effort: npt.ArrayLike, goal: float) -> Flo
 
 
 def never_reached(quality: npt.ArrayLike, goal: float) -> npt.NDArray[np.bool_]:
-    """Which targets never reach the goal."""
+    """Which targets never reach the goal.
+
+    >>> never_reached([[0.5, 0.7], [0.8, 0.95]], goal=0.9).tolist()
+    [True, False]
+    """
     return np.asarray(~(np.asarray(quality, dtype=float) >= goal).any(axis=1))
 
 
@@ -61,7 +65,11 @@ def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Flo
 
 
 def best_so_far(quality: npt.ArrayLike) -> Floats:
-    """The best quality of any round so far: what a person keeps who may go back."""
+    """The best quality of any round so far: what a person keeps who may go back.
+
+    >>> best_so_far([[0.5, 0.9, 0.7]]).tolist()
+    [[0.5, 0.9, 0.9]]
+    """
     return np.maximum.accumulate(np.asarray(quality, dtype=float), axis=1)
 
 

@@ -34,12 +34,28 @@ class PairedValues:
 
 
 def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[Difference]:
-    """All pairs, corrected together."""
+    """All pairs, corrected together.
+
+    >>> import numpy as np
+    >>> where = Where('grabcut', 'centre-click', 'sound', 'noc@90')
+    >>> a = PairedValues('a', [1, 2], [1, 2], np.array([3.0, 5.0]))
+    >>> b = PairedValues('b', [1, 2], [1, 2], np.array([2.0, 2.0]))
+    >>> [(d.first, d.second, d.value) for d in pairwise_differences(where, [a, b])]
+    [('a', 'b', 2.0)]
+    """
     return corrected(paired_difference(where, a, b) for a, b in combinations(samples, 2))
 
 
 def paired_difference(where: Where, first: PairedValues, second: PairedValues) -> Difference:
-    """One pair on the targets that both have, not yet corrected for others."""
+    """One pair on the targets that both have, not yet corrected for others.
+
+    >>> import numpy as np
+    >>> where = Where('grabcut', 'centre-click', 'sound', 'noc@90')
+    >>> one = PairedValues('a', ['x', 'y', 'z'], ['x', 'y', 'z'], np.array([3.0, 5.0, 9.0]))
+    >>> other = PairedValues('b', ['z', 'x'], ['z', 'x'], np.array([8.0, 1.0]))
+    >>> paired_difference(where, one, other).targets
+    2
+    """
     other = {key: i for i, key in enumerate(second.keys)}
     mine = [i for i, key in enumerate(first.keys) if key in other]
     theirs = [other[first.keys[i]] for i in mine]

@@ -19,6 +19,10 @@ def rank_shares(
 
     `values` is `(models, targets)`, targets in the order of `drawn`. Models with equal
     means share the ranks they span, so every row and every column adds up to one.
+
+    >>> drawn = Resampling(['a', 'b', 'c'])
+    >>> rank_shares([[1.0, 2.0, 1.0], [3.0, 4.0, 5.0]], drawn, 'lower').tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     means = drawn.means(np.asarray(values, dtype=float).T)
     cost = -means if better == "higher" else means
@@ -35,5 +39,10 @@ def rank_shares(
 def first_shares(
     values: npt.ArrayLike, drawn: Resampling, better: Literal["higher", "lower"]
 ) -> Floats:
-    """How often each model ranks first under resampling; adds up to one."""
+    """How often each model ranks first under resampling; adds up to one.
+
+    >>> drawn = Resampling(['a', 'b', 'c'])
+    >>> first_shares([[1.0, 2.0, 1.0], [3.0, 4.0, 5.0]], drawn, 'lower').tolist()
+    [1.0, 0.0]
+    """
     return rank_shares(values, drawn, better)[:, 0]

@@ -97,6 +97,9 @@ def rating_difference(
 
     The t-test is two-sided; `p_greater` is the one-sided p of the first being better. Where
     all differences are zero nothing speaks against equality, and every p is 1.
+
+    >>> rating_difference([8, 9, 7], [8, 9, 7]).p
+    1.0
     """
     gaps = _pairs(first, second)
     middle, sd = float(gaps.mean()), float(gaps.std(ddof=1))
@@ -122,7 +125,11 @@ def rating_difference(
 def paired_bootstrap(
     gaps: npt.ArrayLike, samples: int = 10_000, seed: int = _PUBLISHED_SEED
 ) -> Floats:
-    """Means of resampled differences: one call of a PCG64 generator for all indices."""
+    """Means of resampled differences: one call of a PCG64 generator for all indices.
+
+    >>> paired_bootstrap([1.0, 1.0], samples=3).tolist()
+    [1.0, 1.0, 1.0]
+    """
     values = np.asarray(gaps, dtype=float)
     drawn = np.random.default_rng(seed).integers(0, values.size, (samples, values.size))
     return np.asarray(values[drawn].mean(axis=1))

@@ -33,7 +33,11 @@ def first_round(curves: npt.ArrayLike, goal: float) -> npt.NDArray[np.int64]:
 
 
 def reached(curves: npt.ArrayLike, goal: float) -> npt.NDArray[np.bool_]:
-    """Which targets ever reach the goal."""
+    """Which targets ever reach the goal.
+
+    >>> reached([[0.5, 0.7], [0.8, 0.95]], goal=0.9).tolist()
+    [False, True]
+    """
     return first_round(curves, goal) > 0
 
 
@@ -60,7 +64,11 @@ def failed(curves: npt.ArrayLike, goal: float, reading: Reading) -> npt.NDArray[
 
 
 def area_under(curves: npt.ArrayLike) -> Floats:
-    """Area under each curve by trapezoids over rounds 1 to K, divided by K - 1."""
+    """Area under each curve by trapezoids over rounds 1 to K, divided by K - 1.
+
+    >>> area_under([[0.5, 1.0, 1.0]]).tolist()
+    [0.875]
+    """
     table = np.asarray(curves, dtype=float)
     if table.shape[1] == 1:
         return table[:, 0]
@@ -69,7 +77,11 @@ def area_under(curves: npt.ArrayLike) -> Floats:
 
 
 def at_round(curves: npt.ArrayLike, k: int) -> Floats:
-    """The measure after round k."""
+    """The measure after round k.
+
+    >>> at_round([[0.5, 0.7], [0.8, 0.95]], 2).tolist()
+    [0.7, 0.95]
+    """
     table = np.asarray(curves, dtype=float)
     if not 1 <= k <= table.shape[1]:
         raise BadInput(f"round {k} was not played; rounds go from 1 to {table.shape[1]}")
@@ -78,6 +90,10 @@ def at_round(curves: npt.ArrayLike, k: int) -> Floats:
 
 def success(curves: npt.ArrayLike, goal: float) -> Floats:
     """Whether each target has reached the goal by each round, as 0 or 1; its mean is the
-    success curve (one minus Kaplan and Meier's, since all are censored at K)."""
+    success curve (one minus Kaplan and Meier's, since all are censored at K).
+
+    >>> success([[0.5, 0.95, 0.8]], goal=0.9).tolist()
+    [[0.0, 1.0, 1.0]]
+    """
     hit = np.asarray(curves, dtype=float) >= goal
     return np.maximum.accumulate(hit, axis=1).astype(float)
