@@ -66,7 +66,8 @@ class DeviceLogits:
 
     def _enlarged(self) -> Iterator[Tensor]:
         height, width = self.view.frame.shape
-        step = max(1, 16 * RENDERED_PIXELS // (height * width))
+        largest = max(height * width, self.view.frame.side**2)  # what a map becomes on its way
+        step = max(1, 8 * RENDERED_PIXELS // largest)
         for start in range(0, len(self.maps), step):
             yield self.view.frame.leave(self.maps[start : start + step, None])[:, 0]
 

@@ -1,0 +1,216 @@
+"""Automatic masks: the published order of steps against ours, in one run, results compared.
+
+    python perf/automatic.py [--weights WEIGHTS] [--model mobile-sam] [--points 8]
+        [--picture FILE] [--device cpu] [--maps 24] [--dtype float32]
+
+First what comes after the network, on drawn logit maps at 480 x 640 and 1080 x 1440: enlarge,
+stability, threshold, box and run lengths. Then, where weights are at hand, a whole picture.
+Ends with status 1 where a promise does not hold:
+
+- counts, boxes, stabilities and masks are the same, bit by bit, on a processor;
+- what comes after the network is at least 10 x faster at 1080 x 1440.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from plain_automatic import Found, plain_masks, plain_steps
+from segmeter.core import catalogue
+from segmeter.core.errors import NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Picture
+from segmeter.models._frames import Padded
+from segmeter.models.automatic.generator import AutomaticMask, generate
+from segmeter.models.automatic.options import Options
+
+Single = npt.NDArray[np.float32]
+SHAPES = ((480, 640), (1080, 1440))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--model", default="mobile-sam")
+    parser.add_argument("--weights", default=os.environ.get("SEGMETER_WEIGHTS"))
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--points", type=int, default=8)
+    parser.add_argument("--maps", type=int, default=24)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    small, large = (after_the_network(shape, chosen.maps) for shape in SHAPES)
+    try:
+        whole_picture(chosen)
+    except NotFound as missing:
+        print(f"whole picture skipped: {missing}")
+    return 0 if small and large else 1
+
+
+def after_the_network(shape: tuple[int, int], count: int) -> bool:
+    """Plain and fused on the same maps; prints a line, and whether the promises hold."""
+    maps, scores = drawn_maps(count), np.linspace(0.8, 1.0, count, dtype=np.float32)
+    frame = Padded(shape)
+    to = frame.enlargement((256, 256))
+    options = Options(score=0.0, stability=0.0, box_nms=0.7)
+
+    def plain() -> Found:
+        full = frame.leave(torch.from_numpy(maps)[:, None])[:, 0]
+        return plain_steps(full, torch.from_numpy(scores), options)
+
+    def fused() -> tuple[Any, list[Mask], list[bytes]]:
+        found = to.measure(maps, 0.0, 1.0)
+        masks = to.masks(maps, 0.0)
+        return found, masks, [m.to_coco()["counts"] for m in masks]
+
+    theirs, slow = timed(plain, 3)
+    (found, masks, _), fast = timed(fused, 3)
+    _, measured = timed(lambda: to.measure(maps, 0.0, 1.0), 3)
+    same = (
+        np.array_equal(found.boxes, theirs.boxes)
+        and np.array_equal(found.stability, theirs.stability)
+        and [m.run_lengths().tolist() for m in masks] == theirs.counts
+    )
+    name = f"after the network, {shape[0]} x {shape[1]}"
+    each = 1000 / count
+    print(
+        f"{name:<34} plain {slow * each:7.2f} ms  fused {fast * each:6.3f} ms per mask"
+        f"  {slow / fast:6.1f} x  (measuring alone {slow / measured:6.1f} x)"
+        f"  {'identical' if same else 'DIFFERENT'}"
+    )
+    return same and (shape[0] < 1080 or slow >= 10 * fast)
+
+
+def whole_picture(chosen: argparse.Namespace) -> None:
+    model = catalogue.models.make(
+        chosen.model,
+        weights=chosen.weights,
+        device=chosen.device,
+        dtype=chosen.dtype,
+        resize="pillow",
+    )
+    scene = picture(chosen.picture)
+    second = model.card.family in ("sam2", "sam3", "edgetam")
+    options = Options(points=chosen.points, score=0.8 if second else 0.88)
+    height, width = scene.shape
+
+    def plain() -> Found:
+        return plain_masks(model.look(scene), (height, width), options)
+
+    def ours() -> list[AutomaticMask]:
+        return generate(model, scene, options)
+
+    _, look = timed(lambda: model.look(scene), chosen.repeats)
+    theirs, slow = timed(plain, chosen.repeats)
+    mine, fast = timed(ours, chosen.repeats)
+    print(
+        f"{chosen.model}, {width} x {height}, {chosen.points} x {chosen.points} points, "
+        f"{chosen.device} {chosen.dtype}: plain {slow:.3f} s, ours {fast:.3f} s, "
+        f"{slow / fast:.1f} x; the look alone {look:.3f} s; "
+        f"without it {(slow - look) / (fast - look):.1f} x"
+    )
+    print(agreement(theirs, mine))
+    if chosen.dtype == "float32" and chosen.device != "cpu":
+        half(chosen, scene, options, mine)
+
+
+def half(
+    chosen: argparse.Namespace, scene: Picture, options: Options, whole: list[AutomaticMask]
+) -> None:
+    """The same in half precision, and how far its masks are from those of single precision."""
+    model = catalogue.models.make(
+        chosen.model,
+        weights=chosen.weights,
+        device=chosen.device,
+        dtype="float16",
+        resize="pillow",
+    )
+    mine, seconds = timed(
+        lambda: generate(model, scene, replace(options, batch=256)), chosen.repeats
+    )
+    best = [max((iou(a.mask, b.mask) for b in mine), default=0.0) for a in whole]
+    print(
+        f"half precision: {seconds:.3f} s, {len(mine)} masks; of {len(whole)} masks in single "
+        f"precision the best partner has a mean IoU of {np.mean(best):.4f}, "
+        f"{np.mean(np.array(best) > 0.99):.1%} above 0.99"
+    )
+
+
+def agreement(theirs: Found, mine: list[AutomaticMask]) -> str:
+    """How the two lists differ."""
+    if len(mine) != len(theirs.counts):
+        return f"DIFFERENT: {len(theirs.counts)} masks the plain way, {len(mine)} ours"
+    if not mine:
+        return "no masks either way"
+    masks = [
+        Mask.from_coco({"size": m.mask.shape, "counts": c})
+        for m, c in zip(mine, theirs.counts, strict=True)
+    ]
+    overlaps = [iou(a.mask, b) for a, b in zip(mine, masks, strict=True)]
+    gaps = np.abs(np.array([m.score for m in mine]) - theirs.scores)
+    equal = sum(a.mask == b for a, b in zip(mine, masks, strict=True))
+    return (
+        f"{len(mine)} masks in the same order; {equal} equal bit by bit, "
+        f"lowest IoU {min(overlaps):.5f}; scores differ by at most {gaps.max():.1e}"
+    )
+
+
+def iou(a: Mask, b: Mask) -> float:
+    both = a.overlap(b)
+    union = a.area + b.area - both
+    return both / union if union else 1.0
+
+
+def timed(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
+    """The result and the least seconds of some calls, after one that warms up."""
+    result = work()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return result, min(seconds)
+
+
+def drawn_maps(count: int, side: int = 256) -> Single:
+    """Logits of compact things with uneven outlines: about three logits a pixel there."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[:side, :side]
+    maps = []
+    for _ in range(count):
+        cy, cx = rng.uniform(0.15 * side, 0.8 * side, 2)
+        radius, waves = rng.uniform(0.03, 0.27) * side, rng.integers(2, 7)
+        far, angle = np.hypot(y - cy, x - cx), np.arctan2(y - cy, x - cx)
+        rise = 3 * (radius - far * (1 + 0.15 * np.sin(waves * angle)))
+        maps.append(np.clip(rise, -20, 20) + rng.normal(0, 0.3, (side, side)))
+    return np.array(maps, dtype=np.float32)
+
+
+def picture(file: Path | None) -> Picture:
+    if file is None:
+        inside = catalogue.datasets.make("mini")
+        scene: Picture = inside.load(inside.scenes()[0])
+        return scene
+    from segmeter.datasets.pictures import read_rgb
+
+    return Picture("file", file.stem, read_rgb(file), [])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""Automatic masks in the published order of steps: everything is made, then most is dropped.
+
+Three masks of every point at full size, then score, stability, threshold, box and run lengths
+of all that passed, then suppression. The network and the arithmetic are ours, so that only the
+order and the work differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from segmeter.models._sam_decoder import NOT_A_POINT
+from segmeter.models._sam_view import SamView
+from segmeter.models.automatic.grids import grid
+from segmeter.models.automatic.options import Options
+from segmeter.models.automatic.suppression import suppress_boxes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is left: run lengths, boxes, scores and stabilities, best first."""
+
+    counts: list[list[int]]
+    boxes: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float32]
+    stability: npt.NDArray[np.float32]
+
+
+@torch.no_grad()
+def plain_masks(view: SamView, shape: tuple[int, int], options: Options) -> Found:
+    """The whole picture, no crops."""
+    points = grid(options.points) * np.array([shape[1], shape[0]])
+    parts = [
+        _batch(view, points[start : start + options.batch, ::-1].copy(), options)
+        for start in range(0, len(points), options.batch)
+    ]
+    counts = [one for part in parts for one in part.counts]
+    boxes, scores, stability = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("boxes", "scores", "stability")
+    )
+    kept = suppress_boxes(boxes, scores, options.box_nms)
+    return Found([counts[i] for i in kept], boxes[kept], scores[kept], stability[kept])
+
+
+def _batch(view: SamView, points: npt.NDArray[np.float64], options: Options) -> Found:
+    device = view.network.device
+    places = torch.tensor(points, dtype=torch.float32, device=device)
+    both = torch.stack([places, torch.zeros_like(places)], dim=1)
+    labels = torch.tensor([1, NOT_A_POINT], device=device).expand(len(places), 2)
+    sparse = view.encode_points(both, labels)
+    logits, scores = view.decode(sparse, view.network.prompts.no_mask())
+    low, own = logits[:, 1:].flatten(0, 1), scores[:, 1:].flatten()
+    return plain_steps(view.frame.leave(low[:, None])[:, 0], own, options)
+
+
+def plain_steps(full: Tensor, scores: Tensor, options: Options) -> Found:
+    """Score, stability, threshold, box, run lengths: one after the other, on whole maps."""
+    if options.score > 0:
+        passed = scores > options.score
+        full, scores = full[passed], scores[passed]
+    strict = (full > options.threshold + options.offset).sum((-2, -1))
+    loose = (full > options.threshold - options.offset).sum((-2, -1))
+    stability = strict / loose
+    if options.stability > 0:
+        passed = stability >= options.stability
+        full, scores, stability = full[passed], scores[passed], stability[passed]
+    masks = full > options.threshold
+    boxes = _boxes(masks).cpu().numpy()
+    return Found(_run_lengths(masks), boxes, scores.cpu().numpy(), stability.cpu().numpy())
+
+
+def _boxes(masks: Tensor) -> Tensor:
+    """`x0 y0 x1 y1`, both inside; zeros for an empty mask."""
+    height, width = masks.shape[-2:]
+    rows, columns = masks.any(dim=2), masks.any(dim=1)
+    y = torch.arange(height, device=masks.device)
+    x = torch.arange(width, device=masks.device)
+    right = (columns * x).amax(dim=1)
+    bottom = (rows * y).amax(dim=1)
+    left = torch.where(columns, x, width).amin(dim=1)
+    top = torch.where(rows, y, height).amin(dim=1)
+    there = rows.any(dim=1)
+    return torch.stack([left, top, right, bottom], dim=1) * there[:, None]
+
+
+def _run_lengths(masks: Tensor) -> list[list[int]]:
+    """Column-major run lengths, as the original finds them: from index tensors."""
+    flat = masks.permute(0, 2, 1).flatten(1)
+    changes = (flat[:, 1:] ^ flat[:, :-1]).nonzero()
+    found: list[list[int]] = []
+    for i in range(len(flat)):
+        places = changes[changes[:, 0] == i, 1] + 1
+        ends: Any = [0, *places.tolist(), flat.shape[1]]
+        lengths = np.diff(ends).tolist()
+        found.append(([0] if bool(flat[i, 0]) else []) + lengths)
+    return found

@@ -1,0 +1,149 @@
+"""Edges and proposals of Segment Anything's evaluation as tables, without a run folder.
+
+    python perf/zeroshot_tables.py edges --data DATA --weights WEIGHTS --out edges.json \
+        --model sam2-hiera-tiny --model mobile-sam [--limit 60] [--device cuda]
+    python perf/zeroshot_tables.py proposals --data DATA --weights WEIGHTS --out lvis.json \
+        --model sam2-hiera-tiny --dataset lvis [--points 64]
+
+For machines that have torch, transformers, OpenCV, scikit-image and pyarrow but no database:
+the jobs are those of `segmeter run`, their rows are kept in a JSON file, picture by picture, and
+the same command goes on where it stopped. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+
+BOTH = ("published", "sound")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("what", choices=["edges", "proposals"])
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--weights")
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--dataset")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--points", type=int, default=64)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    name = chosen.dataset or ("bsds500" if chosen.what == "edges" else "coco")
+    dataset = catalogue.datasets.make(name, data=chosen.data)
+    rows = json.loads(chosen.out.read_text()) if chosen.out.is_file() else []
+    for title, subject in subjects(chosen):
+        for scene in list(dataset.scenes())[: chosen.limit]:
+            if any(row["model"] == title and row["scene"] == scene for row in rows):
+                continue
+            start = time.perf_counter()
+            made = work(chosen, subject, dataset.load(scene))
+            rows += [{"model": title, "dataset": name, "scene": scene, **row} for row in made]
+            chosen.out.write_text(json.dumps(rows))
+            print(f"{title} {scene} {time.perf_counter() - start:.1f} s", file=sys.stderr)
+    print(edge_table(rows) if chosen.what == "edges" else proposal_table(rows))
+    return 0
+
+
+def subjects(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
+    """Models, and for edges the classical detectors, by the names that tables show."""
+    options = {"weights": chosen.weights, "device": chosen.device}
+    known = {key: value for key, value in options.items() if value is not None}
+    if chosen.what == "proposals":
+        return [
+            (name, catalogue.models.make(Spec.parse(name), **known, resize="pillow"))
+            for name in chosen.model
+        ]
+    from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel
+
+    made: list[tuple[str, Any]] = [(name, AutomaticEdges(name, **known)) for name in chosen.model]
+    return [*made, ("canny-edges", Canny()), ("sobel-edges", Sobel())]
+
+
+def work(chosen: argparse.Namespace, subject: Any, scene: Any) -> list[dict[str, Any]]:
+    if chosen.what == "edges":
+        from segmeter.benchmarks.edges.work import rows_of
+
+        return rows_of(subject, scene, BOTH, chosen.threads)
+    from segmeter.benchmarks.proposals import Settings
+    from segmeter.benchmarks.proposals.work import rows_of as proposed
+
+    settings = Settings(points=chosen.points)
+    return proposed(subject, scene, scene.detection_truth, settings, BOTH)
+
+
+class Rows:
+    """Rows in memory, in the order that the statistics ask a database for."""
+
+    def __init__(self, rows: list[dict[str, Any]], *order: str) -> None:
+        self.rows = sorted(rows, key=lambda row: [_falling(row, key) for key in order])
+
+    def sql(self, query: str) -> Rows:
+        return self
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        return self.rows
+
+
+def _falling(row: dict[str, Any], key: str) -> Any:
+    return -row[key[1:]] if key.startswith("-") else row[key]
+
+
+def edge_table(rows: list[dict[str, Any]]) -> str:
+    from segmeter.benchmarks.edges.statistics import MEASURES, groups, rows_of_group
+
+    found: Any = Rows(rows, "dataset", "model", "reading", "scene", "round")
+    lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
+    for group in groups(found):
+        cells = [f"{r.value:.3f} ({r.low:.3f}-{r.high:.3f})" for r in rows_of_group(group)]
+        assert len(cells) == len(MEASURES)
+        lines.append(f"| {group.model} | {group.reading} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} pictures"])
+
+
+def proposal_table(rows: list[dict[str, Any]]) -> str:
+    from segmeter.benchmarks.proposals.sections import KINDS
+    from segmeter.benchmarks.proposals.statistics import groups
+
+    found: Any = Rows(rows, "dataset", "model", "reading", "-round", "target", "scene")
+    everything = groups(found)
+    lines = [
+        f"| model | reading | masks | AR@ | {' | '.join(KINDS)} |",
+        f"|---|---|---:|---:|{'---:|' * len(KINDS)}",
+    ]
+    keys = dict.fromkeys((g.model, g.reading, g.number) for g in everything)
+    for model, reading, number in keys:
+        mine = {
+            g.objects_of: g
+            for g in everything
+            if (g.model, g.reading, g.number) == (model, reading, number)
+        }
+        cells = [_cell(mine.get(kind)) for kind in KINDS]
+        masks = mine["all"].proposals.mean()
+        lines.append(f"| {model} | {reading} | {masks:.0f} | {number} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} pictures"])
+
+
+def _cell(group: Any) -> str:
+    if group is None or not group.objects.any():
+        return ""
+    low, high = group.limits()
+    return f"{100 * group.value:.1f} ({100 * low:.1f}-{100 * high:.1f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Object proposals: how many objects are among masks that nobody asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import ClassVar
+
+from segmeter.benchmarks.settings import offered, settings_of
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.detections import WithDetectionTruth
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_KEY, Column, Schema
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+
+__all__ = ["PROPOSAL_ROWS", "Proposals", "Settings"]
+
+PROPOSAL_ROWS = Schema(
+    "proposals",
+    (
+        Column("model", "text"),
+        Column("dataset", "text"),
+        Column("scene", "text"),
+        Column("target", "text", "which objects: all, a size, or how frequent their class is"),
+        Column("user", "text"),
+        Column("reading", "text"),
+        Column("round", "integer", "how many proposals count, best first"),
+        Column("objects", "integer"),
+        Column("matched", "integers", "objects matched at IoU 0.50, 0.55 .. 0.95"),
+        Column("recall", "number", "their mean share; null without objects"),
+        Column("proposals", "integer", "masks that were proposed"),
+        Column("cluster", "text"),
+        Column("seconds_look", "number"),
+    ),
+    SESSION_KEY,
+)
+"""One row for each group of objects and number of proposals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The grid's points on a side, how much boxes may overlap, how many masks are proposed."""
+
+    points: int = 64
+    nms: float = 0.9
+    most: int = 1000
+
+
+@catalogue.benchmarks.add(
+    "proposals", summary="objects among automatic masks (AR@1000, class-agnostic)"
+)
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
+
+    name: str = "proposals"
+    headline: ClassVar[tuple[str, ...]] = (
+        "ar@1000",
+        "ar@1000-small",
+        "ar@1000-medium",
+        "ar@1000-large",
+    )
+    settings: ClassVar[dict[str, object]] = offered(Settings)
+    schema: ClassVar[Schema] = PROPOSAL_ROWS
+
+    def plan(self, plan: Plan) -> Plan:
+        if plan.kind != "model":
+            raise BadInput("benchmark 'proposals' tests models that take clicks; use --model")
+        chosen = settings_of(Settings, plan.options, self.name)
+        if chosen.points < 1 or chosen.most < 1 or not 0 <= chosen.nms <= 1:
+            raise BadInput("proposals need a grid of at least 1 point, 1 mask, and nms in 0..1")
+        return replace(
+            plan,
+            subjects=tuple(_resized(spec) for spec in plan.subjects),
+            users=(),
+            rounds=1,
+            readings=plan.readings or ("published", "sound"),
+            options=asdict(chosen),
+        )
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.proposals.work import rows_of
+
+        if "click" not in subject.card.abilities:
+            raise BadInput(f"model '{subject.card.name}' takes no clicks")
+        if not isinstance(scene, WithDetectionTruth):
+            raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
+        return rows_of(
+            subject, scene, scene.detection_truth, Settings(**plan.options), plan.readings
+        )
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.proposals.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.proposals.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.proposals.sections import sections
+
+        return sections(run)
+
+
+def _resized(spec: Spec) -> Spec:
+    """The first SAM with the picture resized as Meta's own predictor does, unless told."""
+    try:
+        taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
+    except NotFound:
+        return spec  # an object of the caller's own
+    if "resize" not in taken or "resize" in spec.options:
+        return spec
+    return Spec(spec.name, {**spec.options, "resize": "pillow"})

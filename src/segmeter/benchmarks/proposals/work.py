@@ -1,0 +1,130 @@
+"""One job of the benchmark: the masks of one picture, ranked, and the objects among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.benchmarks import Row
+from segmeter.core.detections import DetectionTruth, TrueObject
+from segmeter.core.masks import Mask
+from segmeter.core.models import Model, Reading
+from segmeter.core.scenes import Scene
+from segmeter.measures.detections import size_ranges
+from segmeter.measures.proposal_recall import Recalled, recalled
+from segmeter.models.automatic.generator import Kept, crop_candidates
+from segmeter.models.automatic.grids import Crop
+from segmeter.models.automatic.options import Options
+from segmeter.models.automatic.suppression import suppress_boxes
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.proposals import Settings
+
+__all__ = ["FREQUENCIES", "groups_of", "ranked", "rows_of"]
+
+FREQUENCIES = {"frequent": "f", "common": "c", "rare": "r"}
+_EVERYTHING = 2.0  # a cover that no mask reaches
+
+
+def rows_of(
+    model: Model,
+    scene: Scene,
+    truth: DetectionTruth,
+    settings: Settings,
+    readings: Sequence[Reading],
+) -> list[Row]:
+    """All rows of a picture, from one look."""
+    height, width = scene.shape
+    options = Options(
+        points=settings.points,
+        score=0.0,
+        stability=0.0,
+        box_nms=settings.nms,
+        covers=_EVERYTHING,
+    )
+    started = time.perf_counter()
+    kept = crop_candidates(model, scene, Crop(0, 0, width, height), options)
+    looked = time.perf_counter() - started
+    rows: list[Row] = []
+    for reading in readings:
+        best = kept.take(ranked(kept, settings.nms, settings.most, reading))
+        masks = best.masks((height, width), options.threshold)
+        for group, found in groups_of(truth, masks, settings.most, reading).items():
+            rows += _rows(scene, reading, group, found, len(masks), looked)
+    return rows
+
+
+def ranked(
+    kept: Kept, nms: float, most: int, reading: Reading = "published"
+) -> npt.NDArray[np.intp]:
+    """The proposals among candidates, best first by the mean of score and stability.
+
+    Boxes are suppressed by score. Ties keep the order of that suppression; empty masks, whose
+    stability is no number, come last as published and are left out when sound.
+    """
+    filled = np.arange(len(kept))
+    if reading == "sound":
+        filled = np.flatnonzero(~np.isnan(kept.stability))
+    stays = filled[suppress_boxes(kept.boxes[filled], kept.scores[filled], nms, reading)]
+    means = (kept.scores[stays].astype(np.float64) + kept.stability[stays]) / 2
+    order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
+    return stays[order][:most]
+
+
+def groups_of(
+    truth: DetectionTruth, proposals: Sequence[Mask], most: int, reading: Reading = "published"
+) -> dict[str, Recalled]:
+    """What proposals recall of all objects, by size and by how frequent their class is.
+
+    Crowd flags are not looked at. Of LVIS's classes those that a picture was not searched for
+    make no difference to recall: every proposal counts.
+    """
+    objects = sorted(truth.objects, key=lambda thing: thing.category)
+    numbers = (*(n for n in (10, 100, 1000) if n < most), most)
+    found = _recalled(objects, proposals, numbers, size_ranges(reading))
+    letters = {category.id: category.frequency for category in truth.categories}
+    for name, letter in FREQUENCIES.items():
+        mine = [thing for thing in objects if letters.get(thing.category) == letter]
+        if any(letters.values()):
+            every = {name: size_ranges(reading)["all"]}
+            found |= _recalled(mine, proposals, numbers, every)
+    return found
+
+
+def _recalled(
+    objects: Sequence[TrueObject],
+    proposals: Sequence[Mask],
+    numbers: tuple[int, ...],
+    sizes: Mapping[str, tuple[float, float]],
+) -> dict[str, Recalled]:
+    return recalled(
+        [thing.mask for thing in objects],
+        proposals,
+        numbers=numbers,
+        areas=[thing.area for thing in objects],
+        sizes=sizes,
+    )
+
+
+def _rows(
+    scene: Scene, reading: Reading, group: str, found: Recalled, proposals: int, seconds: float
+) -> Iterator[Row]:
+    for number, matched, recall in zip(
+        found.numbers, found.matched, found.average_recall, strict=True
+    ):
+        yield {
+            "target": group,
+            "user": "",
+            "reading": reading,
+            "round": number,
+            "objects": found.objects,
+            "matched": matched.tolist(),
+            "recall": float(recall) if found.objects else None,
+            "proposals": proposals,
+            "cluster": scene.id,
+            "seconds_look": seconds,
+        }

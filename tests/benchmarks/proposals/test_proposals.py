@@ -1,0 +1,176 @@
+"""The benchmark of proposals: ranking, recall by size and frequency, both readings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.proposals import PROPOSAL_ROWS, Proposals, Settings
+from segmeter.benchmarks.proposals.sections import paper_rows
+from segmeter.benchmarks.proposals.work import groups_of, ranked, rows_of
+from segmeter.core.catalogue import Spec
+from segmeter.core.detections import Category, DetectionTruth, TrueObject
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Reading
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import DatasetCard, Picture
+from segmeter.engine import run_plan
+from segmeter.models.automatic.blobs import Blob, Blobs, position_picture
+from segmeter.models.automatic.generator import crop_candidates
+from segmeter.models.automatic.grids import Crop
+from segmeter.models.automatic.options import Options
+from segmeter.store import Run
+
+SHAPE = (100, 130)
+BOTH: tuple[Reading, ...] = ("published", "sound")
+BLOBS = (
+    Blob(40, 50, 22, 28, (40, 34, 20), (983, 899, 907)),
+    Blob(95, 55, 18, 20, (30, 20, 50), (924, 987, 886)),
+)
+CLASSES = (Category(1, "cup", "f"), Category(2, "spoon", "r"), Category(3, "fork", "c"))
+
+
+class OnePicture(Picture):
+    """The two ellipses, one of a frequent and one of a rare class."""
+
+    @property
+    def detection_truth(self) -> DetectionTruth:
+        return DetectionTruth(7, SHAPE, CLASSES, objects(), federated=True, negative=(3,))
+
+
+def objects() -> tuple[TrueObject, ...]:
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    found = []
+    for category, blob in enumerate(BLOBS, start=1):
+        mask = Mask.of(blob.distance(x, y) <= blob.whole)
+        (top, left), (bottom, right) = mask.low, mask.high
+        box = (float(left), float(top), float(right - left), float(bottom - top))
+        found.append(TrueObject(category, mask, box, float(mask.area)))
+    return tuple(found)
+
+
+def scene() -> OnePicture:
+    return OnePicture("blobs", "two", position_picture(*SHAPE), ())
+
+
+def blobs() -> Blobs:
+    model = Blobs()
+    model.blobs = BLOBS
+    return model
+
+
+def candidates() -> Any:
+    options = Options(points=8, score=0.0, stability=0.0, box_nms=0.9, covers=2.0)
+    return crop_candidates(blobs(), scene(), Crop(0, 0, SHAPE[1], SHAPE[0]), options)
+
+
+def test_proposals_are_ranked_by_the_mean_of_score_and_stability() -> None:
+    kept = candidates()
+    for reading in BOTH:
+        best = kept.take(ranked(kept, 0.9, 1000, reading))
+        means = (best.scores.astype(np.float64) + best.stability) / 2
+        known = means[~np.isnan(means)]
+        assert (np.diff(known) <= 0).all()
+        assert len(known) > 4
+    assert len(ranked(kept, 0.9, 5)) == 5
+
+
+def test_empty_masks_come_last_as_published_and_not_at_all_when_sound() -> None:
+    kept = candidates()
+    published, sound = (kept.take(ranked(kept, 0.9, 1000, r)).stability for r in BOTH)
+    empty = np.isnan(published)
+    assert empty.any()
+    assert empty[-empty.sum() :].all()
+    assert not np.isnan(sound).any()
+
+
+def test_rows_count_objects_by_size_and_by_frequency() -> None:
+    picture = scene()
+    rows = rows_of(blobs(), picture, picture.detection_truth, Settings(points=8, most=50), BOTH)
+    PROPOSAL_ROWS.check(rows[0])
+    keys = {(r["target"], r["reading"], r["round"]) for r in rows}
+    assert len(keys) == len(rows) == 7 * 2 * 2
+    counts = {r["target"]: r["objects"] for r in rows}
+    assert counts["all"] == counts["small"] + counts["medium"] == 2
+    assert (counts["frequent"], counts["rare"], counts["common"]) == (1, 1, 0)
+    whole = [r for r in rows if (r["target"], r["round"]) == ("all", 50)]
+    assert all(r["recall"] > 0.5 for r in whole)
+    assert all(r["recall"] is None for r in rows if r["target"] == "common")
+
+
+def test_classes_that_were_not_searched_for_make_no_difference_to_recall() -> None:
+    truth, masks = scene().detection_truth, [thing.mask for thing in objects()]
+    for changed in (replace(truth, negative=()), replace(truth, not_exhaustive=(1, 2))):
+        for name, found in groups_of(changed, masks, 1000).items():
+            assert (found.matched == groups_of(truth, masks, 1000)[name].matched).all()
+
+
+def test_wrong_settings_and_data_are_refused() -> None:
+    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),))
+    for options, said in (
+        ({"points": 0}, "at least 1 point"),
+        ({"nms": 2.0}, "nms in 0..1"),
+        ({"point": 4}, "no setting 'point'"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            Proposals().plan(replace(plan, options=options))
+    with pytest.raises(BadInput, match="use --model"):
+        Proposals().plan(replace(plan, kind="method"))
+    filled = Proposals().plan(plan)
+    plain = Picture("drawn", "one", position_picture(*SHAPE), ())
+    with pytest.raises(BadInput, match="data of COCO's layout"):
+        Proposals().work(blobs(), plain, filled)
+
+
+def test_the_first_sam_resizes_as_metas_predictor() -> None:
+    plan = Plan("proposals", (Spec("mobile-sam"), Spec("disc")), (Spec("lvis"),))
+    assert [str(s) for s in Proposals().plan(plan).subjects] == [
+        "mobile-sam?resize=pillow",
+        "disc",
+    ]
+
+
+class Two:
+    """A data set of two drawn pictures."""
+
+    card = DatasetCard("drawn-proposals", "two pictures with ellipses", "none", "none")
+
+    def scenes(self) -> list[str]:
+        return ["one", "two"]
+
+    def load(self, name: str) -> Picture:
+        return scene()
+
+    def fingerprint(self) -> str:
+        return "same"
+
+
+def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
+    plan = Plan(
+        "proposals",
+        (Spec("mine"), Spec("disc")),
+        (Spec("two"),),
+        readings=BOTH,
+        options={"points": 6},
+    )
+    tally = run_plan(plan, tmp_path / "run", workers=0, objects={"mine": blobs(), "two": Two()})
+    assert tally.failed == 0
+    run = Run.open(tmp_path / "run")
+    rows = Proposals().summary(run)
+    values = {(r.model, r.reading, r.measure): r.value for r in rows}
+    assert values["mine", "sound", "ar@1000"] > values["disc", "sound", "ar@1000"]
+    assert values["mine", "sound", "ar@10"] <= values["mine", "sound", "ar@1000"]
+    assert values["mine", "published", "masks"] > values["mine", "sound", "masks"]
+    assert ("mine", "sound", "ar@1000-common") not in values
+    (section,) = Proposals().sections(run)
+    assert section.title.startswith("Proposals: ")
+
+
+def test_the_papers_table_is_shipped() -> None:
+    sam = next(row for row in paper_rows() if row["method"] == "SAM")
+    assert (sam["all"], sam["rare"]) == ("59.3", "65.8")
