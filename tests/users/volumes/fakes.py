@@ -59,7 +59,7 @@ class Fake:
     def slices(
         self, case: Case, prompts: Sequence[Prompt], hints: Mapping[int, Bits] | None = None
     ) -> dict[int, Bits]:
-        """Answers of the slices that hold a prompt; boxes are half open."""
+        """Answers of the slices that hold a prompt."""
         found = {}
         for z in sorted({slice_of(p) for p in prompts}):
             here = [p for p in prompts if slice_of(p) == z]
@@ -78,14 +78,13 @@ class Fake:
     ) -> Bits:
         ok = image >= self.threshold
         mask = np.zeros(image.shape, bool) if hint is None else hint.copy()
-        past = skip  # a slice's boxes are half open, a volume's are not
         for prompt in prompts:
             if isinstance(prompt, Click) and prompt.positive:
                 mask |= ball(image.shape, prompt.point[skip:], self.r_pos) & ok
             elif isinstance(prompt, Box):
                 inside = np.zeros(image.shape, bool)
                 ends = zip(prompt.low[skip:], prompt.high[skip:], strict=True)
-                inside[tuple(slice(int(a), int(b) + 1 - past) for a, b in ends)] = True
+                inside[tuple(slice(int(a), int(b) + 1) for a, b in ends)] = True
                 mask |= inside & ok
         for prompt in prompts:
             if isinstance(prompt, Click) and not prompt.positive:
@@ -130,9 +129,9 @@ def as_points(prompts: Iterable[Prompt]) -> list[list[int]]:
 
 
 def as_boxes(prompts: Iterable[Prompt]) -> dict[str, list[int]]:
-    """Boxes as the golden files have them: `{z: [x0, y0, x1, y1]}`."""
+    """Boxes as the golden files have them, half open: `{z: [x0, y0, x1, y1]}`."""
     return {
-        str(int(p.low[0])): [int(c) for c in (p.low[2], p.low[1], p.high[2], p.high[1])]
+        str(int(p.low[0])): [int(c) for c in (p.low[2], p.low[1], p.high[2] + 1, p.high[1] + 1)]
         for p in prompts
         if isinstance(p, Box)
     }

@@ -42,8 +42,8 @@ def _starts() -> dict[str, Start]:
         "CenterPointPrompter": lambda t, d, a: centre_point_per_slice(t),
         "PointPropagationPrompter": lambda t, d, a: point_propagation(t, a, d, "published"),
         "BoxPropagationPrompter": lambda t, d, a: box_propagation(t, a, "published"),
-        "BoxPer2DSlicePrompter": lambda t, d, a: box_per_slice(t, "published"),
-        "BoxPer2dSliceFrom3DBoxPrompter": lambda t, d, a: boxes_from_3d_box(t, "published"),
+        "BoxPer2DSlicePrompter": lambda t, d, a: box_per_slice(t),
+        "BoxPer2dSliceFrom3DBoxPrompter": lambda t, d, a: boxes_from_3d_box(t),
         "CentroidPoint3DVolumePrompter": lambda t, d, a: centroid(t),
         "Box3DVolumePrompter": lambda t, d, a: [box_3d(t)],
     }

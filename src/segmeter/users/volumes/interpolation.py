@@ -45,13 +45,17 @@ def interpolated_points(
 def box_seeds(
     target: Mask, count: int, reading: Reading, shaken: int = 0, draws: Draws | None = None
 ) -> dict[int, Corners]:
-    """The boxes that a person draws, `(x0, y0, x1, y1)` each, shaken by up to so many pixels."""
+    """The boxes that a person draws, `(x0, y0, x1, y1)` each, shaken by up to so many pixels.
+
+    x1 and y1 are the last column and row in `sound`, one past them in `published`.
+    """
     wanted = seed_slices(target, count, reading)
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box = tight_box(plane(target, z), z, reading)
-        corners = [int(box.low[2]), int(box.low[1]), int(box.high[2]), int(box.high[1])]
+        box, past = tight_box(plane(target, z), z), _past(reading)
+        ends = [int(box.high[2]) + past, int(box.high[1]) + past]
+        corners = [int(box.low[2]), int(box.low[1]), *ends]
         if shaken and draws is not None:
             corners = _shaken(corners, draws.shifts(shaken), target.shape)
         seeds[z] = corners
@@ -61,14 +65,23 @@ def box_seeds(
 def interpolated_boxes(
     target: Mask, count: int, reading: Reading, shaken: int = 0, draws: Draws | None = None
 ) -> list[Box]:
-    """One box in every slice from the first seed to the last; it may have no width."""
+    """One box in every slice from the first seed to the last; it may have no width.
+
+    `published` interpolates and rounds ends that are one past the last pixel.
+    """
+    past = _past(reading)
     seeds = box_seeds(target, count, reading, shaken, draws)
     boxes = []
     for z, (x0, y0, x1, y1) in _between(seeds):
         if shaken:
             x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
-        boxes.append(Box((z, y0, x0), (z, y1, x1)))
+        boxes.append(Box((z, y0, x0), (z, y1 - past, x1 - past)))
     return boxes
+
+
+def _past(reading: Reading) -> int:
+    """How far behind the last pixel a box ends."""
+    return 1 if reading == "published" else 0
 
 
 def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:

@@ -260,7 +260,7 @@ class BoxPerSlice(Prompter):
         return "2X"
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
-        return box_per_slice(asking.target, asking.reading)
+        return box_per_slice(asking.target)
 
     def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes=len(prompts), scrolled=_span(target))
@@ -283,7 +283,7 @@ class BoxesFrom3dBox(Prompter):
         return "3"
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
-        return boxes_from_3d_box(asking.target, asking.reading)
+        return boxes_from_3d_box(asking.target)
 
     def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes_3d=1, scrolled=_span(target))

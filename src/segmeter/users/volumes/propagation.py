@@ -70,10 +70,10 @@ def box_propagation(target: Mask, answers: Answers, reading: Reading) -> list[Bo
     """
     own = foreground_slices(target)
     middle = median_slice(target)
-    seed = tight_box(plane(target, middle), middle, reading)
+    seed = tight_box(plane(target, middle), middle)
 
     def after(z: int, answered: Mask) -> tuple[Prompt, ...]:
-        return (tight_box(answered, z, reading),)
+        return (tight_box(answered, z),)
 
     first: tuple[Prompt, ...] = (seed,)
     ways = _ways(first, middle, (own[0], own[-1]), answers, after, copied=reading == "published")
@@ -87,13 +87,15 @@ def stray_box(box: Box, shape: Sequence[int], flipped: Sequence[bool]) -> Box:
     It stays in the file's coordinates while all others are in canonical ones. Nothing in
     segmeter uses it; it shows what a published number of such a file rests on.
 
-    >>> stray_box(Box((4, 0, 31), (4, 11, 40)), (24, 48, 40), (False, True, True))
-    Box(low=(4, 36, -1), high=(4, 47, 8))
+    >>> stray_box(Box((4, 0, 31), (4, 10, 39)), (24, 48, 40), (False, True, True))
+    Box(low=(4, 36, -1), high=(4, 46, 7))
     """
     low, high = list(box.low), list(box.high)
     for axis, turned in enumerate(flipped):
         if turned:
-            last = shape[axis] - 1
+            # It turns the end, one past the last pixel, as if it were a pixel; a slice has none.
+            past = 0 if axis == 0 else 1
+            last = shape[axis] - 1 - past
             low[axis], high[axis] = last - box.high[axis], last - box.low[axis]
     return Box(tuple(low), tuple(high))
 

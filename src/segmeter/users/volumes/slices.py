@@ -69,14 +69,12 @@ def median_slice(target: Mask) -> int:
     return _nearest_slice(own, int(np.median(own)))
 
 
-def tight_box(mask: Mask, z: int, reading: Reading) -> Box:
-    """The box around all of a slice's mask.
+def tight_box(mask: Mask, z: int) -> Box:
+    """The box around all of a slice's mask, from its first to its last pixel.
 
-    `sound` gives its first and last pixel. `published` hands over what the original does,
-    where the last is one past it.
+    The original counts to one past the last; views that follow it add the one.
     """
-    past = 0 if reading == "published" else 1
-    return Box((z, *mask.low), (z, *(h - past for h in mask.high)))
+    return Box((z, *mask.low), (z, *(h - 1 for h in mask.high)))
 
 
 def centre_of(mask: Mask, centre: Centre) -> Pixel:
