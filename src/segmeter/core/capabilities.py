@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from segmeter.core.users import Observation, User
 
 __all__ = [
+    "ChoosesUsers",
     "CountsEffort",
     "ForgetsPrompts",
     "GivesPrompts",
@@ -110,6 +111,13 @@ class GivesPrompts(Protocol):
 
     @property
     def gives(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
+class ChoosesUsers(Protocol):
+    """A benchmark that leaves out, for each model, the users that do not fit it."""
+
+    def users_for(self, subject: Any, users: Sequence[User]) -> Sequence[User]: ...
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import prompts_given_by
+from segmeter.core.capabilities import ChoosesUsers, prompts_given_by
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
@@ -93,17 +93,25 @@ def _check_subjects(plan: Plan, roots: Roots, own: Objects, users: Sequence[User
     verb = "look" if plan.kind == "model" else "segment"
     for spec in plan.subjects:
         if spec.name in own:
-            _check_prompts(own[spec.name], users)
+            _check_prompts(plan, own[spec.name], users)
             continue
         entry, options = shelf.check(spec, **roots.options())
         if entry.source.startswith("segmeter."):
-            _check_prompts(entry.make(**options), users)
+            _check_prompts(plan, entry.make(**options), users)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
 
 
-def _check_prompts(subject: Any, users: Sequence[User]) -> None:
-    """Refuse a model that does not take what a user gives."""
+def _check_prompts(plan: Plan, subject: Any, users: Sequence[User]) -> None:
+    """Refuse a model that does not take what a user gives, or what any of them gives."""
+    benchmark = catalogue.benchmarks.make(plan.benchmark)
+    if isinstance(benchmark, ChoosesUsers):
+        users = benchmark.users_for(subject, users)
+        if not users:
+            raise BadInput(
+                f"model '{subject.card.name}' takes nothing that the users of "
+                f"'{plan.benchmark}' give; name one that fits with --user"
+            )
     for user in users:
         strange = prompts_given_by(user) - subject.card.abilities
         if strange:

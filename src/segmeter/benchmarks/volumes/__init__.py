@@ -1,1 +1,79 @@
 """Volumes: which model gives the best segmentation of a volume for the least effort."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Model
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+from segmeter.core.users import User
+
+__all__ = ["Volumes"]
+
+_ROUNDS = 6
+_MEASURES = ("dice", "nsd")
+
+
+@catalogue.benchmarks.add(
+    "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
+)
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
+
+    name: str = "volumes"
+    headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
+
+    def plan(self, plan: Plan) -> Plan:
+        from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS
+        from segmeter.benchmarks.volumes.judging import check_measures
+
+        if plan.kind != "model":
+            raise BadInput("benchmark 'volumes' tests models, not methods; use --model")
+        if plan.options:
+            raise BadInput("benchmark 'volumes' has no settings of its own; leave out --option")
+        if plan.rounds < 0:
+            raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
+        check_measures(plan.measures)
+        measures = plan.measures or _MEASURES
+        return replace(
+            plan,
+            users=plan.users or tuple(Spec.parse(name) for name in DEFAULT_USERS),
+            rounds=plan.rounds or _ROUNDS,
+            readings=plan.readings or ("published", "sound"),
+            measures=measures if "dice" in measures else ("dice", *measures),
+        )
+
+    def users_for(self, subject: Model, users: Sequence[User]) -> list[User]:
+        """The users that a model can play with; the others are left out for it."""
+        from segmeter.benchmarks.volumes.fitting import fitting
+
+        return fitting(subject, users)
+
+    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.volumes.play import play_volume
+
+        return play_volume(subject, scene, plan)
+
+    def summary(self, run: Results) -> list[SummaryRow]:
+        from segmeter.benchmarks.volumes.statistics import summary
+
+        return summary(run)
+
+    def differences(self, run: Results) -> list[Difference]:
+        from segmeter.benchmarks.volumes.statistics import differences
+
+        return differences(run)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.volumes.sections import sections
+
+        return sections(run)

@@ -1,0 +1,138 @@
+"""The cases behind the numbers: objects that fail, and sessions to scroll through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.benchmarks.volumes.statistics import Group
+from segmeter.benchmarks.volumes.tables import label_of
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import round_from_json
+from segmeter.core.scenes import Scene, Volume
+from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
+from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
+
+__all__ = ["failures", "sessions_to_scroll"]
+
+_LISTED, _SHOWN = 15, 3
+Key = tuple[str, str]
+
+
+def failures(run: Results, groups: Sequence[Group], name: str) -> Table:
+    """The objects that come out worst over all models and users of a data set."""
+    order = _by_quality(groups)
+    sizes = _voxels(run, groups[0].key[1])
+    rows: list[list[Cell]] = []
+    for key in order[:_LISTED]:
+        best, worst = _extremes(groups, key)
+        label = dict(zip(groups[0].dice.keys, groups[0].labels, strict=True)).get(key, "")
+        mean = float(np.mean([_last(g, key) for g in groups]))
+        rows.append([key[0], key[1], label, sizes.get(key), mean, *best, *worst])
+    columns = [
+        Column("case"),
+        Column("object"),
+        Column("class"),
+        Column("voxels", digits=0),
+        Column("Dice", "%, mean", digits=1, percent=True),
+        Column("best", "%", digits=1, percent=True),
+        Column("by"),
+        Column("worst", "%", digits=1, percent=True),
+        Column("by"),
+    ]
+    return Table(name, columns, rows, f"{groups[0].key[1]}: the objects with the lowest Dice.")
+
+
+def sessions_to_scroll(run: Results, groups: Sequence[Group]) -> list[Block]:
+    """The worst, a middling and the best object of a data set, in slices, step by step."""
+    order = _by_quality(groups)
+    blocks: list[Block] = []
+    for key in list(dict.fromkeys([order[0], order[len(order) // 2], order[-1]]))[:_SHOWN]:
+        group = max(groups, key=lambda g: (_last(g, key), g.rounds, g.key))
+        try:
+            blocks.append(_slices(run, group, key))
+        except SegmeterError as error:
+            return [Note(f"Volumes are not at hand to be shown: {error}", "warning")]
+    return blocks
+
+
+def _slices(run: Results, group: Group, key: Key) -> Block:
+    model, dataset, user, reading = group.key
+    scene = run.scene(dataset, key[0])
+    target = next((t for t in scene.targets if t.id == key[1]), None)
+    steps = _steps(run, group, key, scene)
+    if target is None or not steps or not isinstance(scene, Volume):
+        return Note(f"{key[0]}: its masks were not kept, or its target is gone.", "warning")
+    spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
+    return Slices(
+        re.sub(r"\W+", "-", f"slices-{dataset}-{key[0]}-{key[1]}"),
+        f"{key[0]}, {target.label or key[1]}: {model}, {label_of(user)}",
+        _grey(scene),
+        steps,
+        target.mask,
+        (spacing[0], spacing[1], spacing[2]),
+        f"Reading {reading}; Dice {100 * _last(group, key):.1f} % in the end.",
+    )
+
+
+def _steps(run: Results, group: Group, key: Key, scene: Scene) -> list[Step]:
+    model, dataset, user, reading = (_quoted(part) for part in group.key)
+    table = run.sql(f"""
+        select round, prompt, mask, dice, interactions
+        from rows where model = {model} and dataset = {dataset} and "user" = {user}
+        and reading = {reading} and scene = {_quoted(key[0])} and target = {_quoted(key[1])}
+        and (not content or round = 1) order by round
+    """)
+    rows = table.to_pylist()
+    if any(row["mask"] is None for row in rows):
+        return []
+    return [_step(row, scene) for row in rows]
+
+
+def _step(row: dict[str, Any], scene: Scene) -> Step:
+    mask = Mask.from_coco({"size": list(scene.shape), "counts": row["mask"]})
+    spent = f"{row['interactions']:.0f} interactions so far"
+    return Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
+
+
+def _grey(scene: Volume) -> npt.NDArray[np.uint8]:
+    """Voxels as a person sees them: the sound window of the modality."""
+    prepared = PreparedSlices(scene.voxels, preparation_of("sam", "sound"))
+    return np.stack([prepared.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
+
+
+def _by_quality(groups: Sequence[Group]) -> list[Key]:
+    """Objects by their mean Dice over models and users, the worst first."""
+    found: dict[Key, list[float]] = {}
+    for group in groups:
+        for key, value in zip(group.dice.keys, group.dice.values[:, -1], strict=True):
+            found.setdefault(key, []).append(float(value))
+    return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
+
+
+def _last(group: Group, key: Key) -> float:
+    return float(group.dice.values[group.dice.keys.index(key), -1])
+
+
+def _extremes(groups: Sequence[Group], key: Key) -> tuple[list[Cell], list[Cell]]:
+    order = sorted(groups, key=lambda g: (_last(g, key), g.key))
+    return tuple(  # type: ignore[return-value]  # two of them
+        [_last(g, key), f"{g.key[0]}, {label_of(g.key[2])}"] for g in (order[-1], order[0])
+    )
+
+
+def _voxels(run: Results, dataset: str) -> dict[Key, int]:
+    table = run.sql(
+        f"select distinct scene, target, voxels from rows where dataset = {_quoted(dataset)}"
+    )
+    return {(row["scene"], row["target"]): row["voxels"] for row in table.to_pylist()}
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,220 @@
+"""What the report says about volumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from segmeter.benchmarks.volumes.cases import failures, sessions_to_scroll
+from segmeter.benchmarks.volumes.statistics import (
+    BUDGETS,
+    Group,
+    cost_of,
+    groups,
+    per_case,
+    rows_of,
+    targets_of,
+)
+from segmeter.benchmarks.volumes.tables import (
+    by_class,
+    instances,
+    label_of,
+    leaderboard,
+    paper_tables,
+)
+from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.core.sections import (
+    Answer,
+    Axis,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Label,
+    Line,
+    Multiples,
+    Note,
+    Points,
+    Section,
+    Table,
+    Value,
+)
+from segmeter.stats.intervals import Resampling
+
+__all__ = ["sections"]
+
+
+def sections(run: Results) -> list[Section]:
+    """All sections, in reading order."""
+    found = groups(run, cost_of(run))
+    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    leading: dict[str, list[Group]] = {}
+    for group in found:
+        if group.key[3] == lead:
+            leading.setdefault(group.key[1], []).append(group)
+    made = [
+        _most_for_least(leading),
+        _against_effort(leading),
+        _equal_effort(leading),
+        _shaped_like_the_paper(found, run.plan.readings),
+        _by_class(found),
+        _instances(found),
+        _failures(run, leading),
+        _scrolled(run, leading),
+    ]
+    return [section for section in made if section.blocks]
+
+
+def _scrolled(run: Results, leading: dict[str, list[Group]]) -> Section:
+    text = (
+        "The worst object of each data set, a middling one and the best, with the session that "
+        "came out best. Scroll with the wheel or the arrow keys."
+    )
+    blocks = [b for members in leading.values() for b in sessions_to_scroll(run, members)]
+    return Section("Slices", text, blocks)
+
+
+def _most_for_least(leading: dict[str, list[Group]]) -> Section:
+    blocks: list[Block] = []
+    for dataset, members in leading.items():
+        table = leaderboard(members, _stem("volumes", dataset), dataset)
+        blocks += [_answer(members, dataset), table]
+    text = (
+        "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
+        "one. Interactions as printed are the paper's; those per object were really made."
+    )
+    return Section("Which model gives most for least", text, blocks)
+
+
+def _answer(members: Sequence[Group], dataset: str) -> Answer:
+    """Who is best within ten interactions, and who is best at all."""
+    few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
+    cheap = (
+        f"{few.model} with {label_of(few.user)} reaches {_percent(few)} Dice within ten "
+        f"interactions on {dataset}"
+        if few.value > 0
+        else f"No prompter costs ten interactions or fewer on {dataset}"
+    )
+    spent = next(g for g in members if (g.key[0], g.key[2]) == (most.model, most.user))
+    mean = float(targets_of(spent, "interactions").mean())
+    return Answer(
+        f"{cheap}.",
+        f"The best Dice at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} "
+        f"after {mean:.1f} interactions per object.",
+    )
+
+
+def _best(members: Sequence[Group], measure: str) -> SummaryRow:
+    rows = [row for group in members for row in rows_of(group) if row.measure == measure]
+    return max(rows, key=lambda row: (row.value, row.model, row.user))
+
+
+def _percent(row: SummaryRow) -> str:
+    if np.isnan(row.low):
+        return f"{row.value:.1f} %"
+    return f"{row.value:.1f} % ({row.low:.1f} to {row.high:.1f})"
+
+
+def _against_effort(leading: dict[str, list[Group]]) -> Section:
+    text = (
+        "Each dot is a prompter that speaks once; a staircase is a refinement, which holds its "
+        "Dice until the next answer. Up and to the left is better."
+    )
+    charts = [_effort_chart(members, dataset) for dataset, members in leading.items()]
+    return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
+
+
+def _effort_chart(members: Sequence[Group], dataset: str) -> Chart:
+    marks: list[Line | Points] = []
+    for model in dict.fromkeys(g.key[0] for g in members):
+        mine = [g for g in members if g.key[0] == model]
+        once = [g for g in mine if g.interactions[:, -1].mean() == g.interactions[:, 0].mean()]
+        if once:
+            marks.append(_dots(model, once))
+        marks += [_staircase(g) for g in mine if g not in once]
+    high = max(float(g.interactions[:, -1].mean()) for g in members)
+    x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
+    return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+
+
+def _dots(model: str, once: Sequence[Group]) -> Points:
+    values = [per_case(g, g.dice.values[:, -1]) for g in once]
+    limits = [
+        Resampling(cases, seed=g.key[1]).limits(v[:, None])
+        for (v, cases), g in zip(values, once, strict=True)
+    ]
+    known = not any(np.isnan(low).any() for low, _ in limits)
+    return Points(
+        model,
+        [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
+        [float(v.mean()) for v, _ in values],
+        [label_of(g.key[2]) for g in once],
+        [float(low[0]) for low, _ in limits] if known else None,
+        [float(high[0]) for _, high in limits] if known else None,
+    )
+
+
+def _staircase(group: Group) -> Line:
+    spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
+    dice = [float(per_case(group, column)[0].mean()) for column in group.dice.values.T]
+    return Line(f"{group.key[0]}, {label_of(group.key[2])}", spent, dice, role="step")
+
+
+def _equal_effort(leading: dict[str, list[Group]]) -> Section:
+    """Dice for the same number of interactions, prompter by prompter."""
+    blocks: list[Block] = []
+    for dataset, members in leading.items():
+        columns = [Column("prompter"), Column("model")]
+        columns += [
+            Column(f"{b} interactions", "Dice, %", digits=1, better="higher") for b in BUDGETS
+        ]
+        columns += [Column("to 80 %", "seconds", digits=0), Column("to 90 %", "seconds", digits=0)]
+        rows: list[list[Cell]] = []
+        for group in members:
+            known = {row.measure: Value(row.value, row.low, row.high) for row in rows_of(group)}
+            shown = [*(f"dice@{b}" for b in BUDGETS), "seconds-to-80", "seconds-to-90"]
+            label = Label(label_of(group.key[2]))
+            rows.append([label, group.key[0], *(known[measure] for measure in shown)])
+        caption = f"{dataset}: Dice of the last answer that the budget pays for, 0 for none."
+        blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
+    return Section("Dice at equal effort", blocks=blocks)
+
+
+def _shaped_like_the_paper(found: Sequence[Group], readings: Sequence[str]) -> Section:
+    blocks = [block for reading in readings for block in paper_tables(found, reading)]
+    text = "Percent Dice. The paper's data sets are named D1 to D8."
+    return Section("Beside the paper's tables", text, blocks)
+
+
+def _by_class(found: Sequence[Group]) -> Section:
+    tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
+    return Section("Class by class", blocks=[table for table in tables if table is not None])
+
+
+def _instances(found: Sequence[Group]) -> Section:
+    tables = [instances(members, _stem("instances", name)) for name, members in _sets(found)]
+    return Section("Instances", blocks=[table for table in tables if table is not None])
+
+
+def _failures(run: Results, leading: dict[str, list[Group]]) -> Section:
+    blocks: list[Block] = [
+        failures(run, members, _stem("failures", name)) for name, members in leading.items()
+    ]
+    lost = run.sql("select dataset, scene, model, error from errors").to_pylist()
+    if lost:
+        first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
+        blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))
+    return Section("What fails", blocks=blocks)
+
+
+def _sets(found: Sequence[Group]) -> list[tuple[str, list[Group]]]:
+    sets: dict[str, list[Group]] = {}
+    for group in found:
+        sets.setdefault(group.key[1], []).append(group)
+    return list(sets.items())
+
+
+def _stem(kind: str, dataset: str) -> str:
+    return f"{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', dataset).strip('-').lower()}"

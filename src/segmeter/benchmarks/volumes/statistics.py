@@ -1,0 +1,273 @@
+"""Statistics of volumes: quality, what it cost, and quality at equal cost.
+
+Numbers are averaged as the paper does: over the instances of a case, then over cases; so
+intervals resample cases, which are patients. Dice and NSD stand in percent, effort in
+interactions (a point 1, a box 2, a 3D box 3, a scribble 3, a named slice 1) unless a name
+says seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
+from segmeter.core.effort import Effort
+from segmeter.stats.effort import CostModel
+from segmeter.stats.effort_curves import area_to, effort_to, never_reached, quality_at
+from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+
+__all__ = [
+    "AREA",
+    "BUDGETS",
+    "GOALS",
+    "Group",
+    "cost_of",
+    "differences",
+    "groups",
+    "per_case",
+    "rows_of",
+    "summary",
+    "targets_of",
+]
+
+BUDGETS = (5, 10, 20, 50)
+GOALS = (80, 90)
+AREA = 50
+COMPARED = ("dice", "dice@10", "area", "effort-to-80")
+Better = Literal["higher", "lower"]
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All sessions of one model, data set, user and reading, target by target.
+
+    Tables are `(targets, rounds)`: Dice, interactions, degrees of freedom and seconds spent
+    by the end of each round, the original's Dice of the target's case, and other measures.
+    """
+
+    dice: Curves
+    labels: tuple[str, ...]
+    nominal: str
+    interactions: Floats
+    degrees_of_freedom: Floats
+    seconds: Floats
+    published: Floats
+    others: dict[str, Floats]
+
+    @property
+    def key(self) -> Key:
+        return self.dice.model, self.dice.dataset, self.dice.user, self.dice.reading
+
+    @property
+    def comparison(self) -> tuple[str, str, str]:
+        """What models are compared within: data set, user, reading."""
+        return self.key[1:]
+
+    @property
+    def rounds(self) -> int:
+        return int(self.dice.values.shape[1])
+
+
+def groups(run: Results, cost: CostModel) -> list[Group]:
+    """The run's sessions, grouped, with their seconds under a cost model."""
+    tables = {
+        column: {_key(c): c.values for c in run.curves(column)}
+        for column in (
+            "interactions",
+            "degrees_of_freedom",
+            "case_dice_published",
+            *(m for m in run.plan.measures if m != "dice"),
+        )
+    }
+    facts = _facts(run, cost)
+    made = []
+    for curves in run.curves("dice"):
+        key = _key(curves)
+        labels, nominal, seconds = facts[key]
+        made.append(
+            Group(
+                curves,
+                labels,
+                nominal,
+                tables["interactions"][key],
+                tables["degrees_of_freedom"][key],
+                seconds,
+                tables["case_dice_published"][key],
+                {m: tables[m][key] for m in run.plan.measures if m != "dice"},
+            )
+        )
+    return made
+
+
+def cost_of(run: Results) -> CostModel:
+    """The cost model that whoever reads the run asked for, else the default."""
+    path = run.settings.get("cost")
+    return CostModel() if path is None else CostModel.read(Path(path))
+
+
+def summary(run: Results) -> list[SummaryRow]:
+    """Every statistic of every group, with its interval."""
+    return [row for group in groups(run, cost_of(run)) for row in rows_of(group)]
+
+
+def differences(run: Results) -> list[Difference]:
+    """Every pair of models on the targets they share, by data set, user and reading."""
+    comparisons: dict[tuple[str, str, str], list[Group]] = {}
+    for group in groups(run, cost_of(run)):
+        comparisons.setdefault(group.comparison, []).append(group)
+    return [
+        found
+        for members in comparisons.values()
+        for measure in COMPARED
+        for found in pairwise_differences(
+            Where(*members[0].comparison, measure),
+            [
+                PairedValues(g.key[0], g.dice.keys, g.dice.clusters, targets_of(g, measure))
+                for g in members
+            ],
+        )
+    ]
+
+
+def targets_of(group: Group, measure: str) -> Floats:
+    """One value a target, whose mean over cases is the statistic of that name."""
+    dice, spent = group.dice.values, group.interactions
+    name, _, at = measure.partition("@")
+    if measure.startswith(("effort-to-", "seconds-to-")):
+        what, _, goal = measure.rpartition("-to-")
+        table = spent if what == "effort" else group.seconds
+        return effort_to(dice, table, int(goal) / 100)
+    match name, at:
+        case "dice", "":
+            return 100 * dice[:, -1]
+        case "dice", _:
+            return 100 * quality_at(dice, spent, float(at))
+        case "dice-first", "":
+            return 100 * dice[:, 0]
+        case "area", "":
+            return 100 * area_to(dice, spent, AREA)
+        case "interactions", "":
+            return spent[:, -1]
+        case "dof", "":
+            return group.degrees_of_freedom[:, -1]
+        case "seconds", "":
+            return group.seconds[:, -1]
+        case "dice-published", "":
+            return 100 * group.published[:, -1]
+    if measure in group.others:
+        scale = 100 if measure in ("nsd", "iou", "precision", "recall") else 1
+        return scale * group.others[measure][:, -1]
+    raise KeyError(measure)
+
+
+def per_case(group: Group, values: Floats) -> tuple[Floats, list[str]]:
+    """The mean of each case, and the patient that each case is of.
+
+    A case with several classes counts each class once, whatever number of instances it has.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    patients: dict[str, str] = {}
+    for (scene, _), patient, label, value in zip(
+        group.dice.keys, group.dice.clusters, group.labels, values, strict=True
+    ):
+        found.setdefault(scene, {}).setdefault(label, []).append(float(value))
+        patients[scene] = patient
+    means = [np.mean([np.mean(v) for v in by_label.values()]) for by_label in found.values()]
+    return np.array(means), [patients[scene] for scene in found]
+
+
+def rows_of(group: Group) -> Iterator[SummaryRow]:
+    """Every statistic of one group."""
+    model, dataset, user, reading = group.key
+    for measure, interval in _measures(group):
+        yield SummaryRow(
+            model,
+            dataset,
+            user,
+            reading,
+            measure,
+            interval.value,
+            interval.low,
+            interval.high,
+            len(group.dice.keys),
+        )
+
+
+def _measures(group: Group) -> Iterator[tuple[str, Interval]]:
+    _, cases = per_case(group, group.dice.values[:, 0])
+    drawn = Resampling(cases, seed=group.key[1])
+
+    def of(measure: str) -> tuple[str, Interval]:
+        values, _ = per_case(group, targets_of(group, measure))
+        return measure, _interval(drawn, values)
+
+    yield of("dice")
+    if group.rounds > 1:
+        yield of("dice-first")
+    for measure in group.others:
+        yield of(measure)
+    for measure in ("interactions", "dof", "seconds"):
+        yield of(measure)
+    for budget in BUDGETS:
+        yield of(f"dice@{budget}")
+    yield of("area")
+    for goal in GOALS:
+        yield of(f"effort-to-{goal}")
+        yield of(f"seconds-to-{goal}")
+        never = never_reached(group.dice.values, goal / 100)
+        share = share_interval(never, group.dice.clusters)
+        yield f"never@{goal}", Interval(100 * share.value, 100 * share.low, 100 * share.high)
+    yield of("dice-published")
+
+
+def _interval(drawn: Resampling, values: Floats) -> Interval:
+    """The mean with its interval; none where a case is infinitely far, as an empty mask is."""
+    if not np.isfinite(values).all():
+        return Interval(float(np.mean(values)), float("nan"), float("nan"))
+    return drawn.interval(values)
+
+
+def _key(curves: Curves) -> Key:
+    return curves.model, curves.dataset, curves.user, curves.reading
+
+
+Facts = tuple[tuple[str, ...], str, Floats]
+
+
+def _facts(run: Results, cost: CostModel) -> dict[Key, Facts]:
+    """Labels, nominal interactions and seconds of each group, in the order of its curves.
+
+    Seconds are a person's work under the cost model; a look is not waited for, since slices
+    are looked at while a person scrolls, but answers are.
+    """
+    table = run.sql("""
+        select model, dataset, "user", reading, scene, target,
+               any_value(label) as label, any_value(nominal) as nominal,
+               list(effort order by round) as efforts,
+               list(seconds_answer order by round) as answers
+        from rows group by model, dataset, "user", reading, scene, target
+        order by model, dataset, "user", reading, scene, target
+    """)
+    found: dict[Key, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        key = (row["model"], row["dataset"], row["user"], row["reading"])
+        found.setdefault(key, []).append(row)
+    return {key: _fact(rows, cost) for key, rows in found.items()}
+
+
+def _fact(rows: Sequence[dict[str, Any]], cost: CostModel) -> Facts:
+    longest = max(len(row["efforts"]) for row in rows)
+    seconds = np.full((len(rows), longest), np.nan)
+    for i, row in enumerate(rows):
+        worked = [cost.of_effort(Effort(**json.loads(text))) for text in row["efforts"]]
+        waited = np.cumsum(row["answers"]) if cost.wait else np.zeros(len(worked))
+        seconds[i, : len(worked)] = cost.locate + np.array(worked) + waited
+    return tuple(row["label"] or "" for row in rows), rows[0]["nominal"] or "", seconds

@@ -1,0 +1,265 @@
+"""Tables of volumes: the leaderboard, and tables shaped like the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from segmeter.benchmarks.volumes.averages import DatasetDice, published_row, sound_row
+from segmeter.benchmarks.volumes.paper import (
+    CAVEATS,
+    PAPER_DATASETS,
+    TITLES,
+    PaperRow,
+    paper_rows,
+    table_of,
+)
+from segmeter.benchmarks.volumes.statistics import Group, rows_of, targets_of
+from segmeter.core import catalogue
+from segmeter.core.errors import SegmeterError
+from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
+from segmeter.users.volumes.prompters import Prompter
+from segmeter.users.volumes.refiners import Refiner
+
+__all__ = ["by_class", "instances", "label_of", "leaderboard", "paper_tables"]
+
+Values = dict[str, Value]
+
+
+def label_of(user: str) -> str:
+    """The paper's name of a user, or the user's own."""
+    made = _made(user)
+    return made.label if isinstance(made, Prompter | Refiner) else user
+
+
+def _made(user: str) -> Any:
+    """The user of a name; None for one of somebody's own file: a report executes nothing."""
+    if ".py:" in user:
+        return None
+    try:
+        return catalogue.users.make(user)
+    except SegmeterError:  # one that this version does not know
+        return None
+
+
+def leaderboard(groups: Sequence[Group], name: str, title: str) -> Table:
+    """Every model and user of one data set, the largest area first."""
+    found = [(group, _values(group)) for group in groups]
+    found.sort(key=lambda pair: (-(pair[1]["area"].value or 0.0), pair[0].key))
+    measures = list(found[0][0].others)
+    columns = [
+        Column("prompter"),
+        Column("model"),
+        Column("interactions", "as printed"),
+        Column("interactions", "per object", digits=1),
+        Column("degrees of freedom", "per object", digits=0),
+        Column("seconds", "per object", digits=0, better="lower"),
+        Column("Dice", "%, last round", digits=1, better="higher", plot=True),
+        *(_other(m) for m in measures),
+        Column("Dice", "%, for 10 interactions", digits=1, better="higher"),
+        Column("area to 50", "%", digits=1, better="higher"),
+        Column("to 80 %", "interactions", digits=1),
+        Column("never 80 %", "% of objects", digits=0, better="lower"),
+    ]
+    shown = (
+        "interactions",
+        "dof",
+        "seconds",
+        "dice",
+        *measures,
+        "dice@10",
+        "area",
+        "effort-to-80",
+        "never@80",
+    )
+    rows: list[list[Cell]] = [
+        [
+            Label(label_of(group.key[2]), reading=group.key[3]),
+            group.key[0],
+            group.nominal,
+            *(values[m] for m in shown),
+        ]
+        for group, values in found
+    ]
+    return Table(
+        name,
+        columns,
+        rows,
+        f"{title}: {len(groups[0].dice.keys)} objects of {_cases(groups[0])} cases. Dice is "
+        "averaged over the instances of a case, then over cases; intervals resample patients.",
+        "An area is mean Dice over the first 50 interactions, 0 before the first answer. "
+        "Interactions to 80 % count all that was spent where 80 % was never reached.",
+    )
+
+
+def _other(measure: str) -> Column:
+    if measure == "nsd":
+        return Column("NSD", "%, at 2 mm", digits=1, better="higher")
+    if measure in ("hd95", "mean-surface-distance"):
+        return Column(measure, "mm", digits=1, better="lower")
+    return Column(measure, "%", digits=1, better="higher")
+
+
+def _cases(group: Group) -> int:
+    return len({scene for scene, _ in group.dice.keys})
+
+
+def _values(group: Group) -> Values:
+    return {row.measure: Value(row.value, row.low, row.high) for row in rows_of(group)}
+
+
+def paper_tables(groups: Sequence[Group], reading: str) -> list[Block]:
+    """Our rows in the shape of the paper's tables, with the paper's own beneath."""
+    blocks: list[Block] = []
+    for number, title in TITLES.items():
+        mine = [g for g in groups if g.key[3] == reading and _table(g) == number]
+        if mine:
+            blocks.append(_paper_table(number, title, mine, reading))
+            if CAVEATS[number]:
+                blocks.append(Note(CAVEATS[number], "warning"))
+    return blocks
+
+
+def _table(group: Group) -> int:
+    made = _made(group.key[2])
+    if not isinstance(made, Prompter | Refiner):
+        return 0
+    return table_of(made.label, made.whole, isinstance(made, Refiner))
+
+
+def _paper_table(number: int, title: str, groups: Sequence[Group], reading: str) -> Table:
+    datasets = list(dict.fromkeys(g.key[1] for g in groups))
+    printed = [r for r in paper_rows(number) if _shown_beside(r, groups)]
+    names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
+    columns = [
+        Column("step", digits=0),
+        Column("prompter"),
+        Column("model"),
+        Column("interactions"),
+        *(Column(name, "%", digits=2) for name in names),
+        Column("average", "%", digits=2),
+    ]
+    rows = [*_own_rows(groups, datasets, names, reading), *_printed_rows(printed, names)]
+    return Table(
+        f"paper-table-{number}-{reading}",
+        columns,
+        rows,
+        f"{title}. Ours in the reading {reading}; rows tagged `paper` are printed ones, on "
+        "other data.",
+        "An average needs every data set of the table."
+        if reading == "sound"
+        else "An average is over the data sets that are there.",
+    )
+
+
+def _shown_beside(row: PaperRow, groups: Sequence[Group]) -> bool:
+    labels = {_plain(label_of(g.key[2])) for g in groups}
+    return _plain(row.prompter) in labels
+
+
+def _plain(label: str) -> str:
+    """Labels without spaces and marks; the paper's 3P of Table 5 is five points."""
+    bare = label.replace(" ", "").replace("*", "").replace("center", "").lower()
+    return bare.replace("3pinter+", "5pinter+")
+
+
+def _own_rows(
+    groups: Sequence[Group], datasets: Sequence[str], names: Sequence[str], reading: str
+) -> Iterator[list[Cell]]:
+    sessions: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        sessions.setdefault((group.key[2], group.key[0]), []).append(group)
+    for (user, model), members in sessions.items():
+        for step in range(max(g.rounds for g in members) if _refines(user) else 1):
+            given = [d for g in members for d in _class_dice(g, step, reading)]
+            row = (published_row if reading == "published" else sound_row)(given, datasets)
+            values = [row.values.get(name) for name in names]
+            yield [
+                step,
+                label_of(user),
+                model,
+                members[0].nominal,
+                *(None if v is None or np.isnan(v) else v for v in values),
+                None if np.isnan(row.average) else row.average,
+            ]
+
+
+def _refines(user: str) -> bool:
+    return isinstance(_made(user), Refiner)
+
+
+def _class_dice(group: Group, step: int, reading: str) -> list[DatasetDice]:
+    """Mean over cases of each class: of matched instances in published, of pairs in sound."""
+    table = group.published if reading == "published" else group.dice.values
+    column = table[:, min(step, group.rounds - 1)]
+    cases: dict[str, dict[str, list[float]]] = {}
+    for (scene, _), label, value in zip(group.dice.keys, group.labels, column, strict=True):
+        cases.setdefault(label, {}).setdefault(scene, []).append(float(value))
+    return [
+        DatasetDice(group.key[1], label, float(np.mean([np.mean(v) for v in by_case.values()])))
+        for label, by_case in cases.items()
+    ]
+
+
+def _printed_rows(rows: Sequence[PaperRow], names: Sequence[str]) -> Iterator[list[Cell]]:
+    for row in rows:
+        known = dict(zip(PAPER_DATASETS, row.values, strict=True))
+        yield [
+            row.iteration,
+            Label(row.prompter, reading="paper"),
+            row.model,
+            row.interactions,
+            *(known.get(name) for name in names),
+            row.average,
+        ]
+
+
+def by_class(groups: Sequence[Group], name: str) -> Table | None:
+    """Dice of each class, where a data set has several."""
+    labels = sorted({label for g in groups for label in g.labels})
+    if len(labels) < 2:
+        return None
+    columns = [Column("prompter"), Column("model")]
+    columns += [Column(label or "?", "%", digits=1, shade=True) for label in labels]
+    rows: list[list[Cell]] = []
+    for group in groups:
+        values = targets_of(group, "dice")
+        cells: list[Cell] = [Label(label_of(group.key[2]), reading=group.key[3]), group.key[0]]
+        for label in labels:
+            mine = [v for v, own in zip(values, group.labels, strict=True) if own == label]
+            cells.append(float(np.mean(mine)) if mine else None)
+        rows.append(cells)
+    return Table(name, columns, rows, f"{groups[0].key[1]}: Dice of the last round by class.")
+
+
+def instances(groups: Sequence[Group], name: str) -> Table | None:
+    """Direct pairing beside the original's matching, where a case has several instances."""
+    shared = [g for g in groups if _several(g)]
+    if not shared:
+        return None
+    columns = [
+        Column("prompter"),
+        Column("model"),
+        Column("Dice, paired", "%", digits=2, better="higher"),
+        Column("Dice, matched anew", "%", digits=2),
+    ]
+    rows: list[list[Cell]] = []
+    for group in shared:
+        values = _values(group)
+        label = Label(label_of(group.key[2]), reading=group.key[3])
+        rows.append([label, group.key[0], values["dice"], values["dice-published"]])
+    return Table(
+        name,
+        columns,
+        rows,
+        f"{groups[0].key[1]}: each mask with the instance it was prompted for, beside the "
+        "original's way, which forgets that and counts a miss twice.",
+    )
+
+
+def _several(group: Group) -> bool:
+    """Whether some case has two instances of a class."""
+    pairs = list(zip((s for s, _ in group.dice.keys), group.labels, strict=True))
+    return len(set(pairs)) < len(pairs)

@@ -1,0 +1,255 @@
+"""The benchmark of volumes, from a run to its report, with models that need no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
+from segmeter.benchmarks.volumes.judging import judge_volume
+from segmeter.benchmarks.volumes.paper import paper_rows
+from segmeter.benchmarks.volumes.sections import sections
+from segmeter.benchmarks.volumes.statistics import differences, groups, summary
+from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.plans import Plan
+from segmeter.core.prompts import Box
+from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Section, Slices, Table
+from segmeter.engine import run_plan
+from segmeter.measures.objects import dice
+from segmeter.measures.surfaces import hd95, nsd
+from segmeter.stats.effort import CostModel
+from segmeter.store.results import Run
+
+USERS = (
+    "box-interpolation?n=3",
+    "box-propagation",
+    "points-per-slice?n=1",
+    "scribble-refinement?start=box-interpolation&n=3",
+    "box-3d",
+)
+PLAN = Plan(
+    "volumes",
+    (Spec("filler"), Spec("disc", {"radius": 6})),
+    (Spec("mini-volumes"),),
+    users=tuple(Spec.parse(name) for name in USERS),
+    rounds=3,
+)
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A model for pictures that fills boxes, and takes nothing else."""
+
+    card: ClassVar[ModelCard] = ModelCard("filler", "fills boxes", frozenset({"box"}))
+
+    def look(self, scene: Scene) -> FillerView:
+        return FillerView(scene.shape)
+
+
+@dataclass(frozen=True)
+class FillerView:
+    shape: tuple[int, ...]
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._filled(ask)) for ask in asks]
+
+    def _filled(self, ask: Ask) -> Mask:
+        canvas = np.zeros(self.shape, bool)
+        for prompt in ask.prompts:
+            assert isinstance(prompt, Box)
+            (y0, x0), (y1, x1) = prompt.low, prompt.high
+            canvas[int(y0) : int(y1) + 1, int(x0) : int(x1) + 1] = True
+        return Mask.of(canvas)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("volumes") / "run"
+    tally = run_plan(PLAN, out, workers=0, objects={"filler": Filler()})
+    assert tally.failed == 0
+    return Run.open(out)
+
+
+def test_each_model_plays_with_the_users_that_fit_it(run: Run) -> None:
+    rows = run.sql('select distinct model, "user" from rows').to_pylist()
+    by_model: dict[str, set[str]] = {}
+    for row in rows:
+        by_model.setdefault(row["model"].split("?")[0], set()).add(row["user"].split("?")[0])
+    assert by_model["filler"] == {"box-interpolation", "box-propagation"}
+    assert by_model["disc"] == {
+        "box-interpolation",
+        "box-propagation",
+        "points-per-slice",
+        "scribble-refinement",
+    }
+
+
+def test_dice_is_that_of_the_masks_that_were_kept(run: Run) -> None:
+    dataset = catalogue.datasets.make("mini-volumes")
+    scene = dataset.load(dataset.scenes()[0])
+    rows = run.sql(
+        f"select target, mask, dice, nsd from rows where scene = '{scene.id}' and round = 1"
+    ).to_pylist()
+    assert rows
+    targets = {target.id: target for target in scene.targets}
+    for row in rows[:6]:
+        mask = Mask.from_coco({"size": list(scene.shape), "counts": row["mask"]})
+        truth = targets[row["target"]].mask
+        assert row["dice"] == dice(truth, mask)
+        assert row["nsd"] == nsd(truth, mask, scene.spacing_mm)
+
+
+def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
+    for group in groups(run, CostModel()):
+        spent = group.interactions
+        assert (np.diff(spent, axis=1) >= 0).all()
+        if group.key[2].startswith("box-interpolation"):
+            assert (spent == 6).all()
+            assert group.nominal == "6"
+        if group.key[2].startswith("scribble-refinement"):
+            assert (spent == [6, 9, 12]).all()
+            assert group.nominal == "6/3"
+        if group.key[2] == "box-propagation":
+            assert (spent == 4).all()
+
+
+def test_summary_numbers_are_means_over_cases(run: Run) -> None:
+    found = {(r.model, r.user, r.reading, r.measure): r for r in summary(run)}
+    for group in groups(run, CostModel()):
+        row = found[group.key[0], group.key[2], group.key[3], "dice"]
+        cases: dict[str, dict[str, list[float]]] = {}
+        for (scene, _), label, value in zip(
+            group.dice.keys, group.labels, group.dice.values[:, -1], strict=True
+        ):
+            cases.setdefault(scene, {}).setdefault(label, []).append(100 * value)
+        means = [np.mean([np.mean(v) for v in case.values()]) for case in cases.values()]
+        assert row.value == pytest.approx(np.mean(means))
+        assert row.low <= row.value <= row.high
+        ten = found[group.key[0], group.key[2], group.key[3], "dice@10"]
+        if group.interactions.min() > 10:
+            assert ten.value == 0
+
+
+def test_models_are_compared_on_the_objects_they_share(run: Run) -> None:
+    found = differences(run)
+    assert {d.user for d in found} == {"box-interpolation?n=3", "box-propagation"}
+    for d in found:
+        if d.measure == "dice":
+            assert d.targets == 6
+
+
+def blocks(found: Sequence[Section], kind: type) -> list[Any]:
+    return [b for section in found for b in section.blocks if isinstance(b, kind)]
+
+
+def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) -> None:
+    found = sections(run)
+    titles = [section.title for section in found]
+    for title in (
+        "Which model gives most for least",
+        "Quality against effort",
+        "Dice at equal effort",
+        "Beside the paper's tables",
+        "What fails",
+        "Slices",
+    ):
+        assert title in titles
+    tables = {table.name: table for table in blocks(found, Table)}
+    assert len(tables) == len(blocks(found, Table))  # each is exported under its own name
+    third = tables["paper-table-3-sound"]
+    printed = [row for row in third.rows if getattr(row[1], "reading", "") == "paper"]
+    assert {row[1].text for row in printed} == {"3B Inter", "B Prop"}
+    wanted = next(r for r in paper_rows(3) if (r.prompter, r.model) == ("B Prop", "SAM2"))
+    assert any(row[-1] == wanted.average for row in printed)
+    assert {row[0] for row in tables["paper-table-5-published"].rows} >= {0, 1, 2}
+    shown = blocks(found, Slices)
+    assert 1 <= len(shown) <= 3
+    assert all(step.mask.shape == shown[0].voxels.shape for step in shown[0].steps)
+
+
+def test_the_papers_rows_are_those_of_the_golden_tables(golden: Path) -> None:
+    import csv
+
+    with (golden / "volumes" / "tables" / "table4_static_3d.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    mine = paper_rows(4)
+    assert len(mine) == len(rows)
+    for row, own in zip(rows, mine, strict=True):
+        assert (own.prompter, own.model, own.average) == (
+            row["prompter"],
+            row["model"],
+            float(row["average"]),
+        )
+        assert own.values == tuple(float(row[f"D{i}"]) for i in range(1, 9))
+
+
+def test_an_empty_mask_scores_what_the_cards_say() -> None:
+    target = Target("t", Mask.box((6, 6, 6), (1, 1, 1), (4, 4, 4)))
+    judge = judge_volume(("dice", "nsd", "hd95"), (2.0, 1.0, 1.0))
+    assert judge(target, Mask.empty((6, 6, 6))) == {"dice": 0.0, "nsd": 0.0, "hd95": float("inf")}
+    half = Mask.box((6, 6, 6), (1, 1, 1), (3, 4, 4))
+    found = judge(target, half)
+    assert found["hd95"] == hd95(target.mask, half, (2.0, 1.0, 1.0))
+
+
+def test_default_users_fit_some_model_of_each_kind() -> None:
+    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    whole = replace(Filler.card, abilities=frozenset({"click", "box", "volume"}))
+
+    @dataclass(frozen=True)
+    class Whole(Filler):
+        card: ClassVar[ModelCard] = whole
+
+    assert [u.name for u in fitting(Whole(), made)] == [
+        "centre-points-per-volume?n=1",
+        "box-3d",
+        "point-per-volume-refinement?earlier=keep&n=1&start=centre-points-per-volume",
+    ]
+    assert all("box" in user.name for user in fitting(Filler(), made))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"kind": "method"}, "tests models, not methods"),
+        ({"measures": ("boundary-iou",)}, "does not score volumes"),
+        ({"rounds": -1}, "at least 1"),
+        ({"options": {"stride": 3}}, "no settings of its own"),
+    ],
+)
+def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        catalogue.benchmarks.make("volumes").plan(replace(PLAN, **change))
+
+
+def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("filler"),), users=(Spec("points-per-slice"),))
+    with pytest.raises(BadInput, match="takes nothing that the users"):
+        run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
+
+
+def test_a_picture_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+    plan = replace(
+        PLAN,
+        subjects=(Spec("disc", {"radius": 6}),),
+        datasets=(Spec("drawn"), Spec("mini-volumes")),
+        users=(Spec("box-propagation"),),
+        readings=("sound",),
+        limit=1,
+    )
+    run_plan(plan, tmp_path / "run", workers=0)
+    found = Run.open(tmp_path / "run")
+    (lost,) = found.sql("select dataset, error from errors").to_pylist()
+    assert lost["dataset"] == "drawn"
+    assert "needs volumes" in lost["error"]
+    assert found.sql("select count(*) as n from rows").to_pylist()[0]["n"] > 0
