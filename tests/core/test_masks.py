@@ -116,3 +116,20 @@ def test_a_pixel_can_be_asked_for() -> None:
     assert mask[2, 2]
     assert not mask[3, 3]
     assert not mask[0, 4]
+
+
+def test_a_box_is_cut_at_the_frame_and_empty_when_it_has_no_size() -> None:
+    assert Mask.box((6, 6), (0, 0), (9, 9)).area == 36
+    assert Mask.box((6, 6), (-3, 4), (2, 9)) == Mask.box((6, 6), (0, 4), (2, 6))
+    for low, high in (((2, 2), (2, 4)), ((3, 3), (1, 1)), ((7, 7), (9, 9))):
+        assert Mask.box((6, 6), low, high) == Mask.empty((6, 6))
+
+
+@pytest.mark.parametrize("value", [-5.0, 0.5, 2.0, np.nan, np.inf])
+def test_floats_other_than_0_and_1_are_no_mask(value: float) -> None:
+    with pytest.raises(BadInput, match="threshold"):
+        Mask.of(np.full((4, 4), value))
+    assert Mask.of(np.eye(3, dtype=np.float32)).area == 3
+    assert Mask.of(np.full((2, 2), 255, dtype=np.uint8)).area == 4
+    with pytest.raises(BadInput, match="true and false"):
+        Mask.of(np.full((2, 2), "yes"))

@@ -5,7 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["BadInput", "BadWeights", "NotFound", "RunConflict", "SegmeterError", "suggestion"]
+__all__ = [
+    "BadInput",
+    "BadWeights",
+    "NotFound",
+    "RunConflict",
+    "SegmeterError",
+    "check_choice",
+    "suggestion",
+]
 
 
 class SegmeterError(Exception):
@@ -26,6 +34,20 @@ class BadWeights(SegmeterError):
 
 class RunConflict(SegmeterError):
     """A run folder that belongs to another plan or to a process still writing."""
+
+
+def check_choice(what: str, given: str, known: Iterable[str]) -> None:
+    """Refuse a word that is none of those known, such as a misspelt reading.
+
+    >>> check_choice("reading", "sond", ["published", "sound"])
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: no reading 'sond'; did you mean 'sound'? it is published or sound
+    """
+    words = list(known)
+    if given not in words:
+        raise BadInput(
+            f"no {what} '{given}';{suggestion(str(given), words)} it is {' or '.join(words)}"
+        )
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -53,10 +53,12 @@ class Mask:
     ) -> Mask:
         """The non-zero pixels of an array; with `offset` and `shape`, of a part of a scene.
 
+        Floats must be 0 or 1: where logits or probabilities are cut is for the caller to say.
+
         >>> Mask.of(np.eye(3, dtype=bool)).area
         3
         """
-        bits = array if array.dtype == np.bool_ else array != 0
+        bits = array if array.dtype == np.bool_ else _as_bits(array)
         start = offset or (0,) * bits.ndim
         whole = shape or cast(Index, bits.shape)
         box = _tight(bits)
@@ -73,12 +75,16 @@ class Mask:
 
     @classmethod
     def box(cls, shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Mask:
-        """A full box, `high` excluded.
+        """A full box, `high` excluded; what lies beyond the scene is cut off.
 
         >>> Mask.box((4, 4), (0, 0), (2, 4)).area
         8
         """
-        return cls(shape, low, np.ones([h - a for a, h in zip(low, high, strict=True)], bool))
+        first = [max(0, a) for a in low]
+        sides = [min(h, n) - a for a, h, n in zip(first, high, shape, strict=True)]
+        if min(sides) <= 0:
+            return cls.empty(shape)
+        return cls(shape, first, np.ones(sides, dtype=bool))
 
     @property
     def high(self) -> Index:
@@ -255,6 +261,19 @@ def joint_box(*masks: Mask) -> tuple[Index, Index]:
     low = tuple(min(axis) for axis in zip(*(m.low for m in full), strict=True))
     high = tuple(max(axis) for axis in zip(*(m.high for m in full), strict=True))
     return low, high
+
+
+def _as_bits(array: npt.NDArray[Any]) -> Bits:
+    """Which pixels of an array of numbers are not zero; refuses what is no mask."""
+    if array.dtype.kind not in "iuf":
+        raise BadInput(f"a mask is made of true and false or 0 and 1, not of {array.dtype} values")
+    bits: Bits = array != 0
+    if array.dtype.kind == "f" and not np.array_equal(array, bits):
+        raise BadInput(
+            f"a mask of {array.dtype} holds values other than 0 and 1; "
+            "compare it with a threshold first, such as logits > 0"
+        )
+    return bits
 
 
 def _tight(bits: Bits) -> tuple[slice, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Generic, Literal, ParamSpec
 
 from segmeter.core import catalogue
@@ -35,12 +36,15 @@ class Measure(Generic[Given]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
         object.__setattr__(self, "__wrapped__", self.function)
+        object.__setattr__(self, "_names", tuple(signature(self.function).parameters))
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
-        masks = [a for a in args if isinstance(a, Mask)]
-        if len(masks) >= 2:
-            ignore = kwargs.get("ignore", masks[2] if len(masks) > 2 else None)
-            filled = sum(_judged(m, ignore) for m in masks[:2])
+        given = dict(zip(self._names, args, strict=False)) | kwargs if kwargs else None
+        # By position or by name: what counts is which parameter a mask is.
+        pair = args[:2] if given is None else tuple(given.get(name) for name in self._names[:2])
+        if len(pair) == 2 and isinstance(pair[0], Mask) and isinstance(pair[1], Mask):
+            ignore = args[2] if given is None and len(args) > 2 else (given or {}).get("ignore")
+            filled = sum(_judged(mask, ignore) for mask in pair)
             if filled == 0 and self.both_empty is not None:
                 return self.both_empty
             if filled == 1 and self.one_empty is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
 
 __all__ = [
+    "READINGS",
     "Ask",
     "MaskPrediction",
     "Method",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 Reading = Literal["published", "sound"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
 
 
 @dataclass(frozen=True, slots=True)

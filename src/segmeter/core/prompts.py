@@ -7,9 +7,12 @@ Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -93,27 +96,51 @@ def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
 
 
 def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
-    """Refuse a point that does not lie in the scene, or has another number of axes."""
-    shape = scene.shape
+    """Refuse what is no prompt, and a prompt that does not lie in the scene."""
     for prompt in prompts:
-        for point in _points_of(prompt):
-            fits = len(point) == len(shape)
-            if not fits or not all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True)):
-                place = ", ".join(f"{c:g}" for c in point)
-                raise BadInput(
-                    f"{scene.name}: a {type(prompt).__name__.lower()} at ({place}) lies outside "
-                    f"a scene of shape {shape}; points are pixel centres in scene axes"
-                )
+        if not isinstance(prompt, Prompt):
+            raise BadInput(
+                f"{scene.name}: a user gave {str(prompt)[:60]!r}, which is no prompt; "
+                "a click is Click((y, x), positive=True)"
+            )
+        if isinstance(prompt, MaskHint) and prompt.mask.shape != scene.shape:
+            raise BadInput(
+                f"{scene.name}: a mask of shape {prompt.mask.shape} was given as a hint "
+                f"for a scene of shape {scene.shape}; it must have the scene's size"
+            )
+        for point, inside in _points_of(prompt):
+            _check_point(prompt, point, inside, scene)
+        if isinstance(prompt, Box) and any(map(operator.gt, prompt.low, prompt.high)):
+            raise BadInput(
+                f"{scene.name}: a box from {prompt.low} to {prompt.high} ends before it begins; "
+                "give its first and its last pixel"
+            )
 
 
-def _points_of(prompt: Prompt) -> Sequence[Point]:
-    """Points that must lie inside; a box may reach past the edge, adapters clip it."""
+def _check_point(prompt: Prompt, point: Point, inside: bool, scene: Scene) -> None:
+    kind, shape = type(prompt).__name__.lower(), scene.shape
+    if len(point) != len(shape) or not all(isinstance(c, Real) and isfinite(c) for c in point):
+        raise BadInput(
+            f"{scene.name}: a {kind} at ({', '.join(map(str, point))[:60]}) is no point of "
+            f"a scene of shape {shape}; a point has one number per axis"
+        )
+    if inside and not all(-0.5 <= c <= n - 0.5 for c, n in zip(point, shape, strict=True)):
+        place = ", ".join(f"{c:g}" for c in point)
+        raise BadInput(
+            f"{scene.name}: a {kind} at ({place}) lies outside "
+            f"a scene of shape {shape}; points are pixel centres in scene axes"
+        )
+
+
+def _points_of(prompt: Prompt) -> Iterator[tuple[Point, bool]]:
+    """Points, and whether each must lie inside; a box may reach past the edge."""
     match prompt:
         case Click(point):
-            return (point,)
+            yield point, True
         case Scribble(points):
-            return points
-    return ()
+            yield from ((point, True) for point in points)
+        case Box(low, high):
+            yield from ((low, False), (high, False))
 
 
 def signs(prompts: Iterable[Prompt]) -> tuple[int, int]:
@@ -152,7 +179,15 @@ def from_json(text: str) -> Prompt:
     Click(point=(3, 4), positive=False)
     """
     try:
-        match json.loads(text):
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
+    return _prompt(content, text)
+
+
+def _prompt(content: Any, text: str) -> Prompt:
+    try:
+        match content:
             case {"click": point, "positive": bool(positive)}:
                 return Click(_point(point), positive)
             case {"box": [low, high]}:
@@ -163,7 +198,7 @@ def from_json(text: str) -> Prompt:
                 return MaskHint(Mask.from_coco(mask))
             case {"words": str(words)}:
                 return Words(words)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise BadInput(f"prompt {text[:80]!r} cannot be read: {error}") from error
     raise BadInput(f"prompt {text[:80]!r} is none of click, box, scribble, mask, words")
 
@@ -194,7 +229,7 @@ def round_from_json(text: str | None) -> tuple[Prompt, ...]:
         listed = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"prompts {text[:80]!r} cannot be read: {error}") from error
-    return tuple(from_json(json.dumps(one)) for one in listed)
+    return tuple(_prompt(one, text) for one in listed)
 
 
 def _plain(point: Sequence[float]) -> list[float]:
@@ -202,4 +237,9 @@ def _plain(point: Sequence[float]) -> list[float]:
 
 
 def _point(values: Sequence[float]) -> Point:
+    """A point's numbers; JSON lets text, nested lists and NaN stand where numbers should."""
+    if not isinstance(values, list) or not 2 <= len(values) <= 3:
+        raise ValueError("a point is two or three numbers")
+    if any(type(value) not in (int, float) or not isfinite(value) for value in values):
+        raise ValueError("a point is made of finite numbers")
     return tuple(values)

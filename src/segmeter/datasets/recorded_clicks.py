@@ -50,7 +50,7 @@ _MOST_ROWS = 5_000_000
 _MOST_KEYS = 200_000
 _LONGEST_TEXT = 300
 _LARGEST_SIDE = 100_000
-# People may miss the picture by a little; farther than this share of its sides is an error region.
+# People may miss the picture by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
 _LOOKS = (
     f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "

@@ -7,6 +7,7 @@ import math
 import cv2
 import numpy as np
 
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.measures import measure
 from segmeter.kernels import compiled
@@ -20,20 +21,23 @@ def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     """IoU of the two bands of pixels near each mask's own outline.
 
     A band holds the pixels within 2 % of the picture's diagonal of the outside. It is
-    taken before pixels are ignored, so the edge towards an ignored band counts.
+    taken before pixels are ignored, so the edge towards an ignored band counts. Where all of
+    both bands is ignored, the bands of what is judged are compared instead.
 
     >>> square = Mask.box((50, 50), (10, 10), (40, 40))
     >>> boundary_iou(square, square)
     1.0
     """
+    if len(truth.shape) != 2:
+        raise BadInput("boundary IoU compares masks of pictures; nsd and hd95 compare volumes")
     reach = band_reach(truth.shape)
     ours, theirs = band(truth, reach), band(guess, reach)
     if ignore is not None:
         ours, theirs = ours - ignore, theirs - ignore
+    if not ours and not theirs and ignore is not None:
+        ours, theirs = (band(mask - ignore, reach) for mask in (truth, guess))
     both = ours.overlap(theirs)
-    either = ours.area + theirs.area - both
-    # Both bands can vanish only where all of them is ignored.
-    return both / either if either else 1.0
+    return both / (ours.area + theirs.area - both)
 
 
 def band_reach(shape: tuple[int, ...]) -> int:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.measures import measure
-from segmeter.core.models import Reading
+from segmeter.core.models import READINGS, Reading
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 from segmeter.measures.references import REFERENCES
 
@@ -43,11 +43,13 @@ def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
     `published` adds 1e-9 to sum and deviation, so that the value depends on the size of the
     picture; `sound` adds nothing, and a map without variation scores 0.
     """
+    check_choice("reading", reading, READINGS)
     epsilon = _EPSILON if reading == "published" else 0.0
     density = _density(map, epsilon)
-    deviation = float(density.std()) + epsilon
-    if not deviation:
+    # The deviation of equal numbers is a rounding error, and not always 0.
+    if reading == "sound" and density.min() == density.max():
         return 0.0
+    deviation = float(density.std()) + epsilon
     return float(np.mean((_at(density, clicks) - density.mean()) / deviation))
 
 
@@ -61,6 +63,7 @@ def pde(
     units of the object: times its `area` (default: the map's non-zero pixels), so that a
     uniform guess over the object scores the share of clicks inside.
     """
+    check_choice("reading", reading, READINGS)
     if reading == "published":
         return float(np.mean(_at(_density(map, _EPSILON), clicks)))
     size = int(np.count_nonzero(map)) if area is None else area
@@ -82,6 +85,7 @@ def compare(
     generator's seed, set anew for each measure, as the reference values were made. `area` is
     the object's, for the sound PDE.
     """
+    check_choice("reading", reading, READINGS)
     real = as_points(clicks)
 
     def samples() -> Points:

@@ -23,9 +23,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, NotFound, check_choice
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import READINGS, Reading
 from segmeter.measures.bands import band, band_reach
 from segmeter.measures.detection_matching import (
     Cell,
@@ -97,6 +97,7 @@ def size_ranges(reading: Reading) -> dict[str, tuple[float, float]]:
     >>> size_ranges("published")["small"]
     (0.0, 1024.0)
     """
+    check_choice("reading", reading, READINGS)
     under = (lambda x: math.nextafter(x, 0.0)) if reading == "sound" else float
     return {
         "all": (0.0, _ENDLESS),

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.models import READINGS, Reading
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.measures.tables import Real
 
@@ -82,6 +82,7 @@ class HumanDiscrimination:
         return 1 - (self.error_same + self.error_different) / 2
 
     def value(self, reading: Reading) -> float:
+        check_choice("reading", reading, READINGS)
         return self.sihd if reading == "published" else self.accuracy
 
 
@@ -177,6 +178,7 @@ def against_baselines(
     `settings` has one a method, chosen on other data, and so for baselines; by default
     `published` takes the best on these pictures, `sound` for each the best on the others.
     """
+    _check_pictures([*methods, *baselines])
     places = settings or _chosen(methods, reading)
     base_places = baseline_settings or _chosen(baselines, reading)
     good = [m.at(s) for m, s in zip(methods, places, strict=True)]
@@ -191,6 +193,7 @@ def against_swapped(
     settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
     """SISD: each method's own result against its result for another picture, same setting."""
+    _check_pictures([*methods, *swapped])
     places = settings or _chosen(methods, reading)
     good = np.array([m.at(s) for m, s in zip(methods, places, strict=True)])
     bad = np.array([m.at(s) for m, s in zip(swapped, places, strict=True)])
@@ -247,6 +250,16 @@ def _median_place(density: Real) -> float:
     return float(place + 1 - (sums[place] - half) / (sums[place] - sums[place - 1]))
 
 
+def _check_pictures(sweeps: Sequence[Sweep]) -> None:
+    """Refuse sweeps over different numbers of pictures: a decision needs the same picture."""
+    counts = sorted({len(sweep.values) for sweep in sweeps})
+    if len(counts) > 1:
+        raise BadInput(
+            f"a method over {counts[-1]} pictures cannot be judged against one over {counts[0]}; "
+            "give the same pictures in the same order"
+        )
+
+
 def _chosen(methods: Sequence[Sweep], reading: Reading) -> list[int | Places]:
     if reading == "published":
         return [method.best_setting() for method in methods]
@@ -263,5 +276,6 @@ def _set_values(parts: Sequence[Real], averaged: bool = False) -> Real:
 
 def _decide(good: Real, bad: Real, reading: Reading) -> Real:
     """1 for a right decision, 0 for a wrong one; a tie is right (published) or half."""
+    check_choice("reading", reading, READINGS)
     tie = 1.0 if reading == "published" else 0.5
     return np.where(good > bad, 1.0, np.where(good == bad, tie, 0.0))

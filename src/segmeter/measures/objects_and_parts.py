@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import check_choice
 from segmeter.measures.tables import Comparison, Real, Table, Whole
 
 __all__ = [
@@ -153,6 +154,7 @@ def region_classes(
 
 
 def _sides(comparison: Comparison, reading: FopReading) -> tuple[_Side, list[_Side]]:
+    check_choice("reading of F_op", reading, get_args(FopReading))
     judge = _published if reading == "published" else _paper
     pairs = [judge(table) for table in comparison.tables]
     return _over_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]

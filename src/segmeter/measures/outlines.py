@@ -111,3 +111,5 @@ def _check_labels(labels: Labels, what: str) -> None:
         raise BadInput(f"{what} has {labels.size} pixels; at most {_MOST_PIXELS} can be matched")
     if labels.dtype.kind not in "iub":
         raise BadInput(f"{what} holds {labels.dtype} values; labels are whole numbers, so round it")
+    if labels.dtype.kind == "i" and labels.min() < 0:
+        raise BadInput(f"{what} holds {labels.min()}; labels start at 0")

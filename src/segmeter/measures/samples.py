@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.models import READINGS, Reading
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 
 __all__ = ["SampleScores", "ceiling", "compare_devices", "compare_samples"]
@@ -30,6 +30,7 @@ def compare_samples(
     truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides, reading: Reading = "sound"
 ) -> SampleScores:
     """All similarities of two samples of clicks `(y, x)` on an object of given sides."""
+    check_choice("reading", reading, READINGS)
     a, b = as_points(truth), as_points(guess)
     beyond = energy(a, b, sides) if reading == "sound" and min(len(a), len(b)) > 1 else None
     return SampleScores(
@@ -42,8 +43,8 @@ def compare_devices(
 ) -> SampleScores:
     """Clicks `(y, x)` at desks against those on telephones.
 
-    `published` takes the desks' column for their row as well, as the original does by error region,
-    in PL1 and WD; its KS is right.
+    `published` takes the desks' column for their row as well, as the original does by
+    mistake, in PL1 and WD; its KS is right.
     """
     right = compare_samples(pc, mobile, sides, reading)
     if reading == "sound":

@@ -78,7 +78,9 @@ def _beside(edges: Single, dx: Single, dy: Single) -> Single:
     height, width = edges.shape
     y = np.clip(np.arange(height, dtype=np.float32)[:, None] + dy, 0, np.float32(height - 1.001))
     x = np.clip(np.arange(width, dtype=np.float32) + dx, 0, np.float32(width - 1.001))
-    top, left = y.astype(np.int64), x.astype(np.int64)
+    # In maps beyond 32768 pixels float32 rounds the limit up to the last row or column.
+    top = np.minimum(y.astype(np.int64), height - 2)
+    left = np.minimum(x.astype(np.int64), width - 2)
     v, u = y - top.astype(np.float32), x - left.astype(np.float32)
     # Four terms in this order: on plateaus the last bit decides.
     between = edges[top, left] * (1 - u) * (1 - v) + edges[top, left + 1] * u * (1 - v)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Bits
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.curves import Real, Rule
@@ -50,6 +50,7 @@ def sweep_edge_map(
     rule
         `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
     """
+    check_choice("rule", rule, get_args(Rule))
     _check_strengths(strengths)
     cut = partial(_cut, strengths, rule)
     pixels = [int(np.count_nonzero(cut(t))) for t in thresholds]

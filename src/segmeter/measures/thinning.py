@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits
 from segmeter.kernels import compiled
 
@@ -26,12 +27,14 @@ def thin(bits: Bits, rounds: int | None = None) -> Bits:
     """
     if compiled is None:
         return plain_thin(bits, rounds)
+    _check_rounds(rounds)
     thinned: Bits = compiled.thin(np.ascontiguousarray(bits), -1 if rounds is None else rounds)
     return thinned
 
 
 def plain_thin(bits: Bits, rounds: int | None = None) -> Bits:
     """Plain twin of the kernel."""
+    _check_rounds(rounds)
     thinned = bits.copy()
     done = 0
     while rounds is None or done < rounds:
@@ -42,6 +45,11 @@ def plain_thin(bits: Bits, rounds: int | None = None) -> Bits:
         if np.array_equal(before, thinned):
             break
     return thinned
+
+
+def _check_rounds(rounds: int | None) -> None:
+    if rounds is not None and rounds < 0:
+        raise BadInput(f"thinning takes rounds from 0, or None for as many as needed, not {rounds}")
 
 
 def _going(bits: Bits, second: bool) -> Bits:

@@ -43,6 +43,9 @@ class DeviceJudge:
         )
         self._truth = whole & self._judged
         self._band = whole & ~erode(whole, reach) & self._judged
+        # Where all of a band is ignored, bands of what is judged count (`measures.bands`).
+        self._hidden = bool(reach) and not bool(self._band.any())
+        self._inner = self._truth & ~erode(self._truth, reach) if self._hidden else self._band
         self._score = torch.compile(self._scores, dynamic=False) if compiled else self._scores
 
     def __call__(self, logits: Tensor) -> Tensor:
@@ -56,7 +59,12 @@ class DeviceJudge:
         iou = self._ratio(guess, self._truth)
         if not self._reach:
             return torch.stack([iou, torch.full_like(iou, torch.nan)], dim=1)
-        boundary = self._ratio(guess & ~erode(guess, self._reach), self._band)
+        band = guess & ~erode(guess, self._reach)
+        boundary = self._ratio(band, self._band)
+        if self._hidden:
+            seen = guess & self._judged
+            inner = self._ratio(seen & ~erode(seen, self._reach), self._inner)
+            boundary = torch.where(count(band & self._judged) == 0, inner, boundary)
         return torch.stack([iou, boundary.masked_fill(count(guess) == 0, 0.0)], dim=1)
 
     def _ratio(self, guess: Tensor, truth: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
@@ -40,7 +41,7 @@ def difference(
     >>> float(paired.interval.value)
     1.5
     """
-    gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    gaps = _finite(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
     p = flip_test(drawn.sums(gaps)[:, 0], seed=seed)
     return Paired(drawn.interval(gaps), p, gaps.size, drawn.clusters)
@@ -56,7 +57,7 @@ def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> 
     >>> flip_test([1.0, 2.0, 3.0])  # of 8 patterns two are as far out
     0.25
     """
-    values = np.asarray(sums, dtype=float)
+    values = _finite(np.asarray(sums, dtype=float))
     seen = abs(values.sum())
     slack = 1e-12 * np.abs(values).sum()
     signs = _signs(values.size, flips, seed)
@@ -79,6 +80,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (many - rank) * p_values[place]))
         adjusted[place] = largest
     return adjusted
+
+
+def _finite(gaps: Floats) -> Floats:
+    """Refuse differences that are no numbers: they would look like certainty."""
+    wrong = gaps.size - int(np.count_nonzero(np.isfinite(gaps)))
+    if wrong:
+        raise BadInput(
+            f"{wrong} of {gaps.size} differences are not finite; compare where both have a value"
+        )
+    return gaps
 
 
 def _signs(scenes: int, flips: int, seed: object) -> Floats:

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
+
 from segmeter.core.benchmarks import Difference
 from segmeter.stats.comparisons import difference, holm
 from segmeter.stats.intervals import Floats
@@ -47,7 +49,7 @@ def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[
 
 
 def paired_difference(where: Where, first: PairedValues, second: PairedValues) -> Difference:
-    """One pair on the targets that both have, not yet corrected for others.
+    """One pair on the targets where both have a finite value, not yet corrected for others.
 
     >>> import numpy as np
     >>> where = Where('grabcut', 'centre-click', 'sound', 'noc@90')
@@ -56,8 +58,9 @@ def paired_difference(where: Where, first: PairedValues, second: PairedValues) -
     >>> paired_difference(where, one, other).targets
     2
     """
-    other = {key: i for i, key in enumerate(second.keys)}
-    mine = [i for i, key in enumerate(first.keys) if key in other]
+    other = {key: i for i, key in enumerate(second.keys) if np.isfinite(second.values[i])}
+    there = np.isfinite(first.values)
+    mine = [i for i, key in enumerate(first.keys) if there[i] and key in other]
     theirs = [other[first.keys[i]] for i in mine]
     paired = difference(
         first.values[mine],

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.errors import BadInput, check_choice
+from segmeter.core.models import READINGS, Reading
 from segmeter.stats.intervals import Floats
 
 __all__ = ["area_under", "at_round", "failed", "first_round", "reached", "rounds_to", "success"]
@@ -58,6 +58,7 @@ def failed(curves: npt.ArrayLike, goal: float, reading: Reading) -> npt.NDArray[
     >>> bool(failed(curve, 0.9, "published")[0]), bool(failed(curve, 0.9, "sound")[0])
     (True, False)
     """
+    check_choice("reading", reading, READINGS)
     if reading == "published":
         return np.equal(rounds_to(curves, goal), np.shape(curves)[1])
     return ~reached(curves, goal)
