@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Generic, Literal, ParamSpec
 
@@ -32,18 +32,19 @@ class Measure(Generic[Given]):
     cite: str
     both_empty: float | None = None
     one_empty: float | None = None
+    parameters: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
         object.__setattr__(self, "__wrapped__", self.function)
-        object.__setattr__(self, "_names", tuple(signature(self.function).parameters))
+        object.__setattr__(self, "parameters", tuple(signature(self.function).parameters))
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
-        given = dict(zip(self._names, args, strict=False)) | kwargs if kwargs else None
-        # By position or by name: what counts is which parameter a mask is.
-        pair = args[:2] if given is None else tuple(given.get(name) for name in self._names[:2])
-        if len(pair) == 2 and isinstance(pair[0], Mask) and isinstance(pair[1], Mask):
-            ignore = args[2] if given is None and len(args) > 2 else (given or {}).get("ignore")
+        given: dict[str, object] = dict(zip(self.parameters, args, strict=False))
+        given.update(kwargs)
+        pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
+        if len(pair) == 2:
+            ignore = given.get("ignore", args[2] if len(args) > 2 else None)
             filled = sum(_judged(mask, ignore) for mask in pair)
             if filled == 0 and self.both_empty is not None:
                 return self.both_empty
