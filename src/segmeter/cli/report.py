@@ -43,19 +43,28 @@ def report(
     ] = Kind.html,
     data: Data = None,
     cost: Cost = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", help="Split by class, size or another group; see --groups."),
+    ] = None,
+    groups: Annotated[
+        Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Write a run's report: one page that needs nothing else.
 
     Example: `segmeter report runs/mine`
     """
+    if groups is not None and by is None:
+        by = "group"
     if as_json:
         from segmeter.cli._tables import summary_json
         from segmeter.store import Run
 
         print(summary_json(Run.open(run, settings=settings(cost)).summary()))
         return Exit.DONE
-    written = write_report(run, to, kind, data, cost)
+    written = write_report(run, to, kind, data, cost, by, groups)
     for path in written:
         typer.echo(f"report: {path}")
     return Exit.DONE
@@ -67,10 +76,13 @@ def write_report(
     kind: Kind = Kind.html,
     data: Path | None = None,
     cost: Path | None = None,
+    by: str | None = None,
+    groups: Path | None = None,
 ) -> list[Path]:
     """Write what the run's benchmark has to say; the files written.
 
     A page goes to `RUN/report.html`, tables go to `RUN/tables/`, unless `to` says otherwise.
+    `by` adds a section split by class, size, or a column of the file `groups`.
     """
     from segmeter.core import catalogue
     from segmeter.report.exports import export
@@ -81,7 +93,11 @@ def write_report(
     from segmeter.store.parts import write_text
 
     results = Run.open(run, roots(data, None), settings(cost))
-    own = catalogue.benchmarks.make(results.plan.benchmark).sections(results)
+    own = [*catalogue.benchmarks.make(results.plan.benchmark).sections(results)]
+    if by is not None:
+        from segmeter.benchmarks.breakdown import breakdown
+
+        own.append(breakdown(results, by, groups))
     told = renamed([*own, missing(results)], results.plan.datasets)
     sections = [*told, trail(results)]
     if kind is not Kind.html:

@@ -1,0 +1,135 @@
+"""Segment Anything's points and boxes with real weights on real pictures, as tables.
+
+    python perf/zeroshot.py detect --out found           detectors' boxes as COCO results
+    python perf/zeroshot.py points --out runs/points     play (goes on where it stopped)
+    python perf/zeroshot.py boxes --out runs/boxes --boxes found/picodet_coco80.json
+    python perf/zeroshot.py tables runs/points runs/boxes
+
+`--limit N` plays N pictures of each data set, `--device cuda` and `--model NAME` choose.
+`points` and `boxes` need torch, transformers and pyarrow; `detect` needs onnxruntime, `tables`
+needs duckdb and hotcoco: runs may be played on one machine and told on another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.catalogue import Spec
+from segmeter.evaluation import evaluate
+from segmeter.store import Run
+
+SHARED = Path(os.environ.get("SEGMETER_SHARED", "../shared"))
+MODELS = ("sam2-hiera-tiny", "mobile-sam", "eiseg-hrnet18-ocr64")
+SETS = ("coco80", "bbbc038", "grabcut", "berkeley", "davis", "coco-mval")
+POINTS = ("iou@1", "oracle@1", "iou@2", "iou@3", "iou@5", "iou@9")
+BOXES = ("ap", "ap50", "ap75", "ap-small", "ap-medium", "ap-large", "boundary-ap", "box-ap",
+         "boxes-found", "mask-iou", "mask-boundary-iou")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("detect", "points", "boxes", "tables"))
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--dataset", action="append")
+    parser.add_argument("--user", action="append")
+    parser.add_argument("--boxes", default="truth")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--device", default="auto")
+    asked = parser.parse_args()
+    {"detect": detect, "points": points, "boxes": boxes, "tables": tables}[asked.what](asked)
+
+
+def opened(name: str) -> Any:
+    """A data set of the reference folder; `coco80` and `coco` are two parts of COCO."""
+    if name == "coco80":
+        return catalogue.datasets.make("coco", data=SHARED / "data" / "coco80")
+    return catalogue.datasets.make(name, data=SHARED / "data")
+
+
+def models(asked: argparse.Namespace, default: Sequence[str]) -> list[str]:
+    made = []
+    for name in asked.model or default:
+        spec = Spec.parse(name)
+        made.append(str(Spec(spec.name, {"device": asked.device, **spec.options})))
+    return made if asked.device != "auto" else list(asked.model or default)
+
+
+def points(asked: argparse.Namespace) -> None:
+    evaluate(
+        models(asked, MODELS),
+        [opened(name) for name in asked.dataset or SETS],
+        benchmark="points",
+        users=asked.user or ["centre-point", "random-point"],
+        out=asked.out,
+        limit=asked.limit,
+        weights=SHARED / "weights",
+        options={"baseline": "eiseg-hrnet18-ocr64"},
+    )
+
+
+def boxes(asked: argparse.Namespace) -> None:
+    evaluate(
+        models(asked, MODELS[:2]),
+        [opened(name) for name in asked.dataset or ("coco80",)],
+        benchmark="boxes",
+        out=asked.out,
+        limit=asked.limit,
+        weights=SHARED / "weights",
+        options={"boxes": asked.boxes},
+    )
+
+
+def detect(asked: argparse.Namespace) -> None:
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for name in asked.dataset or ("coco80",):
+        data = opened(name)
+        for entry in catalogue.detectors:
+            detector = catalogue.detectors.make(entry.name, weights=str(SHARED / "weights"))
+            found = []
+            for scene in data.scenes()[: asked.limit]:
+                loaded = data.load(scene)
+                found += [
+                    {"image_id": loaded.detection_truth.image, "category_id": d.category,
+                     "bbox": [round(n, 2) for n in d.xywh], "score": round(d.score, 4)}
+                    for d in detector.detect(loaded.pixels)
+                ]  # fmt: skip
+            file = asked.out / f"{entry.name}_{name}.json"
+            file.write_text(json.dumps(found))
+            print(f"{file}: {len(found)} boxes")
+
+
+def tables(asked: argparse.Namespace) -> None:
+    for place in asked.runs:
+        run = Run.open(place)
+        rows = run.summary()
+        shown = [m for m in (*POINTS, *BOXES) if any(r.measure == m for r in rows)]
+        print(f"\n{place}\n")
+        print(f"| model | data | by | reading | masks | {' | '.join(shown)} |")
+        print("|---|---|---|---|---:|" + "---:|" * len(shown))
+        for who in dict.fromkeys((r.model, r.dataset, r.user, r.reading) for r in rows):
+            mine = {r.measure: r for r in rows if (r.model, r.dataset, r.user, r.reading) == who}
+            masks = max(r.targets for r in mine.values())
+            print(f"| {' | '.join(who)} | {masks} | " + " | ".join(
+                told(mine.get(m)) for m in shown) + " |")  # fmt: skip
+
+
+def told(row: SummaryRow | None) -> str:
+    if row is None:
+        return ""
+    half = (row.high - row.low) / 2
+    return f"{row.value:.1f}" if half != half else f"{row.value:.1f} ± {half:.1f}"
+
+
+if __name__ == "__main__":
+    main()

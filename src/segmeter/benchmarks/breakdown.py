@@ -1,0 +1,178 @@
+"""Any benchmark's sessions split by group: class, size, or what a groups file says.
+
+Each group's mean has an interval (`published` normal over targets, `sound` from drawing
+pictures anew), and every pair of groups is tested by permuting the groups of whole pictures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.errors import BadInput
+from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
+from segmeter.datasets.groups import Groups, read_groups
+from segmeter.stats.fairness import (
+    GroupDifference,
+    GroupMean,
+    group_differences,
+    group_means,
+)
+from segmeter.stats.rounds import at_round
+
+__all__ = ["Split", "breakdown", "splits"]
+
+ROUNDS = (1, 3)
+_MOST_COMPARED = 12
+_METHOD = (
+    "Reading **published** has the normal interval of Segment Anything's supplement, as if "
+    "every mask were a draw of its own; **sound** draws pictures anew. Intervals that overlap "
+    "do not mean that there is no difference: every pair of groups is tested by permuting the "
+    "groups of whole pictures, 10 000 times, and corrected by Holm."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One model, data set, user and reading after so many rounds, group by group."""
+
+    model: str
+    dataset: str
+    user: str
+    reading: str
+    round: int
+    means: tuple[GroupMean, ...]
+    differences: tuple[GroupDifference, ...]
+
+
+def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
+    """The section that a report adds for `--by`."""
+    found = splits(run, by, groups)
+    blocks: list[Block] = [_means(found, by)]
+    if any(split.differences for split in found):
+        blocks.append(_differences(found, by))
+    many = max(len(split.means) for split in found)
+    if many > _MOST_COMPARED:
+        blocks.append(
+            Note(f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}.")
+        )
+    return Section(f"By {by}", blocks=[*blocks, Note(_METHOD)])
+
+
+def splits(run: Results, by: str, groups: Path | None = None) -> list[Split]:
+    """Means and differences of the groups, for IoU after one and three rounds."""
+    said = _said(run)
+    file = None if groups is None else read_groups(groups)
+    if file is not None:
+        file.check({name for key in said for name in _aliases(key)})
+    found = [split for curves in run.curves("iou") for split in _splits(curves, said, by, file)]
+    if not any(split.means for split in found):
+        raise BadInput(f"no mask has a group under '{by}'; {_known(said, file)}")
+    return found
+
+
+Key = tuple[str, str, str]
+Said = Mapping[Key, Mapping[str, str]]
+
+
+def _said(run: Results) -> dict[Key, dict[str, str]]:
+    """Class and groups of every target, as the rows have them."""
+    if run.plan.benchmark == "boxes" or run.plan.kind == "method":
+        raise BadInput(
+            f"rows of '{run.plan.benchmark}' are not of targets; --by splits sessions with users"
+        )
+    table = run.sql("""
+        select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
+        from rows group by dataset, scene, target
+    """)
+    found = {}
+    for row in table.to_pylist():
+        known = {"class": row["label"] or ""} | _mapping(row["groups"])
+        found[row["dataset"], row["scene"], row["target"]] = known
+    return found
+
+
+def _mapping(stored: Any) -> dict[str, str]:
+    """Groups as a map column or as JSON has them."""
+    if not stored:
+        return {}
+    pairs = json.loads(stored) if isinstance(stored, str) else dict(stored)
+    return {str(key): str(value) for key, value in pairs.items()}
+
+
+def _aliases(key: Key) -> tuple[str, str]:
+    dataset, scene, target = key
+    return f"{scene}/{target}", f"{dataset}/{scene}/{target}"
+
+
+def _splits(curves: Curves, said: Said, by: str, file: Groups | None) -> list[Split]:
+    keys = [(curves.dataset, *key) for key in curves.keys]
+    names = _groups(keys, said, by, file)
+    who = (curves.model, curves.dataset, curves.user, curves.reading)
+    made = []
+    for number in (n for n in ROUNDS if n <= curves.values.shape[1]):
+        values = 100 * at_round(curves.values, number)
+        seed = (*who, number)
+        means = group_means(values, names, curves.clusters, curves.reading, seed=seed)
+        tested = 1 < len(means) <= _MOST_COMPARED and curves.reading == "sound"
+        pairs = group_differences(values, names, curves.clusters, seed=seed) if tested else []
+        made.append(Split(*who, number, tuple(means), tuple(pairs)))
+    return made
+
+
+def _groups(keys: Sequence[Key], said: Said, by: str, file: Groups | None) -> list[str | None]:
+    if file is not None:
+        return file.of([_aliases(key) for key in keys], by)
+    return [said[key].get(by) or None for key in keys]
+
+
+def _known(said: Said, file: Groups | None) -> str:
+    if file is not None:
+        return f"'{file.path}' has {', '.join(file.attributes)}"
+    names = sorted({name for known in said.values() for name, value in known.items() if value})
+    return f"rows know {', '.join(names) or 'no groups'}; --groups FILE brings your own"
+
+
+def _means(found: Sequence[Split], by: str) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            Label(split.model, reading=split.reading), split.dataset, split.user, split.round,
+            mean.group, Value(mean.interval.value, *_limits(mean)), mean.targets, mean.pictures,
+        ]
+        for split in found
+        for mean in split.means
+    ]  # fmt: skip
+    columns = [
+        Column("model"), Column("data"), Column("user"), Column("round", digits=0), Column(by),
+        Column("mIoU", "%", 1, plot=True), Column("masks", digits=0), Column("pictures", digits=0),
+    ]  # fmt: skip
+    return Table(f"by-{by}", columns, rows, f"Mean IoU by {by}")
+
+
+def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
+    low, high = mean.interval.low, mean.interval.high
+    return (None, None) if np.isnan(low) or np.isnan(high) else (low, high)
+
+
+def _differences(found: Sequence[Split], by: str) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            split.model, split.dataset, split.user, split.round, f"{d.first} minus {d.second}",
+            Value(d.interval.value, d.interval.low, d.interval.high), d.p_holm,
+            "yes" if d.established else "no",
+        ]
+        for split in found
+        for d in split.differences
+    ]  # fmt: skip
+    columns = [
+        Column("model"), Column("data"), Column("user"), Column("round", digits=0),
+        Column("groups"), Column("difference", "% points", 1), Column("p", "Holm", 4),
+        Column("established"),
+    ]  # fmt: skip
+    return Table(f"by-{by}-differences", columns, rows, f"Differences between groups of {by}")

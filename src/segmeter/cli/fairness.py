@@ -1,0 +1,88 @@
+"""`segmeter fairness`: groups files from annotations of people, and where pictures come from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segmeter.cli._options import AsJson, Data, dataset_spec, roots
+from segmeter.cli.app import Exit, app
+
+__all__ = ["people", "places"]
+
+_group = typer.Typer(no_args_is_help=True, help="Who and where: groups of masks and pictures.")
+app.add_typer(_group, name="fairness")
+
+
+@_group.callback()
+def _fairness() -> None:
+    """Who and where: groups of masks and pictures."""
+
+
+@_group.command()
+def people(
+    miap: Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")],
+    masks: Annotated[Path, typer.Option("--masks", help="Open Images' table of masks (CSV).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Groups file to write.")],
+    clothing: Annotated[
+        Path | None,
+        typer.Option("--clothing", help="Classes of clothing, a line each: their masks instead."),
+    ] = None,
+) -> int:
+    """Join MIAP's people with masks of Open Images into a groups file.
+
+    Example: `segmeter fairness people --miap boxes.csv --masks masks.csv -o groups.csv`
+    """
+    from segmeter.core.errors import BadInput
+    from segmeter.datasets.groups import write_groups
+    from segmeter.datasets.miap import clothing_groups, person_groups, read_boxes
+    from segmeter.datasets.pictures import read_bytes
+
+    persons, drawn = read_boxes(miap), read_boxes(masks, "Box")
+    if clothing is None:
+        groups = person_groups(persons, drawn)
+    else:
+        labels = {line.strip() for line in read_bytes(clothing).decode().splitlines()} - {""}
+        groups = clothing_groups(persons, drawn, labels)
+    if not groups:
+        raise BadInput(f"no mask of '{masks}' agrees with a box of '{miap}'; are both one split?")
+    write_groups(out, groups)
+    typer.echo(f"{len(groups)} masks with groups: {out}")
+    return Exit.DONE
+
+
+@_group.command()
+def places(
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Data set, or a folder.")],
+    countries: Annotated[Path, typer.Option("--countries", help="CSV of image,country.")],
+    table: Annotated[Path, typer.Option("--table", help="CSV of country,group.")],
+    data: Data = None,
+    as_json: AsJson = False,
+) -> int:
+    """Count pictures and masks by region or income of the country they come from.
+
+    Example: `segmeter fairness places -d coco --countries flickr.csv --table regions.csv`
+    """
+    from segmeter.core import catalogue
+    from segmeter.datasets.groups import read_table
+    from segmeter.stats.fairness import group_shares
+
+    opened = catalogue.datasets.make(dataset_spec(dataset), **roots(data, None).options())
+    counts = {scene: len(opened.load(scene).targets) for scene in opened.scenes()}
+    located = {r["image"]: r["country"] for r in read_table(countries, "table", "image")}
+    grouped = {r["country"]: r["group"] for r in read_table(table, "table", "country")}
+    found = group_shares(counts, located, grouped)
+    if as_json:
+        print(json.dumps([asdict(share) for share in found], indent=1))
+        return Exit.DONE
+    print(f"{'group':<28}{'countries':>10}{'pictures':>10}{'masks':>9}{'per picture':>13}{'%':>7}")
+    for share in found:
+        print(
+            f"{share.group[:27]:<28}{share.countries:>10}{share.pictures:>10}{share.masks:>9}"
+            f"{share.masks_per_picture.value:>13.1f}{100 * share.share:>7.1f}"
+        )
+    return Exit.DONE
