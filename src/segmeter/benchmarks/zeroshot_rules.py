@@ -8,13 +8,29 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
-__all__ = ["NOT_REPRODUCIBLE", "with_own_rules"]
+__all__ = ["NOT_REPRODUCIBLE", "OWN_RULES", "told", "with_own_rules"]
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all pictures, the parts "
     "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
     "are not public, and the weights that made SA-1B's masks were never released."
 )
+
+OWN_RULES = (
+    "SAM kinds answer by Segment Anything's own rules (`masks=zeroshot`) where nothing else was "
+    "asked for; names leave that out."
+)
+
+
+def told(model: str) -> str:
+    """A model's name as tables tell it.
+
+    >>> told("mobile-sam?device=cpu&masks=zeroshot")
+    'mobile-sam?device=cpu'
+    """
+    spec = Spec.parse(model)
+    options = {k: v for k, v in spec.options.items() if (k, v) != ("masks", "zeroshot")}
+    return str(Spec(spec.name, options))
 
 
 def with_own_rules(spec: Spec) -> Spec:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from segmeter.benchmarks.boxes.statistics import differences_of, scored, summary_of
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Answer, Block, Cell, Column, Label, Note, Section, Table, Value
 
@@ -32,7 +33,7 @@ _RULE = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    groups = scored(run)
+    groups = [replace(group, model=told(group.model)) for group in scored(run)]
     rows = [row for group in groups for row in summary_of(group, run.plan.readings)]
     lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
     return [
@@ -54,7 +55,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     blocks: list[Block] = [
         Answer(sentence, detail),
         _table("boxes", [r for r in rows if r.reading == lead], _BESIDE, "Masks beside boxes"),
-        Note(_RULE),
+        Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
     return Section("Masks from boxes", blocks=blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from segmeter.benchmarks.points.statistics import (
     played,
     summary_of,
 )
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.sections import (
@@ -47,11 +48,11 @@ _READINGS = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    groups = played(run)
+    groups = [replace(group, model=told(group.model)) for group in played(run)]
     rows = summary_of(groups)
     lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
     found = differences_of(groups)
-    chosen = baseline_of(run)
+    chosen = told(baseline_of(run))
     return [
         _overview(rows, lead),
         *_side_by_side(groups, found, lead, chosen),
@@ -79,8 +80,8 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     )
     blocks: list[Block] = [
         Answer(sentence, f"Over {best.dataset}, {best.user}, reading {lead}."),
-        _table("points", top, "mIoU after N points and the oracle's after one"),
-        Note(_READINGS),
+        _table("points", top, f"mIoU after N points and the oracle's after one: {best.dataset}"),
+        Note(f"{_READINGS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
     return Section("How good after so many points", blocks=blocks)
@@ -89,12 +90,14 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
 def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
     shown = [m for m in _MEASURES if any(r.measure == m for r in rows)]
     made: list[list[Cell]] = []
+    varied = [k for k in (0, 1) if len({(r.dataset, r.user)[k] for r in rows}) > 1]
     for who in dict.fromkeys(_who(r) for r in rows):
         values = {r.measure: Value(r.value, r.low, r.high) for r in rows if _who(r) == who}
         model, dataset, user, reading = who
         cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
-        made.append([Label(model, reading=reading), dataset, user, *cells])
-    columns = [Column("model"), Column("data"), Column("user")]
+        where: list[Cell] = [dataset, user]
+        made.append([Label(model, reading=reading), *(where[k] for k in varied), *cells])
+    columns = [Column("model"), *(Column(("data", "user")[k]) for k in varied)]
     columns += [Column(m.replace("iou", "mIoU"), "%", 1, better="higher") for m in shown]
     return Table(name, columns, made, caption, "95 % intervals from resampling pictures.")
 
@@ -147,9 +150,9 @@ def _against(
         Axis("data set, by difference", low=0.5, high=len(names) + 0.5, ticks=[], digits=0),
         Axis("mIoU, % points"),
         [
-            Line("no difference", [0.5, len(names) + 0.5], [0.0, 0.0], role="guide"),
+            Line("equal", [0.5, len(names) + 0.5], [0.0, 0.0], role="guide"),
             Points("one point", places, values, names, low, high),
-            Points("oracle", places, np.array(oracle)),
+            Points("oracle", places, np.array(oracle), ["oracle", *[""] * (len(names) - 1)]),
         ],
     )
 
