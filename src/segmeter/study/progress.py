@@ -1,0 +1,146 @@
+"""Progress: how far a study is, cell by cell, as the conductor sees it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from segmeter.study import tables as t
+from segmeter.study.drawing import encoded
+from segmeter.study.stimuli import Stimuli
+
+__all__ = ["Progress", "heat_picture", "heat_targets", "progress"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Counts of a study; `cells` by condition and device, `dropped` the last batches that were."""
+
+    state: str
+    people: int
+    working: int
+    wanted: int
+    valid: int
+    open: int
+    batches: dict[str, int]
+    cells: list[dict[str, Any]]
+    dropped: list[dict[str, Any]]
+    seconds: list[dict[str, Any]]
+    invitations: tuple[int, int]
+
+
+def progress(connection: sa.Connection) -> Progress:
+    """Where the study stands now."""
+    cells = _cells(connection)
+    states = sa.select(t.batches.c.state, sa.func.count()).group_by(t.batches.c.state)
+    batches = {row[0]: row[1] for row in connection.execute(states)}
+    used = sa.select(sa.func.count()).where(t.invitations.c.person.is_not(None))
+    made = sa.select(sa.func.count()).select_from(t.invitations)
+    return Progress(
+        state=connection.execute(sa.select(t.study.c.state)).scalar_one(),
+        people=_one(connection, sa.select(sa.func.count()).select_from(t.people)),
+        working=batches.get("open", 0),
+        wanted=sum(cell["wanted"] for cell in cells),
+        valid=sum(cell["valid"] for cell in cells),
+        open=sum(cell["open"] for cell in cells),
+        batches=batches,
+        cells=cells,
+        dropped=_dropped(connection),
+        seconds=_seconds(connection),
+        invitations=(_one(connection, used), _one(connection, made)),
+    )
+
+
+def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, Any]]:
+    """The targets with the most clicks so far."""
+    asked = (
+        sa.select(t.tasks.c.scene, t.tasks.c.target, sa.func.count().label("clicks"))
+        .join(t.trials, t.trials.c.task == t.tasks.c.id)
+        .where(t.trials.c.answered.is_not(None))
+        .group_by(t.tasks.c.scene, t.tasks.c.target)
+        .order_by(sa.func.count().desc(), t.tasks.c.scene, t.tasks.c.target)
+        .limit(most)
+    )
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def heat_picture(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:
+    """A target's clicks as warmth over the picture, and each click as a dot."""
+    asked = (
+        sa.select(t.trials.c.answer)
+        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
+        .where(t.tasks.c.scene == scene, t.tasks.c.target == target, t.trials.c.answer != "")
+    )
+    answers = [json.loads(text) for text in connection.execute(asked).scalars()]
+    shown = stimuli.shown(scene)
+    heat: npt.NDArray[np.float32] = np.zeros(shown.size, dtype=np.float32)
+    spots = [(int(each["y"]), int(each["x"])) for each in answers if "x" in each]
+    for y, x in spots:
+        heat[np.clip(y, 0, heat.shape[0] - 1), np.clip(x, 0, heat.shape[1] - 1)] += 1
+    width = max(3.0, 0.02 * float(np.hypot(*shown.size)))
+    heat = np.asarray(cv2.GaussianBlur(heat, (0, 0), width), dtype=np.float32)
+    heat /= max(float(heat.max()), 1e-9)
+    warm = np.asarray((255, 80, 0), dtype=np.float32)
+    grey = shown.pixels.mean(axis=2, keepdims=True).repeat(3, axis=2) * 0.8
+    drawn = (grey * (1 - 0.75 * heat[..., None]) + 0.75 * warm * heat[..., None]).astype(np.uint8)
+    for y, x in spots:
+        cv2.circle(drawn, (x, y), max(2, int(width / 4)), (255, 255, 255), -1, cv2.LINE_AA)
+    outline = shown.targets[target].mask.dense().astype(np.uint8)
+    contours, _ = cv2.findContours(outline, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    cv2.drawContours(drawn, contours, -1, (125, 180, 230), max(1, int(width / 6)))
+    return encoded(drawn, photograph=True)
+
+
+def _cells(connection: sa.Connection) -> list[dict[str, Any]]:
+    c = t.cells.c
+    asked = (
+        sa.select(
+            t.tasks.c.condition,
+            c.device,
+            sa.func.count().label("targets"),
+            sa.func.sum(c.wanted).label("wanted"),
+            sa.func.sum(c.valid).label("valid"),
+            sa.func.sum(c.open).label("open"),
+            sa.func.min(c.valid).label("least"),
+            sa.func.max(c.valid).label("most"),
+        )
+        .join(t.tasks, t.tasks.c.id == c.task)
+        .group_by(t.tasks.c.condition, c.device)
+        .order_by(t.tasks.c.condition, c.device)
+    )
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
+    b = t.batches.c
+    asked = sa.select(b.person, b.device, b.condition, b.state, b.reason, b.closed)
+    asked = asked.where(b.state.in_(["dropped", "returned"])).order_by(b.closed.desc()).limit(20)
+    return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
+    """Median seconds that an answer took, by condition."""
+    asked = (
+        sa.select(t.tasks.c.condition, t.trials.c.answer)
+        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
+        .where(t.trials.c.answer != "")
+    )
+    found: dict[str, list[float]] = {}
+    for condition, text in connection.execute(asked):
+        answer = json.loads(text)
+        seconds = answer.get("seconds", answer.get("latency_ms", 0.0) / 1000)
+        found.setdefault(condition, []).append(seconds)
+    return [
+        {"condition": name, "answers": len(values), "median": float(np.median(values))}
+        for name, values in sorted(found.items())
+    ]
+
+
+def _one(connection: sa.Connection, asked: Any) -> int:
+    return int(connection.execute(asked).scalar_one())

@@ -1,0 +1,156 @@
+"""Segmenting with a model in the loop: stepped sessions, kept step by step."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from segmeter.benchmarks.sessions import judge_by
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Click
+from segmeter.core.sessions import Player, play
+from segmeter.study import tables as t
+from segmeter.study.running import RunningStudy
+from segmeter.study.segmenting import MEASURES
+from segmeter.study.serving import study_app
+
+PLAN = """
+kind = "interact"
+title = "Segment"
+[data]
+scenes = ["coffee", "rocket"]
+[design]
+models = ["disc"]
+modes = ["Quick"]
+rounds = 4
+batch = 2
+people = "within"
+open_to_all = true
+[[mode]]
+name = "Quick"
+screens = [{ show = "cutout", seconds = 0.1 }, { show = "picture" }]
+"""
+
+
+def step(person: Any, trial: dict[str, Any], number: int, y: float, x: float, **more: Any) -> Any:
+    body = {"number": number, "x": x, "y": y, "positive": True, "user_ms": 900.0}
+    body |= {"pointer": "mouse", **more}
+    return person.post(f"/api/trials/{trial['id']}/steps", body)
+
+
+def content(person: Any, trial: dict[str, Any]) -> Any:
+    timed = [1000.0 * screen["seconds"] for screen in trial["screens"][:-1]]
+    body = {"nonce": secrets.token_hex(8), "content": True, "review_ms": 400.0}
+    body |= {"screens": [{"planned_ms": ms, "true_ms": ms} for ms in timed], "focus_lost": False}
+    return person.post(f"/api/trials/{trial['id']}", body)
+
+
+def drawn(answer: dict[str, Any], shape: tuple[int, ...]) -> Mask:
+    """The mask as the browser would draw it."""
+    bits = np.zeros(answer["height"] * answer["width"], dtype=bool)
+    place = 0
+    for k, length in enumerate(answer["runs"]):
+        bits[place : place + length] = bool(k % 2)
+        place += length
+    whole = np.zeros(shape, dtype=bool)
+    top, left = answer["top"], answer["left"]
+    inside = bits.reshape(answer["height"], answer["width"])
+    whole[top : top + answer["height"], left : left + answer["width"]] = inside
+    return Mask.of(whole)
+
+
+def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> Any:
+    """The same person at a server that has just been started."""
+    study = begin(PLAN)
+    again = visit(study, study_app(study, "password", limited=False))
+    again.http.cookies.update(person.http.cookies)
+    again.token = person.token
+    return again
+
+
+def task_of(study: RunningStudy, trial: dict[str, Any]) -> Any:
+    with study.ledger.reading() as connection:
+        asked = (
+            sa.select(t.tasks)
+            .join(t.trials, t.trials.c.task == t.tasks.c.id)
+            .where(t.trials.c.id == trial["id"])
+        )
+        return connection.execute(asked).mappings().one()
+
+
+def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin(PLAN)
+    person = visit(study).join()
+    model = catalogue.models.make("disc")
+    user = catalogue.users.make("centre-click")
+    for trial in person.batch()["trials"]:
+        task = task_of(study, trial)
+        scene = study.stimuli.dataset.load(task["scene"])
+        target = next(each for each in scene.targets if each.id == task["target"])
+        judge = judge_by(MEASURES)
+        player = Player(target, user, "sound")
+        (record,) = play(scene, model.look(scene), [player], 4, judge)
+        for made in record.rounds:
+            if not made.prompts:
+                break
+            (click,) = made.prompts
+            assert isinstance(click, Click)
+            y, x = click.point
+            answer = step(person, trial, made.number, y + 0.5, x + 0.5, positive=click.positive)
+            assert answer.status_code == 200, answer.text
+            assert drawn(answer.json(), scene.shape) == made.mask
+            assert set(answer.json()) == {"number", "top", "left", "height", "width", "runs"}
+            with study.ledger.reading() as connection:
+                asked = sa.select(t.steps.c.step).where(
+                    t.steps.c.trial == trial["id"], t.steps.c.number == made.number
+                )
+                kept = json.loads(connection.execute(asked).scalar_one())
+            assert kept["scores"] == made.scores
+        assert content(person, trial).status_code == 200
+
+
+def test_a_session_goes_on_after_the_server_was_restarted(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin(PLAN)
+    person = visit(study).join()
+    (trial, *_) = person.batch()["trials"]
+    first = step(person, trial, 1, 100.5, 100.5).json()
+    second = step(person, trial, 2, 40.5, 60.5).json()
+    again = restarted(begin, visit, person)
+    assert again.batch()["trials"][0]["clicks"] == [
+        {"x": 100.5, "y": 100.5, "positive": True},
+        {"x": 60.5, "y": 40.5, "positive": True},
+    ]
+    assert step(again, trial, 2, 40.5, 60.5).json() == second
+    assert step(again, trial, 1, 100.5, 100.5).json() == first
+    third = step(again, trial, 3, 10.5, 10.5, positive=False)
+    later = restarted(begin, visit, person)
+    assert third.json() == step(later, trial, 3, 10.5, 10.5, positive=False).json()
+
+
+def test_clicks_come_in_order_inside_the_picture_and_not_after_the_end(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    study = begin(PLAN)
+    person, other = visit(study).join(), visit(study).join()
+    (trial, *_) = person.batch()["trials"]
+    assert step(other, trial, 1, 5.0, 5.0).status_code == 404
+    assert step(person, trial, 2, 5.0, 5.0).status_code == 409
+    assert step(person, trial, 1, -1.0, 5.0).status_code == 422
+    assert step(person, trial, 1, 5.0, 99999.0).status_code == 422
+    assert step(person, trial, 1, 50.0, 50.0).status_code == 200
+    assert step(person, trial, 1, 51.0, 50.0).status_code == 409
+    for number in (2, 3, 4):
+        assert step(person, trial, number, 50.0 + number, 50.0).status_code == 200
+    assert step(person, trial, 5, 5.0, 5.0).status_code == 409
+    assert content(person, trial).status_code == 200
+    assert step(person, trial, 5, 5.0, 5.0).status_code == 410
