@@ -34,8 +34,16 @@ _BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
 @app.command()
 def calibrate(
     tables: Annotated[
-        Path, typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks.")
-    ],
+        Path | None,
+        typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks."),
+    ] = None,
+    clicks: Annotated[
+        Path | None, typer.Option("--clicks", help="Clicks file (CSV), in place of tables.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", "-d", help="Data set of the clicks' pictures, or a folder."),
+    ] = None,
     data: Data = None,
     weights: Weights = None,
     model: Models = None,
@@ -63,8 +71,15 @@ def calibrate(
     With `--model` (and its weights) later rounds are fitted too, on error regions of these models;
     error regions are kept and not made again.
 
+    With `--clicks` in place of tables, such as a study's, it is fitted on that file's first
+    clicks alone.
+
     Example: `segmeter calibrate --tables rclicks --data DATA --weights WEIGHTS -m mobile-sam`
     """
+    if clicks is not None:
+        return _fit_clicks(clicks, dataset or [], data, out, prior)
+    if tables is None:
+        raise BadInput("calibrate needs --tables, or --clicks with --dataset")
     from segmeter.clickability.fitting.figures import draw_held_out, draw_later
     from segmeter.clickability.fitting.first_clicks import fit, read_cases, read_tables
     from segmeter.clickability.fitting.held_out import markdown, prior_json
@@ -90,6 +105,28 @@ def calibrate(
     if later is not None:
         draw_later(later, out)
     typer.echo(f"{text}\nfigures lie in {out}")
+    return Exit.DONE
+
+
+def _fit_clicks(
+    clicks: Path, dataset: list[str], data: Path | None, out: Path, prior: Path | None
+) -> int:
+    """Fit on recorded clicks; nothing is held out, since one study is one data set."""
+    from segmeter.cli._clicked import clicked_datasets
+    from segmeter.clickability.fitting.first_clicks import fit
+    from segmeter.clickability.fitting.held_out import fitted_table, prior_json
+    from segmeter.clickability.fitting.recorded_cases import cases_of
+    from segmeter.datasets.recorded_clicks import read_clicks
+
+    if not dataset:
+        raise BadInput("--clicks needs --dataset: the pictures that the clicks are on")
+    cases = cases_of(read_clicks(clicks), clicked_datasets(dataset, roots(data, None).data))
+    whole = fit(cases)
+    counted = sum(case.clicks for case in cases)
+    out.mkdir(parents=True, exist_ok=True)
+    (prior or out / "prior.json").write_text(prior_json([], whole, None), encoding="utf-8")
+    typer.echo(f"fitted on {counted} clicks on {whole.targets} targets\n")
+    typer.echo(fitted_table([], whole))
     return Exit.DONE
 
 

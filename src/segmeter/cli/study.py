@@ -212,6 +212,141 @@ def rebuild(
     return Exit.DONE
 
 
+@study_app.command()
+def report(
+    plan: PlanFile,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Page; PLAN.report.html by default.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="For interact: write the sessions as a run of noc, too."),
+    ] = None,
+    db: Db = None,
+    data: Data = None,
+) -> int:
+    """Write the study's results as a page: the papers' statistics and the sound ones.
+
+    Example: `segmeter study report study.toml`
+    """
+    study = _open(plan, db, data, None)
+    path = out or plan.with_suffix(".report.html")
+    _write_page(study, path)
+    typer.echo(f"the results lie at {path}")
+    if run is not None:
+        _write_run(study, run)
+        typer.echo(f"the sessions lie at {run}; next: segmeter report {run}")
+    return Exit.DONE
+
+
+@study_app.command()
+def costs(
+    plan: PlanFile,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Cost model to write (TOML).")] = Path(
+        "costs.toml"
+    ),
+    db: Db = None,
+    data: Data = None,
+) -> int:
+    """Fit the cost model's seconds from people who segmented with a model in the loop.
+
+    Example: `segmeter study costs study.toml --out costs.toml`
+    """
+    from segmeter.study.interactions import fit_costs, interactions
+
+    study = _open(plan, db, data, None)
+    with study.ledger.reading() as connection:
+        found = fit_costs(interactions(connection))
+    out.write_text(found.toml(), encoding="utf-8")
+    typer.echo(
+        f"locate {found.locate:.2f} s, click {found.click:.2f} s, from {found.clicks} clicks of "
+        f"{found.people} people; wrote {out}, for --cost"
+    )
+    return Exit.DONE
+
+
+@study_app.command()
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the study and its results.")
+    ] = Path("study-demo"),
+    per_cell: Annotated[
+        int, typer.Option("--per-cell", min=1, max=100, help="Clicks per target, device and mode.")
+    ] = 6,
+    only: Annotated[
+        bool, typer.Option("--only", help="Only the study, not what reads its clicks afterwards.")
+    ] = False,
+    weights: Weights = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Show the results in a browser.")
+    ] = True,
+) -> int:
+    """Run a whole study with simulated people, then everything that reads its clicks.
+
+    People drawn from the click model go through a real server on built-in pictures; the
+    export then goes to `similarity`, `calibrate` and `run rclicks`.
+
+    Example: `segmeter study demo`
+    """
+    import sys
+    import webbrowser
+
+    from segmeter.study.demo import play_demo
+    from segmeter.study.exports import export as write
+
+    study = play_demo(out, per_cell, typer.echo)
+    with study.ledger.reading() as connection:
+        write(connection, study.plan, study.stimuli, out / "export")
+    page = out / "report.html"
+    _write_page(study, page)
+    typer.echo(f"clicks lie at {out / 'export'}, the results at {page}")
+    if not only:
+        _read_again(out, weights)
+    if open_page and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())
+    return Exit.DONE
+
+
+def _read_again(out: Path, weights: Path | None) -> None:
+    """What other commands make of the study's clicks."""
+    from segmeter.cli.calibrate import calibrate
+    from segmeter.cli.run import run
+    from segmeter.cli.similarity import similarity
+
+    clicks, dataset = out / "export" / "clicks.csv", ["mini"]
+    typer.echo("\nsegmeter similarity --compare modes")
+    similarity(out / "export" / "previews.csv", dataset, "modes", None, None, None, "sound", False)
+    typer.echo("\nsegmeter calibrate --clicks")
+    calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
+    typer.echo("\nsegmeter run rclicks --clicks")
+    run(
+        "rclicks",
+        model=["mobile-sam" if weights is not None else "disc"],
+        dataset=dataset,
+        rounds=1,
+        clicks=clicks,
+        weights=weights,
+        out=out / "rclicks",
+    )
+
+
+def _write_page(study: RunningStudy, path: Path) -> None:
+    from segmeter.study.analyses import study_page
+
+    with study.ledger.reading() as connection:
+        page = study_page(connection, study.plan, study.stimuli)
+    path.write_text(page, encoding="utf-8")
+
+
+def _write_run(study: RunningStudy, folder: Path) -> None:
+    from segmeter.study.interactions import write_run
+
+    if study.plan.kind != "interact":
+        raise BadInput("--run is for studies of kind 'interact'")
+    with study.ledger.reading() as connection:
+        write_run(connection, study.plan, study.stimuli, folder)
+
+
 def _open(plan: Path, db: str | None, data: Path | None, weights: Path | None) -> RunningStudy:
     from segmeter.study.plan import read_plan
     from segmeter.study.serving import Place, open_study

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +20,7 @@ from segmeter.study.stimuli import Stimuli
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Place", "open_study", "serve", "study_app"]
+__all__ = ["Place", "listening", "open_study", "serve", "study_app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +73,24 @@ def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: st
         server_header=False,
         timeout_graceful_shutdown=5,
     )
+
+
+@contextlib.contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """A server in a thread of its own, on a free port; gives its address."""
+    import uvicorn
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = uvicorn.Config(app, port=port, log_level="warning", access_log=False)
+    server = uvicorn.Server(settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -61,6 +61,7 @@ class Case:
     mask: Mask
     shape: Shape
     seen: Seen
+    clicks: int = CLICKS
 
     @property
     def inside(self) -> float:
@@ -175,11 +176,11 @@ def _losses(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> npt.NDArray
 
 
 def _loss(told: ExpectedStatistics, case: Case, between_gain: float, between_pl1: float) -> float:
-    of_gain = told.gain_variance / CLICKS + between_gain**2
-    of_pl1 = told.pl1_variance / CLICKS + between_pl1**2
+    of_gain = told.gain_variance / case.clicks + between_gain**2
+    of_pl1 = told.pl1_variance / case.clicks + between_pl1**2
     share = min(max(told.inside, 1e-4), 1 - 1e-4)
-    hits = case.inside * CLICKS
-    leak = hits * math.log(share) + (CLICKS - hits) * math.log1p(-share)
+    hits = case.inside * case.clicks
+    leak = hits * math.log(share) + (case.clicks - hits) * math.log1p(-share)
     return (
         (case.gain - told.gain) ** 2 / of_gain
         + math.log(of_gain)

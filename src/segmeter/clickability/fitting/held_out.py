@@ -89,7 +89,7 @@ def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
 
 def markdown(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None) -> str:
     """The tables of a calibration."""
-    parts = [_fitted(held, whole), _tested(held)]
+    parts = [fitted_table(held, whole), _tested(held)]
     if later is not None:
         parts.append(_later(later))
     return "\n".join(parts)
@@ -140,7 +140,7 @@ def _told(told: Sequence[ExpectedStatistics]) -> dict[str, Values]:
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _fitted(held: Sequence[HeldOut], whole: Fit) -> str:
+def fitted_table(held: Sequence[HeldOut], whole: Fit) -> str:
     lines = [
         "Numbers of the first round, fitted without one data set, and on all:",
         "",
