@@ -38,14 +38,13 @@ class SliceStore:
         return len(self._kept)
 
     def views(
-        self, slices: Sequence[Values], look: Callable[[Sequence[Values]], Sequence[View]]
+        self, keys: Sequence[str], look: Callable[[Sequence[int]], Sequence[View]]
     ) -> list[View]:
-        """A view of each slice; those that are not kept are looked at together."""
-        keys = [content_key(values) for values in slices]
+        """The view of each key; `look` makes those that are not kept, by their places."""
         found = {key: self._kept[key] for key in keys if key in self._kept}
         for key in found:
             self._kept.move_to_end(key)
-        lacking = {key: v for key, v in zip(keys, slices, strict=True) if key not in found}
+        lacking = {key: place for place, key in enumerate(keys) if key not in found}
         if lacking:
             self.looks += len(lacking)
             made = dict(zip(lacking, look(list(lacking.values())), strict=True))

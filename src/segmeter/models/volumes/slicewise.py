@@ -6,7 +6,7 @@ lasts: not for another target, user, step or reading that prepares it alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
+from segmeter.core.capabilities import OnDevice, RendersTogether
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, View
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Picture, Scene, Volume
 from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
-from segmeter.models.volumes.slice_store import SliceStore
+from segmeter.models.volumes.slice_store import SliceStore, content_key
 
 __all__ = [
     "AnswersBeside",
@@ -149,6 +150,28 @@ class SlicewisePrediction:
         return Mask.stack(slices, shape[0]) if slices else Mask.empty(shape)
 
 
+class _Prepared:
+    """A volume's slices in both readings, each prepared and named by its content once."""
+
+    def __init__(self, volume: Volume, family: str) -> None:
+        self._volume, self._family = volume, family
+        self._slices: dict[Reading, PreparedSlices] = {}
+        self._keys: dict[tuple[Reading, int], str] = {}
+
+    def slice(self, reading: Reading, z: int) -> Values:
+        if reading not in self._slices:
+            preparation = preparation_of(self._family, reading)
+            scan = _scan_of(self._volume)
+            self._slices[reading] = PreparedSlices(self._volume.voxels, preparation, *scan)
+        return self._slices[reading].slice(z)
+
+    def key(self, reading: Reading, z: int) -> str:
+        """The slice's content as a key; preparing it again costs more than keeping that."""
+        if (reading, z) not in self._keys:
+            self._keys[reading, z] = content_key(self.slice(reading, z))
+        return self._keys[reading, z]
+
+
 class SliceView:
     """A volume of which slices are looked at when they are first asked for."""
 
@@ -158,13 +181,12 @@ class SliceView:
         volume: Volume,
         reading: Reading = "sound",
         previous: Previous = "with",
+        prepared: _Prepared | None = None,
     ) -> None:
         self.model, self.volume = model, volume
         self.reading: Reading = reading
         self.previous: Previous = previous
-        preparation = preparation_of(model.inner.card.family, reading)
-        scan = _scan_of(volume)
-        self._slices = PreparedSlices(volume.voxels, preparation, *scan)
+        self._prepared = prepared or _Prepared(volume, model.inner.card.family)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -173,7 +195,7 @@ class SliceView:
 
     def in_reading(self, reading: Reading, previous: Previous = "with") -> SliceView:
         """The same volume in another reading; embeddings are shared where slices agree."""
-        return SliceView(self.model, self.volume, reading, previous)
+        return SliceView(self.model, self.volume, reading, previous, self._prepared)
 
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
         """One prediction per ask; slices of all asks are answered slice by slice, together."""
@@ -204,7 +226,11 @@ class SliceView:
         return [answers[i] for i in range(len(asks))]
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
-        """The shown masks of slices that were predicted."""
+        """The shown masks of slices that were predicted; one view renders for all it can."""
+        shown = list(answers.values())
+        first = shown[0].view if shown and isinstance(shown[0], _OfAView) else None
+        if isinstance(first, RendersTogether):
+            return dict(zip(answers, first.render(shown), strict=True))
         return {z: answer.mask() for z, answer in answers.items()}
 
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
@@ -215,9 +241,15 @@ class SliceView:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        prepared = [self._slices.slice(z) for z in slices]
-        views = self.model.store.views(prepared, self.model.looker(self.volume))
+        keys = [self._prepared.key(self.reading, z) for z in slices]
+        views = self.model.store.views(
+            keys, lambda places: self._looks([slices[i] for i in places])
+        )
         return [self.model.in_reading(view, self.reading) for view in views]
+
+    def _looks(self, slices: Sequence[int]) -> Sequence[View]:
+        values = [self._prepared.slice(self.reading, z) for z in slices]
+        return self.model.look_at(self.volume, values)
 
     def _slice_asks(self, ask: Ask) -> Iterator[SliceAsk]:
         memory = _memory(ask)
@@ -248,8 +280,7 @@ class Slicewise:
     def __init__(self, inner: Model, memory_mb: int = _BUDGET_MB, together: int = 0) -> None:
         self.inner = inner
         self.store = SliceStore(memory_mb << 20)
-        on_gpu = "cpu" not in str(getattr(inner, "device", "cpu"))
-        self.together = together or (8 if on_gpu else 1)
+        self.together = together or (8 if _on_gpu(self.device) else 1)
 
     @property
     def card(self) -> ModelCard:
@@ -259,7 +290,7 @@ class Slicewise:
 
     @property
     def device(self) -> str:
-        return str(getattr(self.inner, "device", "cpu"))
+        return self.inner.device if isinstance(self.inner, OnDevice) else "cpu"
 
     def look(self, scene: Scene) -> SliceView:
         """Nothing is embedded yet: that waits for the first prompt in a slice."""
@@ -273,18 +304,14 @@ class Slicewise:
             return view.with_policy(self.inner.slice_policy(reading))
         return view
 
-    def looker(self, volume: Volume) -> Callable[[Sequence[Values]], Sequence[View]]:
-        """Looks at prepared slices of a volume with the inner model."""
-
-        def look(slices: Sequence[Values]) -> Sequence[View]:
-            if isinstance(self.inner, LooksAtValues):
-                return self.inner.look_values(slices)
-            pictures = [_picture(volume, values) for values in slices]
-            if isinstance(self.inner, LooksTogether):
-                return self.inner.look_together(pictures)
-            return [self.inner.look(picture) for picture in pictures]
-
-        return look
+    def look_at(self, volume: Volume, slices: Sequence[Values]) -> Sequence[View]:
+        """Look at prepared slices of a volume with the inner model."""
+        if isinstance(self.inner, LooksAtValues):
+            return self.inner.look_values(slices)
+        pictures = [_picture(volume, values) for values in slices]
+        if isinstance(self.inner, LooksTogether):
+            return self.inner.look_together(pictures)
+        return [self.inner.look(picture) for picture in pictures]
 
 
 @catalogue.models.add("slicewise", summary="a model for pictures on volumes, slice by slice")
@@ -316,6 +343,15 @@ def _answered(views: Sequence[View], asks: Sequence[Ask]) -> Sequence[Prediction
         found = views[mine[0]].answer([asks[i] for i in mine])
         answers |= zip(mine, found, strict=True)
     return [answers[i] for i in range(len(asks))]
+
+
+def _on_gpu(device: str) -> bool:
+    """Whether a model runs on a GPU; `auto` does where torch sees one."""
+    if device != "auto":
+        return device != "cpu"
+    from segmeter.models._sam_networks import pick_device
+
+    return pick_device(device).type != "cpu"
 
 
 def _memory(ask: Ask) -> SliceMemory:
@@ -364,6 +400,14 @@ def _picture(volume: Volume, values: Values) -> Picture:
 def _scan_of(volume: Volume) -> tuple[str, tuple[float, float] | None]:
     """Modality and window, of volumes that know them."""
     return (volume.modality, volume.window) if isinstance(volume, _KnowsItsScan) else ("", None)
+
+
+@runtime_checkable
+class _OfAView(Protocol):
+    """A prediction that knows the view which made it."""
+
+    @property
+    def view(self) -> object: ...
 
 
 @runtime_checkable
