@@ -1,0 +1,223 @@
+"""SegVol's network: a ViT on blocks of 32 x 256 x 256 voxels before SAM's decoder in 3D.
+
+Written from the paper (Du et al., NeurIPS 2024, arXiv 2311.13385); parameter names are those
+of the published checkpoint. Its text encoder is left out: prompts are points and boxes.
+Positions follow the original network, which it was trained with: the first two coordinates
+of a point are divided by each other's size, and those of the cells are swapped.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from segmeter.models._sam_decoder import NOT_A_POINT, ChannelNorm, Perceptron, TwoWayTransformer
+
+__all__ = ["SPARE", "SegVolNetwork"]
+
+SPARE = ("text_encoder.", "pixel_mean", "pixel_std")
+Size = tuple[int, int, int]
+
+
+class SegVolNetwork(nn.Module):
+    """Image encoder, prompt encoder and mask decoder for blocks of one size."""
+
+    def __init__(
+        self,
+        size: Size = (32, 256, 256),
+        patch: Size = (4, 16, 16),
+        width: int = 768,
+        depth: int = 12,
+        heads: int = 12,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        first, second, third = (n // p for n, p in zip(size, patch, strict=True))
+        self.cells = (first, second, third)
+        self.image_encoder = _Encoder(self.cells, patch, width, depth, heads)
+        self.prompt_encoder = _PromptEncoder(size, self.cells, width)
+        self.mask_decoder = _MaskDecoder(self.cells, width)
+
+    def encode(self, block: Tensor) -> Tensor:
+        """Cells `(1, cells, width)` of a block `(1, 1, *size)`."""
+        cells: Tensor = self.image_encoder(block)
+        return cells
+
+    def decode(self, cells: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """Logits `size` for points `(n, 3)`; labels 0 and 1 are points, 2 and 3 corners."""
+        sparse = self.prompt_encoder.points(points[None], labels[None])
+        dense = self.prompt_encoder.no_mask()
+        low = self.mask_decoder(cells + dense, self.prompt_encoder.position(), sparse)
+        large: Tensor = F.interpolate(low[:, None], self.size, mode="trilinear")
+        return large[0, 0]
+
+
+class _Encoder(nn.Module):
+    """A plain ViT; every cell sees every other."""
+
+    def __init__(self, cells: Size, patch: Size, width: int, depth: int, heads: int) -> None:
+        super().__init__()
+        self.patch_embedding = _Patches(cells, patch, width)
+        self.blocks = nn.ModuleList([_Block(width, heads) for _ in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, block: Tensor) -> Tensor:
+        x = self.patch_embedding(block)
+        for layer in self.blocks:
+            x = layer(x)
+        out: Tensor = self.norm(x)
+        return out
+
+
+class _Patches(nn.Module):
+    """Blocks of voxels as tokens; the checkpoint counts the cutting as a layer."""
+
+    def __init__(self, cells: Size, patch: Size, width: int) -> None:
+        super().__init__()
+        self.cells, self.patch = cells, patch
+        self.patch_embeddings = nn.ModuleList([nn.Identity(), nn.Linear(math.prod(patch), width)])
+        self.position_embeddings = nn.Parameter(torch.zeros(1, math.prod(cells), width))
+
+    def forward(self, block: Tensor) -> Tensor:
+        (a, b, c), (p, q, r) = self.cells, self.patch
+        cut = block.reshape(len(block), a, p, b, q, c, r).permute(0, 1, 3, 5, 2, 4, 6)
+        out: Tensor = self.patch_embeddings[1](cut.reshape(len(block), a * b * c, p * q * r))
+        return out + self.position_embeddings
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.mlp = _TwoLayers(width)
+        self.norm1 = nn.LayerNorm(width)
+        self.attn = _Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attn(self.norm1(x))
+        out: Tensor = x + self.mlp(self.norm2(x))
+        return out
+
+
+class _Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.out_proj = nn.Linear(width, width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        mixed = self.qkv(x).unflatten(2, (3, self.heads, -1))
+        query, key, value = mixed.permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(query, key, value)
+        out: Tensor = self.out_proj(seen.transpose(1, 2).flatten(2))
+        return out
+
+
+class _TwoLayers(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear1 = nn.Linear(width, 4 * width)
+        self.linear2 = nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear2(F.gelu(self.linear1(x)))
+        return out
+
+
+class _PromptEncoder(nn.Module):
+    """Points and boxes as tokens; the layers for masks are there but never used."""
+
+    def __init__(self, size: Size, cells: Size, width: int) -> None:
+        super().__init__()
+        self.size, self.cells = size, cells
+        self.pe_layer = _FourierCode(width)
+        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(4)])
+        self.not_a_point_embed = nn.Embedding(1, width)
+        self.mask_downscaling = nn.Sequential(
+            nn.Conv2d(1, 4, 2, 2),
+            ChannelNorm(4),
+            nn.GELU(),
+            nn.Conv2d(4, 16, 2, 2),
+            ChannelNorm(16),
+            nn.GELU(),
+            nn.Conv2d(16, width, 1),
+        )
+        self.no_mask_embed = nn.Embedding(1, width)
+
+    def points(self, points: Tensor, labels: Tensor) -> Tensor:
+        """Tokens of points `(B, n, 3)`; points without a box are followed by a padding one."""
+        first, second, third = self.size
+        divided = points.new_tensor([second, first, third])
+        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
+        known = self.pe_layer((points + 0.5) / divided) + kinds[labels.clamp(min=0)]
+        known = torch.where(
+            (labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, known
+        )
+        if bool((labels >= 2).any()):
+            return known
+        padding = self.not_a_point_embed.weight.expand(len(points), 1, -1)
+        return torch.cat([known, padding], dim=1)
+
+    def no_mask(self) -> Tensor:
+        return self.no_mask_embed.weight[None]
+
+    def position(self) -> Tensor:
+        """Positional code of the cells, their first two axes swapped."""
+        device = self.no_mask_embed.weight.device
+        centres = [(torch.arange(n, device=device) + 0.5) / n for n in self.cells]
+        first, second, third = torch.meshgrid(*centres, indexing="ij")
+        code: Tensor = self.pe_layer(torch.stack([second, first, third], dim=-1))
+        return code.reshape(1, -1, code.shape[-1])
+
+
+class _FourierCode(nn.Module):
+    """Positions in [0, 1] as sines and cosines of random projections."""
+
+    positional_encoding_gaussian_matrix: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("positional_encoding_gaussian_matrix", torch.randn(3, width // 2))
+
+    def forward(self, place: Tensor) -> Tensor:
+        angle = 2 * math.pi * ((2 * place - 1) @ self.positional_encoding_gaussian_matrix)
+        return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+class _MaskDecoder(nn.Module):
+    """From cells and prompts to the single mask."""
+
+    def __init__(self, cells: Size, width: int) -> None:
+        super().__init__()
+        self.cells = cells
+        doubled = [2 * n for n in cells]
+        self.transformer = TwoWayTransformer(width)
+        self.iou_token = nn.Embedding(1, width)
+        self.mask_tokens = nn.Embedding(4, width)
+        self.output_upscaling = nn.Sequential(
+            nn.ConvTranspose3d(width, width // 4, 2, 2),
+            nn.LayerNorm([width // 4, *doubled]),
+            nn.GELU(),
+            nn.ConvTranspose3d(width // 4, width // 8, 2, 2),
+            nn.GELU(),
+        )
+        self.output_hypernetworks_mlps = nn.ModuleList(
+            [Perceptron(width, width, width // 8) for _ in range(4)]
+        )
+        self.iou_prediction_head = Perceptron(width, 256, 4)
+        self.txt_align_upscaled_embedding = nn.Linear(768, 96)
+
+    def forward(self, cells: Tensor, position: Tensor, sparse: Tensor) -> Tensor:
+        own = torch.cat([self.iou_token.weight, self.mask_tokens.weight])[None]
+        start = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
+        tokens, cells = self.transformer(start, cells, position)
+        grid = cells.transpose(1, 2).reshape(len(cells), -1, *self.cells)
+        head: Any = self.output_hypernetworks_mlps[0]
+        large = self.output_upscaling(grid)
+        answer: Tensor = torch.einsum("bc,bdhwc->bdhw", head(tokens[:, 1]), large.movedim(1, -1))
+        return answer

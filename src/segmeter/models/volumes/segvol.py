@@ -1,0 +1,285 @@
+"""SegVol: points and a box on a whole CT, once small, then closer where something was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.prompts import Box, Click, Prompt, Scribble
+from segmeter.core.scenes import Scene, Volume
+from segmeter.models import weights as weight_files
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from segmeter.models.volumes._segvol_network import SegVolNetwork
+
+__all__ = ["SegVol", "SegVolView", "foreground_normalised", "windows"]
+
+Values = npt.NDArray[np.float32]
+Index = tuple[int, ...]
+_NAME = "segvol"
+_SUMMARY = "SegVol on whole CTs: points and a box, no words"
+
+
+@catalogue.models.add(_NAME, _SUMMARY)
+class SegVol:
+    """SegVol with its published checkpoint; its text encoder is not read."""
+
+    def __init__(self, weights: str | None = None, device: str = "auto") -> None:
+        self._device = device
+        self.weights_path = weight_files.find(_NAME, weights)
+        weight_files.check(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=_NAME,
+            summary=_SUMMARY,
+            abilities=frozenset({"click", "box", "scribble", "volume"}),
+            licence="MIT",
+            citation="Du et al. SegVol: universal and interactive volumetric medical image"
+            " segmentation. NeurIPS 2024",
+            family=_NAME,
+            fingerprint=weight_files.fingerprint(self.weights_path),
+        )
+
+    @cached_property
+    def network(self) -> SegVolNetwork:
+        """Read from its file when first needed, strictly but for the text encoder."""
+        from segmeter.models._sam_networks import pick_device
+        from segmeter.models.volumes._segvol_network import SPARE, SegVolNetwork
+
+        content = weight_files.read(self.weights_path)
+        inner = content.get("model", content)
+        tensors = inner if isinstance(inner, dict) else content
+        bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
+        network = SegVolNetwork()
+        weight_files.load_into(network, bare, f"the weights in '{self.weights_path}'", SPARE)
+        return network.eval().requires_grad_(False).to(pick_device(self._device))
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    def look(self, scene: Scene) -> SegVolView:
+        """Normalise and crop; the small picture of the whole is embedded at the first ask."""
+        if not isinstance(scene, Volume):
+            raise BadInput(f"{scene.name} is a picture, and '{_NAME}' looks at volumes")
+        return SegVolView(self.network, scene)
+
+
+class SegVolView:
+    """A volume between 0 and 1, at least one block large, cropped to what is not dark."""
+
+    def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
+        self.network, self.volume = network, volume
+        self._blocks: dict[Index, Tensor] = {}
+
+    @cached_property
+    def _cropped(self) -> tuple[Values, Index]:
+        """The values, and the scene's index of their first voxel (below 0 where padded)."""
+        values = foreground_normalised(np.asarray(self.volume.voxels, dtype=np.float32))
+        lacking = [max(n - m, 0) for n, m in zip(self.network.size, values.shape, strict=True)]
+        before = [n // 2 for n in lacking]
+        padded = np.pad(values, [(b, n - b) for b, n in zip(before, lacking, strict=True)])
+        bright = Mask.of(padded > 0)
+        first = bright.low if bright else (0, 0, 0)
+        last = bright.high if bright else padded.shape
+        part = padded[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
+        return part, tuple(a - b for a, b in zip(first, before, strict=True))
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
+
+    def _one(self, prompts: Sequence[Prompt]) -> Mask:
+        points, labels = _told(prompts)
+        if not points:
+            return Mask.empty(self.volume.shape)
+        values, origin = self._cropped
+        inside = [self._inside(point) for point in points]
+        small = [self._shrunk(point) for point in inside]
+        whole = self._decoded((-1, -1, -1), self._zoomed_out(), small, labels)
+        rough = _nearest(whole, values.shape) > 0
+        found = Mask.of(rough)
+        if not found:
+            return Mask.empty(self.volume.shape)
+        logits = np.where(rough, 1.0, -1.0).astype(np.float32)
+        self._zoom_in(logits, _Told(inside, labels), found)
+        return _placed(logits > 0, origin, self.volume.shape)
+
+    def _zoom_in(self, logits: Values, told: _Told, rough: Mask) -> None:
+        """Blocks around what was found, half overlapping; their mean replaces the rough logits."""
+        values, _ = self._cropped
+        low, high = _grown(rough, self.network.size)
+        place = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
+        summed = np.zeros([b - a for a, b in zip(low, high, strict=True)], np.float32)
+        count = np.zeros_like(summed)
+        starts = windows(low, high, self.network.size)
+        for start in starts:
+            points, labels = self._near(start, told, rough, alone=len(starts) == 1)
+            if not points:
+                block = np.full(self.network.size, -1.0, np.float32)
+            else:
+                block = self._decoded(start, self._block(values, start), points, labels)
+            here = tuple(slice(s - a, s - a + n) for s, a, n in self._axes(start, low))
+            inner = summed[here].shape
+            summed[here] += block[tuple(slice(n) for n in inner)]
+            count[here] += 1
+        logits[place] = summed / np.maximum(count, 1)
+
+    def _near(
+        self, start: Index, told: _Told, rough: Mask, alone: bool
+    ) -> tuple[list[Index], list[int]]:
+        """Points within a block, with the box given, or of the rough mask there."""
+        size = self.network.size
+        end = tuple(s + n for s, n in zip(start, size, strict=True))
+        clicks = [
+            (_minus(p, start), label)
+            for p, label in zip(told.points, told.labels, strict=True)
+            if label < 2 and all(a <= c < b for c, a, b in zip(p, start, end, strict=True))
+        ]
+        corners = [p for p, label in zip(told.points, told.labels, strict=True) if label >= 2]
+        if not (alone and corners):
+            part = Mask.of(rough.crop(start, end))
+            corners = [_plus(part.low, start), _plus(part.high, start, -1)] if part else []
+        boxes = [(_minus(p, start), 2 + i) for i, p in enumerate(corners)]
+        both = clicks + boxes
+        return [p for p, _ in both], [label for _, label in both]
+
+    def _axes(self, start: Index, low: Index) -> list[tuple[int, int, int]]:
+        return list(zip(start, low, self.network.size, strict=True))
+
+    def _inside(self, point: Sequence[float]) -> Index:
+        """A scene's point as an index of the cropped values."""
+        values, origin = self._cropped
+        axes = zip(point, origin, values.shape, strict=True)
+        return tuple(min(max(round(p) - o, 0), n - 1) for p, o, n in axes)
+
+    def _shrunk(self, index: Index) -> Index:
+        values, _ = self._cropped
+        axes = zip(index, values.shape, self.network.size, strict=True)
+        return tuple(round(i * (m - 1) / max(n - 1, 1)) for i, n, m in axes)
+
+    def _zoomed_out(self) -> Values:
+        return _nearest(self._cropped[0], self.network.size)
+
+    def _block(self, values: Values, start: Index) -> Values:
+        axes = zip(start, self.network.size, strict=True)
+        part = values[tuple(slice(s, s + n) for s, n in axes)]
+        lacking = [n - m for n, m in zip(self.network.size, part.shape, strict=True)]
+        return np.pad(part, [(0, n) for n in lacking])
+
+    def _decoded(
+        self, key: Index, block: Values, points: Sequence[Index], labels: Sequence[int]
+    ) -> Values:
+        """Logits of a block, which is embedded once."""
+        import torch
+
+        device = next(self.network.parameters()).device
+        with torch.no_grad():
+            if key not in self._blocks:
+                given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
+                self._blocks[key] = self.network.encode(given)
+            at = torch.tensor(list(points), dtype=torch.float32, device=device)
+            kinds = torch.tensor(list(labels), device=device)
+            found = self.network.decode(self._blocks[key], at, kinds)
+        return np.asarray(found.float().cpu().numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    points: Sequence[Index]
+    labels: Sequence[int]
+
+
+def foreground_normalised(values: Values) -> Values:
+    """Clip to 0.05 and 99.95 percentiles of what is above the mean, then stretch to 0..1."""
+    inside = values[values > values.mean()]
+    if inside.size == 0:
+        return np.zeros_like(values)
+    low, high = np.percentile(inside, (0.05, 99.95))
+    if low == high:  # one value only: there is nothing to stretch
+        return (values >= high).astype(np.float32)
+    return np.asarray((values.clip(low, high) - low) / (high - low), dtype=np.float32)
+
+
+def windows(low: Index, high: Index, size: Index) -> list[Index]:
+    """First voxels of blocks that half overlap and cover a box; the last ends with the box.
+
+    >>> windows((0, 0, 0), (32, 256, 384), (32, 256, 256))
+    [(0, 0, 0), (0, 0, 128)]
+    """
+    axes = []
+    for a, b, n in zip(low, high, size, strict=True):
+        last = max(b - n, a)
+        axes.append(sorted({*range(a, last, max(n // 2, 1)), last}))
+    return list(product(*axes))
+
+
+def _grown(mask: Mask, size: Index) -> tuple[Index, Index]:
+    """The box around a mask, at least one block large, within its frame."""
+    low, high = [], []
+    for a, b, n, whole in zip(mask.low, mask.high, size, mask.shape, strict=True):
+        lacking = max(n - (b - a), 0)
+        first = min(max(a - lacking // 2, 0), max(whole - max(n, b - a), 0))
+        low.append(first)
+        high.append(min(max(first + n, b), whole))
+    return tuple(low), tuple(high)
+
+
+def _told(prompts: Sequence[Prompt]) -> tuple[list[Sequence[float]], list[int]]:
+    """Points with their labels; the last box counts, its corners come last."""
+    points: list[Sequence[float]] = []
+    labels: list[int] = []
+    box: Box | None = None
+    for prompt in prompts:
+        match prompt:
+            case Click(point, positive):
+                points.append(point)
+                labels.append(int(positive))
+            case Scribble(stroke, positive):
+                points += stroke
+                labels += [int(positive)] * len(stroke)
+            case Box():
+                box = prompt
+            case _:
+                raise BadInput(f"'{_NAME}' takes clicks, strokes and boxes only")
+    if box is not None:
+        points += [box.low, box.high]
+        labels += [2, 3]
+    return points, labels
+
+
+def _nearest(values: Values, size: Sequence[int]) -> Values:
+    import torch
+    from torch.nn.functional import interpolate
+
+    given: Any = torch.from_numpy(np.ascontiguousarray(values))[None, None]
+    return np.asarray(interpolate(given, tuple(size), mode="nearest-exact")[0, 0].numpy())
+
+
+def _placed(bits: npt.NDArray[np.bool_], origin: Index, shape: tuple[int, ...]) -> Mask:
+    """A mask of the cropped values in the scene, without what was padded."""
+    low = tuple(max(-o, 0) for o in origin)
+    high = tuple(min(n - o, m) for n, o, m in zip(shape, origin, bits.shape, strict=True))
+    inside = bits[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+    return Mask.of(inside, _plus(low, origin), shape)
+
+
+def _minus(point: Index, start: Index) -> Index:
+    return tuple(p - s for p, s in zip(point, start, strict=True))
+
+
+def _plus(point: Index, start: Index, more: int = 0) -> Index:
+    return tuple(p + s + more for p, s in zip(point, start, strict=True))
