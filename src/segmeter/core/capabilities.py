@@ -161,7 +161,12 @@ class Team(Protocol):
 
 
 def forgets_prompts(user: User) -> bool:
-    """Whether the model gets only what is new of this user's prompts."""
+    """Whether the model gets only what is new of this user's prompts.
+
+    >>> from segmeter.core import catalogue
+    >>> forgets_prompts(catalogue.users.make('centre-click'))
+    False
+    """
     return isinstance(user, ForgetsPrompts) and user.forgets_prompts
 
 

@@ -105,6 +105,10 @@ class Shelf(Generic[T]):
         """Register a thing that is ready made."""
         self._entries[name] = Entry(name, _always(thing), summary, type(thing).__module__)
 
+    def drop(self, name: str) -> None:
+        """Forget a name that was registered for a while, such as in an example."""
+        self._entries.pop(name, None)
+
     def __iter__(self) -> Iterator[Entry[T]]:
         self._fill()
         return iter(sorted(self._entries.values(), key=lambda e: e.name))

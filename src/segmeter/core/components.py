@@ -49,7 +49,12 @@ def components(bits: Bits, connectivity: Connectivity = "corners") -> tuple[Labe
 
 
 def parts(mask: Mask, connectivity: Connectivity = "corners") -> list[Mask]:
-    """Each component as a mask of its own, in raster order of their first voxel."""
+    """Each component as a mask of its own, in raster order of their first voxel.
+
+    >>> two = Mask.of(np.array([[1, 0, 1]], bool))
+    >>> [part.area for part in parts(two)]
+    [1, 1]
+    """
     from scipy import ndimage
 
     labels, count = components(mask.bits, connectivity)

@@ -22,7 +22,11 @@ _SAME_DEPTH = 1e-9
 
 
 def check_spacing(spacing_mm: Spacing, dimensions: int) -> tuple[float, ...]:
-    """The spacing as floats, refused unless it is one positive number per axis."""
+    """The spacing as floats, refused unless it is one positive number per axis.
+
+    >>> check_spacing((5, 1, 1), 3)
+    (5.0, 1.0, 1.0)
+    """
     given = tuple(float(s) for s in spacing_mm)
     if len(given) != dimensions or not all(0 < s < float("inf") for s in given):
         raise BadInput(
@@ -46,7 +50,11 @@ def squared_distances(seeds: Bits, spacing_mm: Spacing) -> Floats:
 
 
 def squared_depths(bits: Bits, spacing_mm: Spacing) -> Floats:
-    """Squared distance in mm of every voxel to the nearest one outside; beyond the box is out."""
+    """Squared distance in mm of every voxel to the nearest one outside; beyond the box is out.
+
+    >>> squared_depths(np.ones((1, 3), bool), (2.0, 1.0)).tolist()
+    [[1.0, 4.0, 1.0]]
+    """
     outside = np.pad(~bits, 1, constant_values=True)
     inner = (slice(1, -1),) * bits.ndim
     return squared_distances(outside, spacing_mm)[inner]

@@ -158,12 +158,28 @@ class Method(Protocol):
 
 
 def render(view: View, predictions: Sequence[Prediction]) -> list[Mask]:
-    """The shown masks, in one go where the view can."""
+    """The shown masks, in one go where the view can.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> [mask.area for mask in render(view, view.answer([Ask((Click((40, 60)),))]))]
+    [81]
+    """
     if isinstance(view, RendersTogether):
         return list(view.render(predictions))
     return [prediction.mask() for prediction in predictions]
 
 
 def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
-    """Whether the view wants its last memory back with these prompts."""
+    """Whether the view wants its last memory back with these prompts.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> keeps_memory(view, (Click((40, 60)),), 'sound')
+    True
+    """
     return not isinstance(view, KeepsMemory) or bool(view.keeps_memory(prompts, reading))

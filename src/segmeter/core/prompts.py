@@ -96,7 +96,11 @@ def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
 
 
 def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
-    """Refuse what is no prompt, and a prompt that does not lie in the scene."""
+    """Refuse what is no prompt, and a prompt that does not lie in the scene.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> check_inside([Click((3, 4))], drawn_scene())
+    """
     for prompt in prompts:
         if not isinstance(prompt, Prompt):
             raise BadInput(

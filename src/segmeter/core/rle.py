@@ -44,7 +44,11 @@ def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]
 
 
 def to_bits(counts: Counts, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """The scene-sized array that run lengths stand for."""
+    """The scene-sized array that run lengths stand for.
+
+    >>> to_bits(np.array([2, 2, 2]), (2, 3)).astype(int).tolist()
+    [[0, 1, 0], [0, 1, 0]]
+    """
     total = math.prod(shape)
     if total > _MOST_PIXELS or any(n < 0 for n in shape):
         raise BadInput(f"run lengths claim a size of {list(shape)}, which cannot be a picture")

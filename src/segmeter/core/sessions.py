@@ -194,7 +194,17 @@ def step_together(
     seconds: Sequence[float],
     pool: Executor | None = None,
 ) -> list[Round]:
-    """One round of several sessions of one view: one call for all of them."""
+    """One round of several sessions of one view: one call for all of them.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> sessions = [Session(scene, view), Session(scene, view)]
+    >>> prompts = [(Click((40, 60)),), (Click((50, 70)),)]
+    >>> [made.batch for made in step_together(sessions, prompts, [0.0, 0.0])]
+    [2, 2]
+    """
     if not sessions:
         return []
     view = sessions[0].view
@@ -255,6 +265,15 @@ def play(
         In how many first rounds every candidate is judged.
     until
         Ends a session once its scores satisfy it; its record then stops there.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.users.centre_click import CentreClick
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> players = [Player(scene.targets[0], CentreClick(), 'sound')]
+    >>> (record,) = play(scene, view, players, 3, lambda target, mask: {})
+    >>> [made.number for made in record.rounds]
+    [1, 2, 3]
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")

@@ -10,12 +10,24 @@ _count = 1
 
 
 def set_threads(count: int) -> None:
-    """Let kernels that work on many things at once use so many threads."""
+    """Let kernels that work on many things at once use so many threads.
+
+    >>> before = threads()
+    >>> set_threads(2)
+    >>> threads()
+    2
+    >>> set_threads(before)
+    """
     global _count
     _count = max(1, count)
 
 
 def threads() -> int:
+    """How many threads such kernels may use.
+
+    >>> threads() >= 1
+    True
+    """
     return _count
 
 

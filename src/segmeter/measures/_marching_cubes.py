@@ -28,7 +28,11 @@ _ROUND_A_FACE = ((0, 0), (0, 1), (1, 1), (1, 0))
 
 
 def corner_areas(spacing: Sequence[float]) -> Floats:
-    """Area in mm squared of each of the 256 neighbourhoods; bit 4 z + 2 y + x is a voxel."""
+    """Area in mm squared of each of the 256 neighbourhoods; bit 4 z + 2 y + x is a voxel.
+
+    >>> corner_areas((1.0, 1.0, 1.0)).shape
+    (256,)
+    """
     scale = np.asarray(spacing, dtype=float)
     return np.array(
         [

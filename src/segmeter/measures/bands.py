@@ -41,12 +41,20 @@ def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
 
 
 def band_reach(shape: tuple[int, ...]) -> int:
-    """2 % of the diagonal in whole pixels, halves to even, at least one."""
+    """2 % of the diagonal in whole pixels, halves to even, at least one.
+
+    >>> band_reach((480, 640))
+    16
+    """
     return max(1, round(0.02 * math.hypot(*shape)))
 
 
 def band(mask: Mask, reach: int) -> Mask:
-    """The mask's pixels within `reach` (chessboard) of the outside; kept with the mask."""
+    """The mask's pixels within `reach` (chessboard) of the outside; kept with the mask.
+
+    >>> band(Mask.box((9, 9), (1, 1), (8, 8)), 1).area
+    24
+    """
     return mask.derived(("band", reach), lambda: _band(mask, reach))
 
 

@@ -85,7 +85,12 @@ def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> flo
 
 @measure("fb-contour", cite=REFERENCES["martin2004"])
 def boundary_f_contour(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
-    """F of boundary pieces on the contour grid, between pixels: matched, not thinned."""
+    """F of boundary pieces on the contour grid, between pixels: matched, not thinned.
+
+    >>> labels = np.array([[1, 1, 2, 2]] * 4)
+    >>> boundary_f_contour(labels, labels)
+    1.0
+    """
     return boundary_counts(truths, guess, "contour", max_dist).f
 
 
@@ -134,12 +139,21 @@ def boundary_counts(
     max_dist: float = MAX_DIST,
     threads: int = 1,
 ) -> BoundaryCounts:
-    """Count the matched boundary pixels of a partition against one or several truths."""
+    """Count the matched boundary pixels of a partition against one or several truths.
+
+    >>> labels = np.array([[1, 1, 2, 2]] * 4)
+    >>> boundary_counts(labels, labels)
+    BoundaryCounts(matched_truth=4, truth=4, matched_guess=4, guess=4, matched_each=(4,))
+    """
     return count_boundaries(outlines(truths, grid), outline(guess, grid), max_dist, threads)
 
 
 def outlines(truths: Truths, grid: Grid = "pixel") -> list[Outline]:
-    """Outlines of ground truths, to be found once and used for many guesses."""
+    """Outlines of ground truths, to be found once and used for many guesses.
+
+    >>> [len(outline) for outline in outlines(np.array([[1, 1, 2, 2]] * 4))]
+    [4]
+    """
     several = [truths] if isinstance(truths, np.ndarray) else truths
     return [outline(t, grid, f"ground truth {place}") for place, t in enumerate(several, 1)]
 
@@ -147,7 +161,12 @@ def outlines(truths: Truths, grid: Grid = "pixel") -> list[Outline]:
 def count_boundaries(
     truths: Sequence[Outline], guess: Outline, max_dist: float = MAX_DIST, threads: int = 1
 ) -> BoundaryCounts:
-    """Count the matched pixels of a boundary map, taken as it is, against several truths."""
+    """Count the matched pixels of a boundary map, taken as it is, against several truths.
+
+    >>> (outline,) = outlines(np.array([[1, 1, 2, 2]] * 4))
+    >>> count_boundaries([outline], outline)
+    BoundaryCounts(matched_truth=4, truth=4, matched_guess=4, guess=4, matched_each=(4,))
+    """
     if len(truths) == 0:
         raise BadInput("a result needs at least one ground truth to be compared with")
     pair = partial(_matched, guess=guess, max_dist=max_dist)

@@ -42,6 +42,10 @@ def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
 
     `published` adds 1e-9 to sum and deviation, so that the value depends on the size of the
     picture; `sound` adds nothing, and a map without variation scores 0.
+
+    >>> map = np.zeros((4, 4)); map[1, 1] = 1
+    >>> round(float(nss([(1, 1)], map)), 2)
+    3.87
     """
     check_choice("reading", reading, READINGS)
     epsilon = _EPSILON if reading == "published" else 0.0
@@ -62,6 +66,10 @@ def pde(
     `published` is the probability of a pixel, which shrinks as pictures grow; `sound` is in
     units of the object: times its `area` (default: the map's non-zero pixels), so that a
     uniform guess over the object scores the share of clicks inside.
+
+    >>> map = np.zeros((4, 4)); map[1, 1] = 1
+    >>> float(pde([(1, 1)], map))
+    1.0
     """
     check_choice("reading", reading, READINGS)
     if reading == "published":
@@ -84,6 +92,10 @@ def compare(
     Each sample has as many clicks as there are real ones. A number as `rng` is the legacy
     generator's seed, set anew for each measure, as the reference values were made. `area` is
     the object's, for the sound PDE.
+
+    >>> map = np.zeros((4, 4)); map[1, 2] = 1
+    >>> compare([(1, 2)] * 4, map, (4, 4), 0, rows=2).ks
+    0.0
     """
     check_choice("reading", reading, READINGS)
     real = as_points(clicks)
@@ -111,7 +123,12 @@ def draws(
     shape: tuple[int, ...],
     rng: np.random.Generator | np.random.RandomState,
 ) -> Points:
-    """Clicks `(..., y, x)` drawn from a map, one uniform number each, in raster order."""
+    """Clicks `(..., y, x)` drawn from a map, one uniform number each, in raster order.
+
+    >>> map = np.zeros((4, 4)); map[1, 2] = 1
+    >>> draws(map, (2,), np.random.default_rng(0)).tolist()
+    [[1.0, 2.0], [1.0, 2.0]]
+    """
     total = map.sum()
     if not total > 0 or not np.isfinite(total):
         raise BadInput("a click map without positive mass cannot be drawn from")

@@ -69,6 +69,9 @@ def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)
     """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
 
     Unbiased: zero on average for two samples of one distribution, so it may come out below zero.
+
+    >>> round(energy([(0, 0), (2, 2)], [(0, 0), (2, 2)]), 6) <= 0
+    True
     """
     a, b = as_points(truth), as_points(guess)
     if min(len(a), len(b)) < 2:
@@ -95,7 +98,12 @@ def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None 
 
 @measure("click-ks", range=(0.0, 1.0), better="higher", cite=REFERENCES["fasano1987"])
 def ks(truth: npt.ArrayLike, guess: npt.ArrayLike) -> float:
-    """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0."""
+    """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0.
+
+    >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
+    >>> ks(clicks, clicks)
+    1.0
+    """
     return float(ks_2d(truth, guess).alike)
 
 
@@ -104,6 +112,10 @@ def ks_2d(truth: npt.ArrayLike, guess: npt.ArrayLike) -> KolmogorovSmirnov:
 
     Each sample's own clicks carry a correction of 1/n, so that a sample against itself has
     distance 1/n. A coordinate that does not vary makes p NaN.
+
+    >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
+    >>> ks_2d(clicks, clicks).p >= 0.5
+    True
     """
     a, b = as_points(truth), as_points(guess)
     counts = _quadrants(a, b)
@@ -116,7 +128,11 @@ def ks_2d(truth: npt.ArrayLike, guess: npt.ArrayLike) -> KolmogorovSmirnov:
 
 
 def as_points(points: npt.ArrayLike) -> Floats:
-    """Finite points as an `(n, 2)` array of at least one row."""
+    """Finite points as an `(n, 2)` array of at least one row.
+
+    >>> as_points([(1, 2), (3, 4)]).shape
+    (2, 2)
+    """
     array = np.ascontiguousarray(points, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != 2 or not len(array):
         raise BadInput(f"clicks come as n x 2 numbers, n at least 1, not {array.shape}")

@@ -76,7 +76,13 @@ def match(
     most: int = 100,
     thresholds: Real = THRESHOLDS,
 ) -> Matched:
-    """Match one cell; `sizes` is the range of areas, both ends in it."""
+    """Match one cell; `sizes` is the range of areas, both ends in it.
+
+    >>> one = np.array([16.0])
+    >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
+    >>> int(match(cell).hit.sum())
+    7
+    """
     outside = (cell.truth_areas < sizes[0]) | (cell.truth_areas > sizes[1])
     ignore = cell.crowd | outside
     truths = np.argsort(ignore, kind="stable")
@@ -136,6 +142,12 @@ def precision_and_recall(
     """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without truths.
 
     `matched` are the class's cells in order of their pictures.
+
+    >>> one = np.array([16.0])
+    >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
+    >>> precision, recall = precision_and_recall([match(cell)])
+    >>> recall[:2].tolist()
+    [1.0, 1.0]
     """
     truths = sum(m.truths for m in matched)
     if not truths:
@@ -159,6 +171,11 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
 
     `weights` is resamples x pictures: how often each was drawn. NaN in a resample in which
     no truth of the class was drawn.
+
+    >>> one = np.array([16.0])
+    >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
+    >>> resampled_precision([match(cell)], np.array([[1.0, 1.0]])).shape
+    (1, 10)
     """
     hit, ignored, images = _pooled(matched, thresholds)
     truths = np.zeros(weights.shape[1])

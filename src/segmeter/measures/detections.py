@@ -117,6 +117,15 @@ def coco_scores(
 
     For masks a field `bbox` of a detection is left out: with it, evaluators take the box's
     area for the detection's (another AP by size).
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> coco_scores(truth, [box | {'score': 0.9}], 'bbox')['ap']
+    0.9999999999999998
     """
     check_detections(truth, found, kind)
     evaluator = _evaluator(truth, _plain(found, kind), kind, reading)
@@ -131,7 +140,18 @@ def lvis_scores(
     reading: Reading = "published",
     most: int = 300,
 ) -> dict[str, float]:
-    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a picture."""
+    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a picture.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup', 'frequency': 'f'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> size |= {'neg_category_ids': [], 'not_exhaustive_category_ids': []}
+    >>> lvis_scores(truth, [], 'bbox')['ap']
+    0.0
+    """
     from hotcoco import LVISResults
 
     check_detections(truth, found, kind)
@@ -155,6 +175,15 @@ def average_recall(
 
     The mean over ten thresholds, for `all`, `small`, `medium` and `large`. Crowd flags are
     not looked at, as LVIS has none.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> average_recall(truth, [])['all']
+    0.0
     """
     check_detections(truth, found, "segm", classes=False)
     plain = {**truth, "annotations": [{**a, "iscrowd": 0} for a in truth["annotations"]]}
@@ -170,7 +199,17 @@ def average_recall(
 
 
 def of_frequency(truth: GroundTruth, letter: Literal["f", "c", "r"]) -> dict[str, Any]:
-    """The ground truth restricted to classes that are frequent, common or rare in LVIS."""
+    """The ground truth restricted to classes that are frequent, common or rare in LVIS.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup', 'frequency': 'f'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> len(of_frequency(truth, 'r')['annotations'])
+    0
+    """
     kept = {c["id"] for c in truth["categories"] if c.get("frequency") == letter}
     return {**truth, "annotations": [a for a in truth["annotations"] if a["category_id"] in kept]}
 
@@ -180,6 +219,15 @@ def cells(truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
 
     Masks must be run lengths here. Without classes, truths and detections are listed by
     class and then in the order of their file, as the evaluator lists them.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup', 'frequency': 'f'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> len(cells(truth, [], Rules('bbox')))
+    1
     """
     place = {image: k for k, image in enumerate(sorted(i["id"] for i in truth["images"]))}
     records = {image["id"]: image for image in truth["images"]}
@@ -202,7 +250,18 @@ def cells(truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
 def matched_scores(
     found: Sequence[Cell], rules: Rules, reading: Reading = "published"
 ) -> dict[str, float]:
-    """AP, AP50, AP75 and AR of matched cells, by size too; the library's values for masks."""
+    """AP, AP50, AP75 and AR of matched cells, by size too; the library's values for masks.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup', 'frequency': 'f'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> rules = Rules('bbox')
+    >>> round(matched_scores(cells(truth, [], rules), rules)['ap'], 3)
+    0.0
+    """
     scores: dict[str, float] = {}
     for size, limits in size_ranges(reading).items():
         end = "" if size == "all" else f"-{size}"
@@ -222,6 +281,16 @@ def resampled_scores(
 
     Pictures are in order of their ids; a class none of whose truths was drawn is left out
     of that resample's mean.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup', 'frequency': 'f'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> rules = Rules('bbox')
+    >>> resampled_scores(cells(truth, [], rules), rules, np.ones((3, 2)))['ap'].shape
+    (3,)
     """
     scores: dict[str, Real] = {}
     for size, limits in size_ranges(reading).items():
@@ -239,7 +308,16 @@ def resampled_scores(
 def check_detections(
     truth: GroundTruth, found: Detections, kind: Kind = "segm", *, classes: bool = True
 ) -> None:
-    """Refuse detections of other pictures, of unknown classes, or that are no detections."""
+    """Refuse detections of other pictures, of unknown classes, or that are no detections.
+
+    >>> size = {'id': 1, 'width': 8, 'height': 8}
+    >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
+    >>> outline = [[0, 0, 4, 0, 4, 4, 0, 4]]
+    >>> thing = box | {'id': 1, 'area': 16, 'iscrowd': 0, 'segmentation': outline}
+    >>> cup = {'id': 1, 'name': 'cup'}
+    >>> truth = {'images': [size], 'annotations': [thing], 'categories': [cup]}
+    >>> check_detections(truth, [box | {'score': 0.9}], 'bbox')
+    """
     sizes = {image["id"]: (image["height"], image["width"]) for image in truth["images"]}
     known = {category["id"] for category in truth["categories"]}
     for number, record in enumerate(found, start=1):

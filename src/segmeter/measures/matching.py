@@ -49,7 +49,11 @@ def match(truth: Outline, guess: Outline, max_dist: float = MAX_DIST) -> npt.NDA
 
 
 def tolerance_px(shape: tuple[int, int], max_dist: float = MAX_DIST) -> float:
-    """The tolerance in pixels of a grid: `max_dist` times its diagonal."""
+    """The tolerance in pixels of a grid: `max_dist` times its diagonal.
+
+    >>> round(tolerance_px((321, 481)), 2)
+    4.34
+    """
     if not 0 <= max_dist <= _MOST_DIST:
         raise BadInput(f"tolerance {max_dist} is no share of the diagonal from 0 to {_MOST_DIST}")
     return max_dist * math.sqrt(shape[0] ** 2 + shape[1] ** 2)

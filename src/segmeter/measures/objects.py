@@ -25,21 +25,33 @@ def iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
 
 @measure("dice", both_empty=1.0, one_empty=0.0, cite=REFERENCES["dice1945"])
 def dice(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
-    """Twice the shared pixels over the pixels of both (F of precision and recall)."""
+    """Twice the shared pixels over the pixels of both (F of precision and recall).
+
+    >>> dice(Mask.box((4, 4), (0, 0), (2, 4)), Mask.box((4, 4), (1, 0), (2, 4)))
+    0.6666666666666666
+    """
     both, truths, guesses = _areas(truth, guess, ignore)
     return 2 * both / (truths + guesses)
 
 
 @measure("precision", both_empty=1.0, one_empty=0.0)
 def precision(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
-    """Share of the guess that is right."""
+    """Share of the guess that is right.
+
+    >>> precision(Mask.box((4, 4), (0, 0), (2, 4)), Mask.box((4, 4), (1, 0), (2, 4)))
+    1.0
+    """
     both, _, guesses = _areas(truth, guess, ignore)
     return both / guesses
 
 
 @measure("recall", both_empty=1.0, one_empty=0.0)
 def recall(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
-    """Share of the truth that was found."""
+    """Share of the truth that was found.
+
+    >>> recall(Mask.box((4, 4), (0, 0), (2, 4)), Mask.box((4, 4), (1, 0), (2, 4)))
+    0.5
+    """
     both, truths, _ = _areas(truth, guess, ignore)
     return both / truths
 

@@ -112,13 +112,21 @@ class _Side:
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """F of precision and recall; 0 when both are 0 or one is undefined."""
+    """F of precision and recall; 0 when both are 0 or one is undefined.
+
+    >>> harmonic(0.5, 1.0)
+    0.6666666666666666
+    """
     total = precision + recall
     return 2 * precision * recall / total if total > 0 else 0.0
 
 
 def harmonics(precision: Real, recall: Real) -> Real:
-    """F of many precisions and recalls at once."""
+    """F of many precisions and recalls at once.
+
+    >>> harmonics(np.array([0.5, 0.0]), np.array([0.5, 0.0])).tolist()
+    [0.5, 0.0]
+    """
     total = precision + recall
     return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
 
@@ -127,6 +135,11 @@ def count_objects_and_parts(comparison: Comparison, reading: FopReading = "publi
     """Classify every region of the guess and of all truths.
 
     A guess region takes its best class over the truths, object before part.
+
+    >>> from segmeter.measures.tables import compare
+    >>> labels = np.array([[1, 1, 2, 2]] * 2)
+    >>> count_objects_and_parts(compare(labels, labels)).f
+    1.0
     """
     guess, sides = _sides(comparison, reading)
     objects, parts, fragments, regions = guess.totals()
@@ -148,7 +161,13 @@ def count_objects_and_parts(comparison: Comparison, reading: FopReading = "publi
 def region_classes(
     comparison: Comparison, reading: FopReading = "published"
 ) -> tuple[Classes, tuple[Classes, ...]]:
-    """What each region is, of the guess and of each truth, by number of first appearance."""
+    """What each region is, of the guess and of each truth, by number of first appearance.
+
+    >>> from segmeter.measures.tables import compare
+    >>> labels = np.array([[1, 1, 2, 2]] * 2)
+    >>> len(region_classes(compare(labels, labels))[1])
+    1
+    """
     guess, truths = _sides(comparison, reading)
     return guess.classes(), tuple(side.classes() for side in truths)
 

@@ -65,12 +65,20 @@ def outline(labels: Labels, grid: Grid = "pixel", what: str = "the partition") -
 
 
 def mask_outline(mask: Mask, thinned: bool = True) -> Outline:
-    """Outline of an object on the pixel grid, found inside its own box; kept with the mask."""
+    """Outline of an object on the pixel grid, found inside its own box; kept with the mask.
+
+    >>> len(mask_outline(Mask.box((9, 9), (2, 2), (7, 7))))
+    16
+    """
     return mask.derived(("outline", thinned), lambda: _mask_outline(mask, thinned))
 
 
 def pixel_grid(labels: Labels) -> Bits:
-    """Pixels whose label differs from the right, lower or lower-right neighbour's."""
+    """Pixels whose label differs from the right, lower or lower-right neighbour's.
+
+    >>> pixel_grid(np.array([[1, 1, 2]] * 2)).astype(int).tolist()
+    [[0, 1, 0], [0, 1, 0]]
+    """
     edges = np.zeros(labels.shape, dtype=bool)
     edges[:, :-1] = labels[:, 1:] != labels[:, :-1]
     edges[:-1] |= labels[1:] != labels[:-1]
@@ -79,7 +87,11 @@ def pixel_grid(labels: Labels) -> Bits:
 
 
 def contour_grid(labels: Labels) -> Bits:
-    """Places between neighbours that differ; corner points and the frame stay empty."""
+    """Places between neighbours that differ; corner points and the frame stay empty.
+
+    >>> contour_grid(np.array([[1, 2]])).astype(int).tolist()
+    [[0, 0, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]]
+    """
     height, width = labels.shape
     edges = np.zeros((2 * height + 1, 2 * width + 1), dtype=bool)
     edges[1::2, 2:-1:2] = labels[:, 1:] != labels[:, :-1]

@@ -129,7 +129,13 @@ def judge(
 
 
 def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
-    """Follow the best proposal of each object as more are let in."""
+    """Follow the best proposal of each object as more are let in.
+
+    >>> truth = Mask.box((4, 4), (0, 0), (2, 4))
+    >>> picture = judge([truth], [Mask.box((4, 4), (0, 0), (1, 4)), truth])
+    >>> curve([picture], [1, 2]).best.tolist()
+    [[0.5, 1.0]]
+    """
     if not any(picture.objects for picture in pictures):
         raise BadInput("proposals need at least one object to be judged by")
     if min(numbers) < 1:
@@ -152,7 +158,13 @@ def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> Propo
 
 
 def shuffled(picture: Judged, rng: np.random.Generator) -> Judged:
-    """The same picture with its proposals in random order, for methods without a ranking."""
+    """The same picture with its proposals in random order, for methods without a ranking.
+
+    >>> truth = Mask.box((4, 4), (0, 0), (2, 4))
+    >>> picture = judge([truth], [Mask.box((4, 4), (0, 0), (1, 4)), truth])
+    >>> sorted(shuffled(picture, np.random.default_rng(0)).quality[0].tolist())
+    [0.5, 1.0]
+    """
     order = rng.permutation(picture.proposals)
     return Judged(
         picture.quality[:, order],

@@ -29,7 +29,12 @@ class SampleScores:
 def compare_samples(
     truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides, reading: Reading = "sound"
 ) -> SampleScores:
-    """All similarities of two samples of clicks `(y, x)` on an object of given sides."""
+    """All similarities of two samples of clicks `(y, x)` on an object of given sides.
+
+    >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
+    >>> compare_samples(clicks, clicks, (4, 4)).ks
+    1.0
+    """
     check_choice("reading", reading, READINGS)
     a, b = as_points(truth), as_points(guess)
     beyond = energy(a, b, sides) if reading == "sound" and min(len(a), len(b)) > 1 else None
@@ -45,6 +50,10 @@ def compare_devices(
 
     `published` takes the desks' column for their row as well, as the original does by
     mistake, in PL1 and WD; its KS is right.
+
+    >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
+    >>> compare_devices(clicks, clicks, (4, 4)).ks
+    1.0
     """
     right = compare_samples(pc, mobile, sides, reading)
     if reading == "sound":
@@ -58,7 +67,12 @@ def compare_devices(
 def ceiling(
     clicks: npt.ArrayLike, sides: Sides, rng: np.random.Generator, splits: int = 20
 ) -> SampleScores:
-    """What people score against people: random halves of one target's clicks, on average."""
+    """What people score against people: random halves of one target's clicks, on average.
+
+    >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)] * 5
+    >>> ceiling(clicks, (4, 4), np.random.default_rng(0), splits=2).ks
+    1.0
+    """
     points = as_points(clicks)
     half = len(points) // 2
     if half < 2:

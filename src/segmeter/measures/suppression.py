@@ -45,6 +45,10 @@ def suppress(
         The outermost rows and columns fade to 0 over so many pixels.
     slack
         A pixel goes when it is more than this factor lower than a neighbour.
+
+    >>> ridge = np.zeros((9, 9)); ridge[:, 3:6] = (0.4, 0.9, 0.4)
+    >>> suppress(ridge)[4].round(1).tolist()
+    [0.0, 0.0, 0.0, 0.0, 0.8999999761581421, 0.0, 0.0, 0.0, 0.0]
     """
     if strengths.ndim != 2 or min(strengths.shape) < 2:
         raise BadInput("an edge map to be suppressed is H x W, at least 2 x 2")
@@ -59,7 +63,11 @@ def suppress(
 
 
 def across(strengths: npt.NDArray[Any]) -> Single:
-    """Direction across the edge at each pixel, in radians from 0 to pi."""
+    """Direction across the edge at each pixel, in radians from 0 to pi.
+
+    >>> across(np.zeros((8, 8))).shape
+    (8, 8)
+    """
     from scipy.ndimage import correlate1d
 
     smooth = strengths.astype(np.float32)
@@ -114,6 +122,11 @@ def suppress_along_gradient(
         `(H, W)`, not negative.
     down, across_
         Gradient along y and x at each pixel; where it comes from is the caller's choice.
+
+    >>> ridge = np.zeros((5, 5)); ridge[:, 1:4] = (0.4, 0.9, 0.4)
+    >>> down, across_ = np.gradient(ridge)
+    >>> suppress_along_gradient(ridge, down, across_)[2].round(1).tolist()
+    [0.0, 0.0, 0.8999999761581421, 0.0, 0.0]
     """
     if strengths.ndim != 2 or not strengths.shape == down.shape == across_.shape:
         raise BadInput("an edge map and its gradients are H x W, all of one size")

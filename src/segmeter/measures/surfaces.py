@@ -79,6 +79,10 @@ def surface_distances(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> S
 
     Only the box around both is looked at. A mask that touches the volume's border has its
     surface there.
+
+    >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
+    >>> float(surface_distances(thing, thing, (5.0, 1.0, 1.0)).truth_mm.max())
+    0.0
     """
     spacing = _checked(truth, guess, spacing_mm)
     low, high = joint_box(truth, guess)
@@ -103,6 +107,10 @@ def voxel_surface_distances(
     """The same between centres of outermost voxels, each counted as one.
 
     A voxel is outermost when one of its six neighbours is not in the mask.
+
+    >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
+    >>> float(voxel_surface_distances(thing, thing, (5.0, 1.0, 1.0)).truth_mm.max())
+    0.0
     """
     spacing = _checked(truth, guess, spacing_mm)
     low, high = joint_box(truth, guess)
@@ -150,7 +158,12 @@ def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     cite=REFERENCES["nikolov2021"],
 )
 def mean_surface_distance(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
-    """Mean distance between two surfaces, the mean of both directions, in mm."""
+    """Mean distance between two surfaces, the mean of both directions, in mm.
+
+    >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
+    >>> mean_surface_distance(thing, thing, (5.0, 1.0, 1.0))
+    0.0
+    """
     return surface_distances(truth, guess, spacing_mm).mean()
 
 

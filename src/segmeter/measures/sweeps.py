@@ -49,6 +49,11 @@ def sweep_edge_map(
         `contour_strengths` of its contour map.
     rule
         `bench` and `edges` keep what is at least the threshold, `seism` what is above it.
+
+    >>> from segmeter.measures.boundaries import outlines
+    >>> labels = np.array([[1, 1, 2, 2]] * 4)
+    >>> len(sweep_edge_map(outlines(labels), np.zeros((4, 4)), [0.3, 0.6]))
+    2
     """
     check_choice("rule", rule, get_args(Rule))
     _check_strengths(strengths)
@@ -68,7 +73,13 @@ def sweep_partitions(
     max_dist: float = MAX_DIST,
     threads: int = 1,
 ) -> list[BoundaryCounts]:
-    """Counts of a method's partitions, one a setting, against ground truths on the same grid."""
+    """Counts of a method's partitions, one a setting, against ground truths on the same grid.
+
+    >>> from segmeter.measures.boundaries import outlines
+    >>> labels = np.array([[1, 1, 2, 2]] * 4)
+    >>> len(sweep_partitions(outlines(labels), [labels, labels]))
+    2
+    """
     count = partial(_count_partition, truths=truths, grid=grid, max_dist=max_dist)
     with ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(count, partitions))

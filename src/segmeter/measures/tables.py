@@ -138,7 +138,11 @@ def compare(truths: Truths | Sequence[Regions], guess: Labels | Regions) -> Comp
 
 
 def regions(labels: Labels, what: str = "the label map") -> Regions:
-    """Number the regions of a label map; refuse what is not one, naming it `what`."""
+    """Number the regions of a label map; refuse what is not one, naming it `what`.
+
+    >>> regions(np.array([[7, 7, 3]])).count
+    2
+    """
     checked = _checked(labels, what)
     flat = np.ascontiguousarray(checked).reshape(-1)
     count = number_regions if compiled is None else compiled.number_regions

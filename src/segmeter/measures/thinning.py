@@ -33,7 +33,11 @@ def thin(bits: Bits, rounds: int | None = None) -> Bits:
 
 
 def plain_thin(bits: Bits, rounds: int | None = None) -> Bits:
-    """Plain twin of the kernel."""
+    """Plain twin of the kernel.
+
+    >>> int(plain_thin(np.ones((3, 5), bool)).sum())
+    3
+    """
     _check_rounds(rounds)
     thinned = bits.copy()
     done = 0

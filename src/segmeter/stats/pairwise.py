@@ -85,7 +85,11 @@ def paired_difference(where: Where, first: PairedValues, second: PairedValues) -
 
 
 def corrected(family: Iterable[Difference]) -> list[Difference]:
-    """A family of comparisons with p values that hold for all of them together (Holm)."""
+    """A family of comparisons with p values that hold for all of them together (Holm).
+
+    >>> corrected([])
+    []
+    """
     pairs = list(family)
     adjusted = holm([d.p for d in pairs])
     return [replace(d, p_holm=p) for d, p in zip(pairs, adjusted, strict=True)]

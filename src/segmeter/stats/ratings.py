@@ -149,6 +149,10 @@ def clustered_difference(
     A pair weighs as often as its picture was drawn times as often as each of its raters was
     (once where one person rated both): the pigeonhole bootstrap (Owen 2007). Draws without
     any pair are left out.
+
+    >>> found = clustered_difference([1.0, 1.0], ['a', 'b'], [(1, 1), (2, 2)], samples=50)
+    >>> found.value
+    1.0
     """
     values = np.asarray(gaps, dtype=float)
     rng = generator("ratings", seed, values.size)
