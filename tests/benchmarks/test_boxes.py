@@ -183,6 +183,21 @@ def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
     assert {"ap-rare", "ap-common", "ap-frequent"} & measures
 
 
+def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
+    real_data, real_weights, golden, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SEGMETER_WEIGHTS", str(real_weights))
+    run = run_boxes(real_data, tmp_path / "coco", "picodet", limit=2)
+    (made,) = scored(run)
+    expected = json.loads((golden / "zeroshot" / "real" / "picodet_coco80.json").read_text())
+    wanted = [d for d in expected if d["image_id"] in {t.image for t in made.truths}]
+    assert sorted(d["category_id"] for d in made.found) == sorted(d["category_id"] for d in wanted)
+    lvis = catalogue.datasets.make("lvis", data=real_data)
+    scene = lvis.load(lvis.scenes()[0])
+    with pytest.raises(BadInput, match="knows COCO's classes, and this data numbers others"):
+        catalogue.benchmarks.make("boxes").work(Filler(), scene, run.plan)
+
+
 @pytest.mark.parametrize(
     ("records", "sentence"),
     [

@@ -64,6 +64,23 @@ def test_nine_rounds_are_played_and_the_oracle_is_of_the_first_only():
     assert [row["iou"] for row in rows[1:]] == [1.0] * 8
 
 
+def test_the_oracle_chooses_among_the_masks_on_offer_only():
+    """A SAM also holds its single mask, which it does not offer for a lone point."""
+
+    class Two(ThreeMasks):
+        def answer(self, asks):
+            made = super().answer(asks)
+            for guess in made:
+                guess.offered = (0, 2)
+            return made
+
+    class Guessing(Two):
+        card = ModelCard("two", "", frozenset({"click"}))
+
+    rows = rows_of(Guessing(), readings=("sound",), rounds=1)
+    assert rows[0]["oracle_iou"] == pytest.approx(300 / 600)
+
+
 def test_a_perfect_mask_ends_a_sound_session_and_a_published_one_clicks_the_corner():
     """Difference 2 of the register."""
     rows = {r["reading"]: [] for r in rows_of(ThreeMasks())}

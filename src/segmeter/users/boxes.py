@@ -13,7 +13,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.centre_click import centre_click
 
-__all__ = ["BoxThenClicks", "jittered_box", "loose_box", "tight_box"]
+__all__ = ["BoxThenClicks", "jittered_box", "loose_box", "shaken_box", "tight_box"]
 
 # Segment Anything's training noise: a tenth of the side, at most 20 pixels.
 _JITTER_SHARE = 0.1
@@ -52,7 +52,22 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
     return _inside(low, high, target.mask.shape)
 
 
-@catalogue.users.add("box", summary="a tight, loose or jittered box, then centre clicks")
+def shaken_box(target: Target, rng: np.random.Generator) -> Box:
+    """A tight box whose four coordinates are moved as in SAM 2's training.
+
+    Uniform noise of at most a tenth of the side, at most 20 pixels, either way.
+    """
+    tight = tight_box(target)
+    low, high = [], []
+    for a, b in zip(tight.low, tight.high, strict=True):
+        reach = min(_JITTER_SHARE * (b - a + 1), _JITTER_LIMIT_PX)
+        first, last = rng.uniform(-reach, reach, 2)
+        low.append(min(a + first, b + last))
+        high.append(max(a + first, b + last))
+    return _inside(low, high, target.mask.shape)
+
+
+@catalogue.users.add("box", summary="a tight, loose, jittered or shaken box, then centre clicks")
 @dataclass(frozen=True, slots=True)
 class BoxThenClicks:
     """Draws a box around the object, then clicks the centre of each error region."""
@@ -61,10 +76,10 @@ class BoxThenClicks:
     fit: str = "tight"
 
     def __post_init__(self) -> None:
-        if self.fit not in ("tight", "loose", "jittered"):
+        if self.fit not in ("tight", "loose", "jittered", "shaken"):
             from segmeter.core.errors import BadInput
 
-            raise BadInput(f"a box is tight, loose or jittered, not '{self.fit}'")
+            raise BadInput(f"a box is tight, loose, jittered or shaken, not '{self.fit}'")
 
     @property
     def name(self) -> str:
@@ -73,11 +88,11 @@ class BoxThenClicks:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
         if observation.prompts:
             return centre_click(observation)
-        if self.fit == "jittered":
-            return jittered_box(observation.target, rng)
-        return (
-            tight_box(observation.target) if self.fit == "tight" else loose_box(observation.target)
-        )
+        if self.fit in ("jittered", "shaken"):
+            moved = jittered_box if self.fit == "jittered" else shaken_box
+            return moved(observation.target, rng)
+        drawn = tight_box if self.fit == "tight" else loose_box
+        return drawn(observation.target)
 
 
 def _inside(low: list[float], high: list[float], shape: tuple[int, ...]) -> Box:

@@ -19,7 +19,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.measures.detections import check_detections
-from segmeter.models.detectors import Detector
+from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
 __all__ = ["TRUTH", "Boxed", "boxes_for", "check_file", "digest_of", "is_file", "source_name"]
 
@@ -69,6 +69,7 @@ def boxes_for(source: str, scene: Scene, truth: DetectionTruth, near: object) ->
         mine = _by_picture(source, os.stat(source).st_mtime_ns).get(truth.image, ())
         check_detections(_skeleton(truth), mine, "bbox", classes=False)
         return [Boxed(_sides(r), int(r["category_id"]), float(r["score"])) for r in mine]
+    _refuse_other_classes(source, scene, truth)
     found = _detector(source, _folder_near(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
 
@@ -84,6 +85,16 @@ def check_file(source: str, header: Mapping[str, Any]) -> None:
 def _skeleton(truth: DetectionTruth) -> dict[str, Any]:
     image = {"id": truth.image, "height": truth.shape[0], "width": truth.shape[1]}
     return {"images": [image], "categories": []}
+
+
+def _refuse_other_classes(source: str, scene: Scene, truth: DetectionTruth) -> None:
+    """The catalogue's detectors number classes as COCO does; LVIS, for one, does not."""
+    names = {category.id: category.name for category in truth.categories}
+    if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
+        raise BadInput(
+            f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
+            " numbers others; use boxes=truth or a file of boxes with its category ids"
+        )
 
 
 def _sides(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
