@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from segmeter.study import tables as t
-from segmeter.study.exports import export, trial_rows
+from segmeter.study.exports import export, rating_rows, trial_rows
+from segmeter.study.interactions import interactions
 from segmeter.study.modes import BUILT_IN
 from segmeter.study.running import RunningStudy
 from segmeter.study.serving import study_app
@@ -185,4 +186,122 @@ def test_the_exported_click_is_the_pixel_that_was_clicked(
         row["scene"]: pixels[row["scene"]] for row in trials if row["counts"]
     }
     assert {row["device"] for row in rows} <= {device}
+    assert chromium.complaints == []
+
+
+RATE = """
+kind = "rate"
+title = "How good is the mask?"
+[design]
+open_to_all = true
+batch = 10
+[rating]
+overlap = 0.0
+[[masks]]
+name = "truth"
+"""
+
+
+def test_twenty_ratings_by_button_and_key_with_undo(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
+) -> None:
+    study = begin(RATE)
+    hands = Hands(chromium)
+    chromium.complaints.clear()
+    given: list[int] = []
+    with listening(study_app(study)) as address:
+        hands.size(1280, 860, 1.0, 1.0)
+        hands.enter(f"{address}/", "pc")
+        for number in range(2):
+            chromium.run("document.getElementById('start').click()")
+            for place in range(1, 11):
+                hands.until(
+                    f"document.getElementById('count').textContent.startsWith('{place} ') &&"
+                    " !document.querySelector('[data-score]').disabled &&"
+                    " [...document.querySelectorAll('.view img')].every(i => i.naturalWidth)"
+                )
+                score = 1 + (place * 7 + number) % 10
+                if place % 2:
+                    chromium.run(f"document.querySelector('[data-score=\"{score}\"]').click()")
+                else:
+                    key = "0" if score == 10 else str(score)
+                    chromium.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+                    chromium.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+                given.append(score)
+            hands.until("!document.getElementById('hand-in').hidden")
+            if number == 0:  # the last one was a slip
+                chromium.run("document.getElementById('back').click()")
+                hands.until("!document.getElementById('stage').hidden")
+                hands.until("!document.querySelector('[data-score]').disabled")
+                chromium.run("document.querySelector('[data-score=\"3\"]').click()")
+                given[-1] = 3
+                hands.until("!document.getElementById('hand-in').hidden")
+            chromium.run("document.getElementById('finish').click()")
+            hands.until("!document.getElementById('after').hidden")
+            chromium.run("document.getElementById('again').click()")
+            hands.until("document.getElementById('after').hidden")
+            hands.until("!document.getElementById('start').disabled")
+    with study.ledger.reading() as connection:
+        rows = list(rating_rows(connection, study.plan))
+    assert [row["score"] for row in rows] == given
+    assert [row["changes"] for row in rows] == [0] * 9 + [1] + [0] * 10
+    assert chromium.complaints == []
+
+
+INTERACT = """
+kind = "interact"
+title = "Segment"
+[data]
+scenes = ["coffee"]
+[design]
+models = ["disc"]
+modes = ["Quick"]
+batch = 1
+open_to_all = true
+[[mode]]
+name = "Quick"
+screens = [{ show = "cutout", seconds = 0.1 }, { show = "picture" }]
+"""
+
+
+def steps_kept(study: RunningStudy) -> int:
+    with study.ledger.reading() as connection:
+        asked = sa.select(sa.func.count()).select_from(t.steps)
+        return int(connection.execute(asked).scalar_one())
+
+
+def test_a_person_segments_with_a_model_until_content(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
+) -> None:
+    study = begin(INTERACT)
+    hands = Hands(chromium)
+    chromium.complaints.clear()
+    with listening(study_app(study)) as address:
+        hands.size(1000, 700, 2.0, 1.0)
+        hands.enter(f"{address}/", "pc")
+        chromium.run("document.getElementById('start').click()")
+        hands.until("document.getElementById('place').classList.contains('open')")
+        place = "document.getElementById('canvas').getBoundingClientRect()"
+        left, top, width, height = chromium.run(
+            f"(() => {{ const b = {place}; return [b.left, b.top, b.width, b.height]; }})()"
+        )
+        hands.press(left + width / 2, top + height / 2)
+        hands.until("!document.getElementById('done').disabled")
+        chromium.run("document.getElementById('remove').click()")
+        hands.until("document.getElementById('ask').className === 'now'")
+        hands.press(left + width / 4, top + height / 4)
+        while steps_kept(study) < 2:
+            time.sleep(0.01)
+        hands.until("document.getElementById('ask').className === 'now'")
+        chromium.run("document.getElementById('done').click()")
+        hands.until("!document.getElementById('after').hidden")
+    with study.ledger.reading() as connection:
+        (found,) = interactions(connection)
+    rows, columns = study.stimuli.shown("coffee").size
+    places = [(step["y"], step["x"], step["positive"]) for step in found.steps]
+    assert places == [
+        (rows // 2, columns // 2, True),
+        (rows // 4, columns // 4, False),
+    ]
+    assert found.content
     assert chromium.complaints == []

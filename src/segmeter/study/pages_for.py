@@ -37,7 +37,7 @@ _FOR_SCRIPTS = (
     "training_passed",
     "training_failed",
     "interact_wait",
-    "interact_hint",
+    "interact_correct",
     "view_picture",
     "view_masked",
     "view_alone",

@@ -144,7 +144,7 @@ def _add_doors(
     def front(request: Request) -> Response:
         base = request.scope["root_path"]
         if study.plan.open_to_all:
-            return RedirectResponse(f"{base}/join/open", 303)
+            return RedirectResponse(f"{base}/join/open?language={pages.language(request)}", 303)
         title, note = "no_link", "no_link_text"
         language = pages.language(request)
         return pages.show("message.html", request, language, title=title, note=note)

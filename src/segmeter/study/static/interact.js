@@ -105,7 +105,7 @@ await run(async (trial) => {
   if (clicks.length) await send(clicks.at(-1), 0, "mouse");
   let content = null;
   while (content === null) {
-    ask.textContent = words.interact_hint;
+    ask.textContent = clicks.length ? words.interact_correct : words.click_now_first;
     ask.className = "now";
     const got = await Promise.race([stage.press(), over]);
     if (!(got instanceof Event)) {

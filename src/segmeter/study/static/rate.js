@@ -13,6 +13,12 @@ let since = 0;
 let busy = false;
 let open = 0;
 
+// Nobody rates a mask that is not there yet, nor two with one press.
+function wait(value) {
+  busy = value;
+  for (const button of buttons) button.disabled = value;
+}
+
 function section(id) {
   for (const name of ["intro", "stage", "hand-in", "after"]) byId(name).hidden = name !== id;
 }
@@ -31,6 +37,7 @@ async function show(number) {
   at = number;
   if (at >= trials.length) return section("hand-in");
   section("stage");
+  wait(true);
   const trial = trials[at];
   byId("count").textContent = filled(words.progress, { done: at + 1, count: trials.length });
   byId("undo").disabled = at === 0;
@@ -38,12 +45,13 @@ async function show(number) {
   for (const button of views) button.firstElementChild.src = address(trial, button);
   await Promise.all(views.map((button) => button.firstElementChild.decode().catch(() => {})));
   since = performance.now();
+  wait(false);
   if (at + 1 < trials.length) ahead(trials[at + 1]);
 }
 
 async function score(value) {
   if (busy || byId("stage").hidden || at >= trials.length) return;
-  busy = true;
+  wait(true);
   const trial = trials[at];
   for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.score) === value));
   try {
@@ -55,7 +63,6 @@ async function score(value) {
   } catch (error) {
     complain(error);
   }
-  busy = false;
 }
 
 function enlarge(number) {

@@ -1,0 +1,168 @@
+"""Simulated people fill a study; its files and pages say what they did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from segmeter.clickability.fitting.recorded_cases import cases_of
+from segmeter.clickability.similarity import display_modes
+from segmeter.core.masks import Mask
+from segmeter.core.seeds import generator
+from segmeter.datasets.mini import Mini
+from segmeter.datasets.recorded_clicks import read_clicks
+from segmeter.stats.effort import CostModel
+from segmeter.store import Run
+from segmeter.study import tables as t
+from segmeter.study.analyses import study_page
+from segmeter.study.analyses.rating import compare_models
+from segmeter.study.demo import fill_with_people
+from segmeter.study.exports import export, rating_rows
+from segmeter.study.interactions import fit_costs, interactions, write_run
+from segmeter.study.people import draw_clicks
+from segmeter.study.plan import read_plan
+from segmeter.study.running import RunningStudy
+from segmeter.study.serving import Place, open_study
+
+CLICKS = """
+kind = "clicks"
+title = "Clicks"
+[data]
+scenes = ["coffee", "rocket"]
+[design]
+modes = ["Text_Description", "Object_CutOut"]
+per_cell = 2
+batch = 2
+open_to_all = true
+"""
+RATE = """
+kind = "rate"
+title = "Ratings"
+[data]
+scenes = ["coffee", "rocket", "astronaut"]
+[design]
+open_to_all = true
+batch = 4
+[rating]
+overlap = 0.5
+[[masks]]
+name = "truth"
+[[masks]]
+name = "boxes"
+source = "folder"
+folder = "boxes"
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStudy]:
+    folder = tmp_path_factory.mktemp("clicks")
+    (folder / "plan.toml").write_text(CLICKS)
+    study = open_study(read_plan(folder / "plan.toml"), Place.beside(folder / "plan.toml"))
+    fill_with_people(study)
+    yield study
+    study.ledger.engine.dispose()
+
+
+def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
+    with filled.ledger.reading() as connection:
+        cells = connection.execute(sa.select(t.cells)).mappings().all()
+    assert {(cell["valid"], cell["open"]) for cell in cells} == {(2, 0)}
+
+
+def test_the_files_are_read_by_everything_that_reads_clicks(
+    filled: RunningStudy, tmp_path: Path
+) -> None:
+    with filled.ledger.reading() as connection:
+        export(connection, filled.plan, filled.stimuli, tmp_path)
+    clicks = read_clicks(tmp_path / "clicks.csv", {"mini": Mini().scenes()})
+    targets = list(filled.stimuli.targets())
+    assert len(clicks) == 2 * 2 * 2 * len(targets)
+    assert clicks.mobile.mean() == 0.5
+    assert {case.clicks for case in cases_of(clicks, {"mini": Mini()})} == {8}
+    rows = display_modes(read_clicks(tmp_path / "previews.csv"), lambda key: (100.0, 100.0))
+    assert {row.what for row in rows} == {"Object_CutOut", "Text_Description (halves)"}
+
+
+def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
+    with filled.ledger.reading() as connection:
+        page = study_page(connection, filled.plan, filled.stimuli)
+    for heading in ("Display modes", "Computer against phone", "Where people clicked"):
+        assert heading in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_clicks_of_simulated_people_follow_the_click_model() -> None:
+    mask = Mask.box((200, 200), (60, 40), (140, 160))
+    points = np.array(draw_clicks(mask, 2000, generator("test")))
+    inside = ((points >= (60, 40)) & (points < (140, 160))).all(axis=1)
+    assert 0.9 < inside.mean() <= 1
+    assert np.abs(points.mean(axis=0) - (100, 100)).max() < 3
+
+
+def test_ratings_are_compared_as_the_supplement_does(
+    begin: Callable[..., RunningStudy], tmp_path: Path
+) -> None:
+    import cv2
+
+    (tmp_path / "boxes").mkdir()
+    data = Mini()
+    for scene in ("coffee", "rocket", "astronaut"):
+        for target in data.load(scene).targets:
+            box = Mask.box(target.mask.shape, target.mask.low, target.mask.high)
+            name = str(tmp_path / "boxes" / f"{scene}_{target.id}.png")
+            cv2.imwrite(name, box.dense().astype(np.uint8) * 255)
+    study = begin(RATE)
+    fill_with_people(study)
+    with study.ledger.reading() as connection:
+        rows = list(rating_rows(connection, study.plan))
+        page = study_page(connection, study.plan, study.stimuli)
+    (found,) = compare_models(rows)
+    assert (found.first, found.second) == ("boxes", "truth")
+    assert found.published.mean < 0
+    assert found.clustered.value == pytest.approx(found.published.mean)
+    assert found.clustered.low < found.clustered.value < found.clustered.high
+    for words in ("Krippendorff", "paired t-test", "Wilcoxon", "Testers checked"):
+        assert words in page
+
+
+def test_people_with_a_model_become_a_run_and_a_cost_model(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
+) -> None:
+    study = begin(
+        'kind = "interact"\n[data]\nscenes = ["coffee"]\n[design]\nmodels = ["disc"]\n'
+        'rounds = 3\nbatch = 1\npeople = "within"\nopen_to_all = true'
+    )
+    for first, later in ((2600.0, 1400.0), (2400.0, 1600.0)):
+        person = visit(study).join()
+        (trial,) = person.batch()["trials"]
+        for number, ms in ((1, first), (2, later)):
+            step = {"number": number, "x": 90.5 + number, "y": 80.5, "positive": True}
+            step |= {"user_ms": ms, "pointer": "mouse"}
+            assert person.post(f"/api/trials/{trial['id']}/steps", step).status_code == 200
+        timed = [{"planned_ms": 1000 * s["seconds"]} for s in trial["screens"][:-1]]
+        screens = [{**each, "true_ms": each["planned_ms"]} for each in timed]
+        done = {"nonce": "0" * 16, "content": True, "review_ms": 500.0}
+        done |= {"screens": screens, "focus_lost": False}
+        assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
+    with study.ledger.reading() as connection:
+        costs = fit_costs(interactions(connection))
+        write_run(connection, study.plan, study.stimuli, tmp_path / "run")
+        assert "clicks to content" in study_page(connection, study.plan, study.stimuli)
+    assert (costs.locate, costs.click, costs.clicks, costs.people) == (1.0, 1.5, 4, 2)
+    (tmp_path / "costs.toml").write_text(costs.toml())
+    assert CostModel.read(tmp_path / "costs.toml") == costs.model()
+    run = Run.open(tmp_path / "run")
+    rows = run.sql('select "user", round, content, seconds_user, iou from rows').to_pylist()
+    assert len(rows) == 2 * 3
+    assert [row["content"] for row in rows if row["round"] == 3] == [True, True]
+    assert json.dumps(sorted(row["seconds_user"] for row in rows if row["round"] == 1)) in (
+        "[2.4, 2.6]"
+    )
+    assert any(row.measure == "noc@90" for row in run.summary())
