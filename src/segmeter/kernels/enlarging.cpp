@@ -95,8 +95,8 @@ inline float between(float a, float b, float weight) {
 // Bounds of every block, row of blocks by row of blocks.
 class Bounds {
 public:
-    Bounds(const float *map, int height, int width, const Axis &rows, const Axis &columns)
-        : map_(map), width_(width), rows_(rows), span_(columns.span),
+    Bounds(const float *map, int height, int width, const Axis &columns)
+        : map_(map), width_(width), span_(columns.span),
           low_(static_cast<size_t>(width + span_)), high_(low_.size()) {
         float sum = 0;
         for (int i = 0; i < height * width; ++i) sum += map[i] * 0.0f;
@@ -137,9 +137,7 @@ public:
 
 private:
     const float *map_;
-    int width_;
-    const Axis &rows_;
-    int span_;
+    int width_, span_;
     bool finite_ = true;
     float lowest_ = 0, highest_ = 0;
     std::vector<float> low_, high_;
@@ -227,7 +225,7 @@ void count_block(const Block &block, const Group &row, const Group &column,
 Found measure_one(const float *map, int height, int width, const Axis &rows, const Axis &columns,
                   const std::array<float, 3> &thresholds) {
     Found found;
-    Bounds bounds(map, height, width, rows, columns);
+    Bounds bounds(map, height, width, columns);
     Block block(map, width, rows, columns);
     const auto add = [&](const Group &row, int from, int to, int above) {
         const std::int64_t pixels = static_cast<std::int64_t>(row.end - row.begin) * (to - from);
@@ -315,10 +313,12 @@ Bits render(Map map, Places row_inner, Weights row_inner_weights, Places row_out
     {
         nb::gil_scoped_release free;
         const std::array<float, 1> thresholds{threshold};
-        Bounds bounds(map.data(), height, width, rows, columns);
+        Bounds bounds(map.data(), height, width, columns);
         Block block(map.data(), width, rows, columns);
         for (const Group &row : rows.groups) {
             bounds.enter(row);
+            if (bounds.finite() && side(bounds.lowest(), bounds.highest(), thresholds) == 0)
+                continue;
             for (const Group &column : columns.groups) {
                 const int above =
                     bounds.finite()
@@ -328,8 +328,12 @@ Bits render(Map map, Places row_inner, Weights row_inner_weights, Places row_out
                 if (above < 0) block.enter(row, column);
                 for (int y = row.begin; y < row.end; ++y) {
                     bool *line = bits + static_cast<std::int64_t>(y) * wide;
+                    if (above > 0) {
+                        std::memset(line + column.begin, 1, column.end - column.begin);
+                        continue;
+                    }
                     for (int x = column.begin; x < column.end; ++x)
-                        line[x] = above > 0 || block.at(y, x) > threshold;
+                        line[x] = block.at(y, x) > threshold;
                 }
             }
         }

@@ -14,6 +14,7 @@ from segmeter.benchmarks.edges.statistics import (
     rows_of_group,
 )
 from segmeter.benchmarks.seism.sections import precision_recall_chart
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import (
     Answer,
@@ -41,9 +42,8 @@ _READINGS = (
 )
 _GAP = (
     "The paper does not say how edges were thinned, what the outer boundary is, or how the picture "
-    "is padded; a public reproduction got .746 with the weights that gave .768. A run of SAM's "
-    "largest network within .74 to .77 agrees with both. Faces were blurred in the paper's "
-    "pictures; the weights at hand are not those that made its masks."
+    "is padded; a public reproduction got .746 for the paper's .768. A run of SAM's largest "
+    "network within .74 to .77 agrees with both."
 )
 
 
@@ -85,17 +85,21 @@ def _overview(dataset: str, here: Sequence[Group], rows: Sequence[SummaryRow]) -
             _paper(dataset),
             Note(_READINGS),
             Note(_GAP),
+            Note(NOT_REPRODUCIBLE),
         ],
     )
 
 
 def _answer(rows: Sequence[SummaryRow]) -> Answer:
     ods = [row for row in rows if row.measure == "ods"]
-    said = [
-        f"{best.model} has the best ODS, {best.value:.3f} ({reading})"
+    best = {
+        reading: max((r for r in ods if r.reading == reading), key=lambda r: r.value)
         for reading in dict.fromkeys(row.reading for row in ods)
-        for best in [max((r for r in ods if r.reading == reading), key=lambda r: r.value)]
-    ]
+    }
+    by_model: dict[str, list[str]] = {}
+    for reading, row in best.items():
+        by_model.setdefault(row.model, []).append(f"{row.value:.3f} ({reading})")
+    said = [f"{model} has the best ODS, {' and '.join(told)}" for model, told in by_model.items()]
     return Answer("; ".join(said) + ".", "One threshold for all pictures; intervals in the table.")
 
 

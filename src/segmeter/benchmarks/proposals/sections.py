@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from segmeter.benchmarks.proposals.statistics import Group, differences, groups
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import (
     Answer,
@@ -63,7 +64,8 @@ def _overview(dataset: str, here: Sequence[Group], gaps: Sequence[Difference]) -
     blocks: list[Block] = [_answer(here), _table(dataset, here), _chart(here), _paper(dataset)]
     if gaps:
         blocks.append(_comparison(dataset, gaps))
-    return Section(f"Proposals: {dataset}", blocks=[*blocks, Note(_READINGS), Note(_FEDERATED)])
+    notes = [Note(text) for text in (_READINGS, _FEDERATED, NOT_REPRODUCIBLE)]
+    return Section(f"Proposals: {dataset}", blocks=[*blocks, *notes])
 
 
 def _most(here: Sequence[Group]) -> int:

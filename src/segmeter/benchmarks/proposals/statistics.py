@@ -111,11 +111,11 @@ def _rows(group: Group) -> Iterator[SummaryRow]:
     if not group.objects.any():
         return
     place = (group.model, group.dataset, "", group.reading)
-    counted = int(group.objects.sum())
-    yield SummaryRow(*place, measure_name(group), group.value, *group.limits(), counted)
+    pictures = len(group.scenes)
+    yield SummaryRow(*place, measure_name(group), group.value, *group.limits(), pictures)
     if group.objects_of == "all" and group.number >= group.proposals.max(initial=0):
         drawn = Resampling(group.scenes, resamples=RESAMPLES, seed=group.dataset)
         draws = drawn.means(group.proposals)[:, 0]
-        low, high = np.quantile(draws, (0.025, 0.975)) if len(group.scenes) > 1 else (np.nan,) * 2
+        low, high = np.quantile(draws, (0.025, 0.975)) if pictures > 1 else (np.nan,) * 2
         mean = float(group.proposals.mean())
-        yield SummaryRow(*place, "masks", mean, float(low), float(high), len(group.scenes))
+        yield SummaryRow(*place, "masks", mean, float(low), float(high), pictures)
