@@ -210,7 +210,7 @@ def foreground_normalised(values: Values) -> Values:
         return np.zeros_like(values)
     low, high = np.percentile(inside, (0.05, 99.95))
     if low == high:  # one value only: there is nothing to stretch
-        return (values >= high).astype(np.float32)
+        return np.asarray(values >= high, dtype=np.float32)
     return np.asarray((values.clip(low, high) - low) / (high - low), dtype=np.float32)
 
 
