@@ -12,7 +12,13 @@ import pytest
 
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.leaderboard import HARDEST
-from segmeter.benchmarks.noc.statistics import cost_of, differences, groups, summary
+from segmeter.benchmarks.noc.statistics import (
+    cost_of,
+    differences,
+    groups,
+    summary,
+    targets_of,
+)
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
@@ -86,21 +92,39 @@ def test_the_summary_follows_from_the_rows_of_the_run(
     assert rows["noisy", "sound", "never@90"].value == table["never"]
 
 
-def test_seconds_hold_finding_clicking_and_waiting(
-    run: Run, rows: dict[tuple[str, str, str], SummaryRow]
+def test_a_persons_seconds_hold_finding_and_clicking_and_no_machine(
+    rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    waited = run.sql("""
-        select median(seconds_look) as look from rows where model = 'oracle'""").to_pylist()[0]
-    spent = rows["oracle", "sound", "seconds-to-90"].value
-    assert 2.5 < spent < 2.5 + 10 * waited["look"] + 0.1
+    assert rows["oracle", "sound", "seconds-to-90"].value == 2.5
+    assert rows["oracle", "sound", "waiting-to-90"].value > 0
+
+
+def test_what_fails_is_drawn_by_hand(rows: dict[tuple[str, str, str], SummaryRow]) -> None:
+    clicks, never = rows["noisy", "sound", "noc@95"], rows["noisy", "sound", "never@95"]
+    by_hand = 79 * never.value / never.targets
+    assert never.value > 0
+    spent = 1 + 1.5 * clicks.value + by_hand
+    assert rows["noisy", "sound", "seconds-to-95"].value == pytest.approx(spent)
 
 
 def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "cost.toml"
-    file.write_text("locate = 0\nclick = 10\nwait = false\n")
+    file.write_text("locate = 0\nclick = 10\n")
     own = Run.open(run.folder.path, settings={"cost": file})
     seconds = {r.model: r.value for r in summary(own) if r.measure == "seconds-to-90"}
     assert seconds["oracle"] == 10
+
+
+def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "cost.toml"
+    file.write_text("by_hand = 0\nby_hand_px = 0.25\n")
+    own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
+    group = next(g for g in groups(own, cost_of(own)) if g.key[0] == "noisy")
+    assert group.outline_px is not None
+    never = group.iou.values.max(axis=1) < 0.95
+    spent = targets_of(group, "seconds-to-95", cost_of(own))
+    clicks = targets_of(group, "noc@95")
+    assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.outline_px * never)
 
 
 def test_the_better_model_is_established_in_every_measure(run: Run) -> None:
@@ -124,16 +148,16 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
     assert answer.sentence.startswith(
-        "**oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s"
+        "**oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s and 1.00"
     )
     longer, more = answer.detail.split(". Counted")
     assert "**noisy**, takes" in longer
-    assert "longer an object, and that is **established**" in longer
+    assert "longer per object, and that is **established**" in longer
     assert "more, and that is **established**" in more
 
 
 def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
-    (table,) = next(s for s in sections if s.title == "What is established").blocks
+    (table,) = next(s for s in sections if s.title.startswith("Significant")).blocks
     assert isinstance(table, Table)
     assert [row[-1] for row in table.rows] == ["established: oracle is better"] * 4
     gaps = [row[2].value for row in table.rows]  # type: ignore[union-attr]

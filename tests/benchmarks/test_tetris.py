@@ -16,8 +16,8 @@ import pytest
 from segmeter.benchmarks.tetris import Settings, Tetris
 from segmeter.benchmarks.tetris.groups import Group, groups
 from segmeter.benchmarks.tetris.play import Witness, players
-from segmeter.benchmarks.tetris.statistics import differences, spearman, summary
-from segmeter.benchmarks.tetris.tables import paper_rows
+from segmeter.benchmarks.tetris.statistics import differences, rows_of, spearman, summary
+from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
@@ -27,7 +27,7 @@ from segmeter.core.models import MaskPrediction
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Target
-from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Replay, Section, Table
+from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Note, Replay, Section, Table
 from segmeter.core.sessions import Player, play
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
@@ -391,8 +391,29 @@ def test_a_run_with_real_weights_keeps_the_order(
             assert (group.role("min") <= group.role("base")).all()
             assert (group.role("base") <= group.role("max")).all()
     blocks = [b for s in Tetris().sections(run) for b in s.blocks]
-    printed = [b for b in blocks if isinstance(b, Table) and b.name == "beside-the-paper"]
-    assert len(printed[0].rows) == 4  # two readings, two measures
+    assert not [b for b in blocks if isinstance(b, Table) and b.name == "beside-the-paper"]
+    said = [b.text for b in blocks if isinstance(b, Note)]
+    assert any("50 targets and 10 clicks, these of 1 and 2" in text for text in said)
+
+
+def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> None:
+    def summary(targets: int, rounds: int) -> Summary:
+        curves = {
+            (m, role): np.full((targets, rounds), 0.9)
+            for m in ("iou", "boundary-iou")
+            for role in ("base", "min", "max")
+        }
+        keys = tuple((str(i), "0") for i in range(targets))
+        places = tuple(str(i) for i in range(targets))
+        group = Group("mobile-sam", "grabcut", "sound", keys, places, curves)
+        rows = {(r.model, r.dataset, r.reading, r.measure): r for r in rows_of(group)}
+        return Summary([group], rows)
+
+    like = beside_the_paper(summary(50, 10))
+    assert like is not None
+    assert len(like.rows) == 2
+    assert beside_the_paper(summary(49, 10)) is None
+    assert beside_the_paper(summary(50, 3)) is None
 
 
 def test_clicks_of_the_attack_are_fair(run: Run) -> None:

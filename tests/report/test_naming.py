@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 
 from segmeter.cli.clickmap import _title
-from segmeter.cli.report import Kind, write_report
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Axis, Chart, Column, Label, Line, Section, Table
 from segmeter.engine import run_plan
 from segmeter.report.naming import display_names, renamed
+from segmeter.report.writing import write_report
+from segmeter.store import Run
 
 
 def folder(path: str) -> Spec:
@@ -70,7 +71,7 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) ->
     spec = folder(str(tmp_path / "mine"))
     plan = Plan("noc", (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "run", workers=0).failed == 0
-    (path,) = write_report(tmp_path / "run", kind=Kind.html)
+    (path,) = write_report(Run.open(tmp_path / "run"), tmp_path / "run")
     page = path.read_text("utf-8")
     assert "on mine · segmeter</title>" in page
     told, _, trail = page.partition('<section id="the-trail"')

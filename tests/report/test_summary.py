@@ -16,13 +16,14 @@ from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 
 COLUMNS = {
-    "time to 90 % IoU": "seconds-to-90",
+    "a person's time to 90 % IoU": "seconds-to-90",
     "clicks to 90 %": "noc@90",
     "never reach it": "never@90",
     "quality over all clicks": "auc",
     "after one click": "iou@1",
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
+    "waiting": "waiting-to-90",
     "look": "seconds-look",
     "answer": "seconds-answer",
     "simulated user": "seconds-user",
@@ -95,7 +96,7 @@ def tables(folder: Path) -> dict[str, tuple[list[str], list[list[Cell]]]]:
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("leaderboard-drawn", 10), ("clicks-drawn", 28), ("quality-drawn", 24), ("latency", 6)],
+    [("leaderboard-drawn", 10), ("clicks-drawn", 28), ("quality-drawn", 24), ("latency", 8)],
 )
 def test_every_number_on_the_page_is_in_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str, count: int
@@ -111,9 +112,9 @@ def test_every_number_on_the_page_is_in_the_json(
                 row = rows[model, reading, measure]
                 assert float(cell["order"]) == row["value"]
                 digits = len(cell["v"].partition(".")[2])
-                limits = (f"{float(row[end]):.{digits}f}" for end in ("low", "high"))
-                wide = row["low"] != row["high"]  # where all are alike there is no interval
-                assert cell.get("ci", "") == ("–".join(limits) if wide else "")
+                low, high = (f"{float(row[end]):.{digits}f}" for end in ("low", "high"))
+                wide = low != high  # where all are alike there is no interval
+                assert cell.get("ci", "") == (f"{low}–{high}" if wide else "")
                 compared += 1
     assert compared == count
 
@@ -156,11 +157,11 @@ def test_a_cost_model_of_ones_own_holds_for_page_and_json(
     folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     cost = tmp_path / "cost.toml"
-    cost.write_text("locate = 0\nclick = 100\nwait = false\n")
+    cost.write_text("locate = 0\nclick = 100\nby_hand = 0\n")
     rows = {(r["model"], r["measure"]): r["value"] for r in said(folder, capsys, cost=cost)}
     assert rows["disc", "seconds-to-90"] == 100 * float(rows["disc", "noc@90"])
     report(folder, to=tmp_path / "page.html", cost=cost)
-    assert "100 s a click" in (tmp_path / "page.html").read_text()
+    assert "100 s per click" in (tmp_path / "page.html").read_text()
 
 
 def test_what_is_not_known_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

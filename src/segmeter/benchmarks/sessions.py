@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -94,6 +96,7 @@ def rows_of(
         "cluster": player.target.groups.get("photograph", scene.id),
         "label": player.target.label,
         "groups": json.dumps(dict(player.target.groups), sort_keys=True),
+        **_extent(player.target.mask),
         "height": scene.shape[-2],
         "width": scene.shape[-1],
         "seconds_look": seconds_look,
@@ -101,6 +104,15 @@ def rows_of(
     for made in record.rounds:
         mask = made.mask.to_coco()["counts"] if keep_masks else None
         yield head | _round_columns(made) | {"mask": mask}
+
+
+def _extent(mask: Mask) -> dict[str, int | None]:
+    """How large a target is and how long its outline, counted in edges of pixels."""
+    if len(mask.shape) != 2:
+        return {"area": mask.area, "outline_px": None}
+    inside = np.pad(mask.bits.astype(np.int8), 1)
+    edges = sum(int(np.count_nonzero(np.diff(inside, axis=axis))) for axis in (0, 1))
+    return {"area": mask.area, "outline_px": edges}
 
 
 def _round_columns(made: Round) -> dict[str, Any]:

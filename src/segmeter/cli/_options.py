@@ -18,6 +18,7 @@ __all__ = [
     "AsJson",
     "Cost",
     "Data",
+    "GoalChoice",
     "Models",
     "ReadingChoice",
     "Weights",
@@ -40,6 +41,12 @@ Weights = Annotated[
 Cost = Annotated[
     Path | None,
     typer.Option("--cost", help="Cost model (TOML): what a click, a box, a failure costs."),
+]
+GoalChoice = Annotated[
+    str | None,
+    typer.Option(
+        "--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Models = Annotated[
@@ -86,9 +93,10 @@ def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
     return value
 
 
-def settings(cost: Path | None) -> dict[str, Path]:
+def settings(cost: Path | None, goal: str | None = None) -> dict[str, Any]:
     """What the statistics of a run may ask for."""
-    return {} if cost is None else {"cost": cost}
+    given = {"cost": cost, "goal": goal}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def benchmark_options(texts: list[str]) -> dict[str, Any]:

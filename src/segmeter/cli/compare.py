@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, settings
+from segmeter.cli._options import AsJson, Cost, GoalChoice, settings
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
 
@@ -21,6 +21,7 @@ def compare(
     run: Annotated[Path, typer.Argument(help="A run folder with at least two models.")],
     reading: Annotated[str, typer.Option("--reading", help="published, sound or both.")] = "sound",
     cost: Cost = None,
+    goal: GoalChoice = None,
     as_json: AsJson = False,
 ) -> int:
     """Say which differences between models are established and which are not.
@@ -36,7 +37,7 @@ def compare(
     from segmeter.store import Run
 
     wanted = readings(reading)
-    results = Run.open(run, settings=settings(cost))
+    results = Run.open(run, settings=settings(cost, goal))
     found = catalogue.benchmarks.make(results.plan.benchmark).differences(results)
     if not found:
         raise BadInput(f"'{run}' has only one model; there is nothing to compare")

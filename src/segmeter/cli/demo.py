@@ -41,10 +41,11 @@ def demo(
     """
     from segmeter.cli._tables import print_summary
     from segmeter.cli._terminal import Bar
-    from segmeter.cli.report import write_report
     from segmeter.core.catalogue import Spec
     from segmeter.core.plans import Plan
     from segmeter.engine import run_plan
+    from segmeter.report.writing import write_report
+    from segmeter.store import Run
 
     place = weights or _beside()
     names, why = _models(place)
@@ -53,7 +54,7 @@ def demo(
     folder = out or _folder_for(plan)
     tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar())
     print_summary(folder, tally, as_json=False)
-    (page,) = write_report(folder)
+    (page,) = write_report(Run.open(folder), folder)
     typer.echo(f"the report lies at {page.resolve()}")
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 

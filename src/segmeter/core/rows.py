@@ -121,6 +121,8 @@ SESSION_ROWS = Schema(
         *_SCENE,
         Column("label", "text", "class name"),
         Column("groups", "map", "what a breakdown may split by"),
+        Column("area", "integer", "pixels or voxels of the target"),
+        Column("outline_px", "integer", "pixel edges around a target of a picture"),
         Column("prompt", "text", "the round's prompts as JSON; null when content"),
         Column("z", "number", "the click, where the round had exactly one"),
         Column("y", "number"),

@@ -48,13 +48,18 @@ Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A number with its interval; `link` leads to the cases behind it (a replay's key)."""
+    """A number with its interval; `link` leads to the cases behind it (a replay's key).
+
+    `best` says whether it is set strong, where the direction of its column alone must not
+    decide: a number is the best of its column only where that is established.
+    """
 
     value: float | None
     low: float | None = None
     high: float | None = None
     link: str = ""
     note: str = ""
+    best: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,21 +157,41 @@ def _kinds(table: Table) -> list[Hashable]:
 
 
 def _best(column: Column, cells: list[Cell], kinds: list[Hashable]) -> set[int]:
-    """The rows with the best number of their kind, where there is something to choose from."""
-    if not column.better:
-        return set()
-    choose = max if column.better == "higher" else min
-    best: set[int] = set()
+    """The rows whose number is set strong, among those that may be compared.
+
+    Where a cell says itself whether it is, that holds; else the best number is marked if its
+    interval lies apart from those of all others, or if numbers come without intervals.
+    """
+    told = {i: c.best for i, c in enumerate(cells) if isinstance(c, Value) and c.best is not None}
+    best = {i for i, strong in told.items() if strong}
+    if not column.better or best:
+        return best
     for kind in dict.fromkeys(kinds):
-        numbers = {
-            i: found[0]
-            for i, cell in enumerate(cells)
-            if kinds[i] == kind and (found := _numbers([cell]))
-        }
-        if len(set(numbers.values())) > 1:
-            limit = choose(numbers.values())
-            best |= {i for i, number in numbers.items() if number == limit}
+        rows = [i for i, cell in enumerate(cells) if kinds[i] == kind and _numbers([cell])]
+        first = _foremost([cells[i] for i in rows], column.better == "higher")
+        best |= {rows[k] for k in first if told.get(rows[k]) is not False}
     return best
+
+
+def _foremost(cells: list[Cell], higher: bool) -> set[int]:
+    """Which of some numbers are best, where there is something to choose from."""
+    numbers = _numbers(cells)
+    if len(set(numbers)) < 2:
+        return set()
+    limit = max(numbers) if higher else min(numbers)
+    first = {i for i, number in enumerate(numbers) if number == limit}
+    others = [cell for i, cell in enumerate(cells) if i not in first]
+    apart = all(_apart(cells[i], other, higher) for i in first for other in others)
+    return first if apart else set()
+
+
+def _apart(best: Cell, other: Cell, higher: bool) -> bool:
+    """Whether two intervals do not overlap; numbers without one are taken as they are."""
+    limits = [c for c in (best, other) if isinstance(c, Value) and c.low is not None]
+    if len(limits) < 2:
+        return True
+    low, high = (limits[1].high, limits[0].low) if higher else (limits[0].high, limits[1].low)
+    return low is not None and high is not None and low < high
 
 
 def _scale(column: Column, cells: list[Cell]) -> Scale:

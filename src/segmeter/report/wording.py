@@ -52,6 +52,8 @@ def spread(value: Value, column: Column) -> str:
     if math.isnan(value.low) or math.isnan(value.high) or value.low == value.high:
         return ""
     low, high = (amount(v, column.digits, column.percent) for v in (value.low, value.high))
+    if low == high:
+        return ""
     return f"{low} to {high}" if "−" in low + high else f"{low}–{high}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,10 @@ from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
-__all__ = ["Paired", "difference", "flip_test", "holm"]
+__all__ = ["Paired", "difference", "differences", "flip_test", "flip_tests", "holm"]
 
 _EXACT_SCENES = 13  # 8192 sign patterns: all of them are tried
+_AT_ONCE = 1 << 24  # signs in memory at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,28 @@ def difference(
     >>> float(paired.interval.value)
     1.5
     """
-    gaps = _finite(np.asarray(first, dtype=float) - np.asarray(second, dtype=float))
+    gaps = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
+    return differences(gaps[:, None], clusters, resamples=resamples, seed=seed)[0]
+
+
+def differences(
+    gaps: npt.ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    resamples: int = 2000,
+    seed: object = 0,
+) -> list[Paired]:
+    """First minus second in several measures, `(targets, measures)`, under the same draws."""
+    table = _finite(np.asarray(gaps, dtype=float))
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
-    p = flip_test(drawn.sums(gaps)[:, 0], seed=seed)
-    return Paired(drawn.interval(gaps), p, gaps.size, drawn.clusters)
+    low, high = drawn.limits(table)
+    found = zip(
+        table.mean(axis=0), low, high, flip_tests(drawn.sums(table), seed=seed), strict=True
+    )
+    return [
+        Paired(Interval(float(m), float(a), float(b)), float(p), len(table), drawn.clusters)
+        for m, a, b, p in found
+    ]
 
 
 def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> float:
@@ -57,14 +76,22 @@ def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> 
     >>> flip_test([1.0, 2.0, 3.0])  # of 8 patterns two are as far out
     0.25
     """
+    values = np.asarray(sums, dtype=float)
+    return float(flip_tests(values[:, None], flips=flips, seed=seed)[0])
+
+
+def flip_tests(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> Floats:
+    """`flip_test` of every column of `(scenes, measures)`, with the same signs for all."""
     values = _finite(np.asarray(sums, dtype=float))
-    seen = abs(values.sum())
-    slack = 1e-12 * np.abs(values).sum()
-    signs = _signs(values.size, flips, seed)
-    as_far = int(np.count_nonzero(np.abs(signs @ values) >= seen - slack))
-    if values.size <= _EXACT_SCENES:
-        return as_far / len(signs)
-    return (1 + as_far) / (1 + len(signs))
+    seen = np.abs(values.sum(axis=0))
+    slack = 1e-12 * np.abs(values).sum(axis=0)
+    as_far, tried = np.zeros(values.shape[1]), 0
+    for signs in _signs(len(values), flips, seed):
+        as_far += np.count_nonzero(np.abs(signs @ values) >= seen - slack, axis=0)
+        tried += len(signs)
+    if len(values) <= _EXACT_SCENES:
+        return as_far / tried
+    return (1 + as_far) / (1 + tried)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -92,9 +119,14 @@ def _finite(gaps: Floats) -> Floats:
     return gaps
 
 
-def _signs(scenes: int, flips: int, seed: object) -> Floats:
+def _signs(scenes: int, flips: int, seed: object) -> Iterator[Floats]:
+    """Patterns of signs, `(patterns, scenes)`, a block at a time."""
     if scenes <= _EXACT_SCENES:
         patterns = np.arange(2**scenes)[:, None] >> np.arange(scenes)
-        return 1.0 - 2.0 * (patterns & 1).astype(np.float64)
+        yield 1.0 - 2.0 * (patterns & 1).astype(np.float64)
+        return
     draw = generator("flips", seed, scenes)
-    return 1.0 - 2.0 * draw.integers(0, 2, size=(flips, scenes)).astype(np.float64)
+    block = max(1, _AT_ONCE // scenes)
+    for start in range(0, flips, block):
+        drawn = draw.integers(0, 2, size=(min(block, flips - start), scenes))
+        yield 1.0 - 2.0 * drawn.astype(np.float64)

@@ -1,7 +1,7 @@
-"""Effort: what a session costs a person, in seconds.
+"""Effort: what a session costs a person, in seconds, and how long the machine lets wait.
 
-Clicks are counted easily and compared unfairly: a model that needs one click fewer but
-lets its user wait five seconds saves nobody time. The cost model is yours to edit.
+Two numbers that are never added: a person's seconds follow from what was done, under a cost
+model that is yours to edit; waiting was measured on one machine, on one day.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import first_round
 
-__all__ = ["CostModel", "seconds_after", "seconds_to"]
+__all__ = ["CostModel", "seconds_after", "seconds_to", "waiting_to"]
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Seconds that people and machines take; a TOML file may set any of them.
+    """Seconds that people take; a TOML file may set any of them.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class CostModel:
     other
         Any other prompt, such as words: 3 s. No source, our assumption.
     by_hand
-        Added when the goal is not reached within the rounds and the rest is drawn by hand:
-        0 s, that is, failures cost only the rounds played. Polygons in COCO took 79 s an
-        object (Lin et al. 2014).
-    wait
-        Whether the person waits for the machine: measured seconds to look (shared by the
-        targets of a scene) and to answer are added.
+        To draw an object by hand, added when the goal is not reached within the rounds: 79 s,
+        what a polygon took in COCO (Lin et al. 2014, section 4.3: 22 worker hours for 1000
+        segmentations).
+    by_hand_px
+        To draw by hand, for each pixel edge of the object's outline on top of `by_hand`: 0 s.
+        Set `by_hand = 0` beside it for a price by length alone.
     """
 
     locate: float = 1.0
@@ -63,17 +63,15 @@ class CostModel:
     stroke: float = 0.02
     scroll: float = 0.1
     other: float = 3.0
-    by_hand: float = 0.0
-    wait: bool = True
+    by_hand: float = 79.0
+    by_hand_px: float = 0.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) is not (field.name == "wait"):
+            if isinstance(value, bool):
                 raise BadInput(f"cost model: '{field.name}' cannot be {value!r}")
-            if not isinstance(value, bool) and not (
-                isinstance(value, int | float) and 0 <= value < float("inf")
-            ):
+            if not (isinstance(value, int | float) and 0 <= value < float("inf")):
                 raise BadInput(f"cost model: '{field.name}' is seconds, not {value!r}")
 
     @classmethod
@@ -86,6 +84,11 @@ class CostModel:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise BadInput(f"cost model '{path}' cannot be read: {error}") from error
         known = [field.name for field in dataclasses.fields(cls)]
+        if "wait" in given:
+            raise BadInput(
+                f"cost model '{path}' sets 'wait'; waiting is a number of its own and no part of "
+                "a person's seconds any more: leave the line out"
+            )
         for name in given:
             if name not in known:
                 raise BadInput(
@@ -110,35 +113,72 @@ class CostModel:
         strokes = effort.scribbles * self.scribble + effort.stroke_px * self.stroke
         return effort.points * self.click + named + boxes + strokes + effort.scrolled * self.scroll
 
+    def drawing(self, outline_px: npt.ArrayLike | None = None) -> Floats:
+        """Seconds to draw objects by hand, from the length of their outlines in pixel edges.
 
-def seconds_after(
+        >>> CostModel(by_hand=10, by_hand_px=0.5).drawing([100.0, 20.0]).tolist()
+        [60.0, 20.0]
+        """
+        if outline_px is None:
+            if self.by_hand_px:
+                raise BadInput("by_hand_px needs outlines, and this run kept no length of them")
+            return np.array(self.by_hand)
+        return self.by_hand + self.by_hand_px * np.asarray(outline_px, dtype=float)
+
+
+def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
+    """A person's seconds by the end of each round, `(targets, rounds)`.
+
+    `kinds` are the kinds of prompt in each round of each target, several as `box+click`, `""`
+    where nothing was said any more.
+
+    >>> seconds_after(CostModel(), [["box", "click", ""]]).tolist()
+    [[8.0, 9.5, 9.5]]
+    """
+    price = {
+        kind: sum(cost.of(one) for one in kind.split("+")) for row in kinds for kind in row if kind
+    }
+    spoken = np.array([[price.get(kind, 0.0) for kind in row] for row in kinds])
+    return np.asarray(np.cumsum(spoken, axis=1) + cost.locate)
+
+
+def seconds_to(
     cost: CostModel,
-    kinds: Sequence[Sequence[str]],
-    answer: npt.ArrayLike,
-    look: npt.ArrayLike,
+    curves: npt.ArrayLike,
+    after: npt.ArrayLike,
+    goal: float,
+    outline_px: npt.ArrayLike | None = None,
 ) -> Floats:
-    """Seconds spent by the end of each round, `(targets, rounds)`.
+    """A person's seconds to the goal; where it is never reached, all rounds and the drawing.
+
+    >>> seconds_to(CostModel(), [[0.5, 0.95], [0.1, 0.2]], [[2.5, 4.0]] * 2, 0.9).tolist()
+    [4.0, 83.0]
+    """
+    first, seconds = _until(curves, after, goal)
+    return np.asarray(seconds + np.where(first == 0, cost.drawing(outline_px), 0.0))
+
+
+def waiting_to(
+    curves: npt.ArrayLike, answer: npt.ArrayLike, look: npt.ArrayLike, goal: float
+) -> Floats:
+    """Measured seconds that a person waits until the goal, or until the rounds are over.
 
     Parameters
     ----------
-    kinds
-        Kind of prompt in each round of each target; `""` where nothing was said any more.
     answer
         Measured seconds to answer, `(targets, rounds)`.
     look
         Measured seconds to look, each target's share, `(targets,)`.
     """
-    price = {kind: cost.of(kind) for row in kinds for kind in row if kind}
-    spoken = np.array([[price.get(kind, 0.0) for kind in row] for row in kinds])
-    waited = np.asarray(answer, dtype=float) if cost.wait else np.zeros_like(spoken)
-    start = cost.locate + (np.asarray(look, dtype=float) if cost.wait else 0.0)
-    return np.asarray(np.cumsum(spoken + waited, axis=1) + np.reshape(start, (-1, 1)))
+    waited = np.cumsum(np.asarray(answer, dtype=float), axis=1)
+    return np.asarray(_until(curves, waited, goal)[1] + np.asarray(look, dtype=float))
 
 
-def seconds_to(cost: CostModel, curves: npt.ArrayLike, after: npt.ArrayLike, goal: float) -> Floats:
-    """Seconds to the goal; where it never comes, all rounds and the rest by hand."""
+def _until(
+    curves: npt.ArrayLike, after: npt.ArrayLike, goal: float
+) -> tuple[npt.NDArray[np.int64], Floats]:
+    """The round of the goal, 0 where it never comes, and what was spent by then."""
     first = first_round(curves, goal)
     spent = np.asarray(after, dtype=float)
     last = np.where(first == 0, spent.shape[1], first) - 1
-    seconds = spent[np.arange(len(spent)), last]
-    return np.asarray(seconds + np.where(first == 0, cost.by_hand, 0.0))
+    return first, spent[np.arange(len(spent)), last]

@@ -9,10 +9,18 @@ from itertools import combinations
 import numpy as np
 
 from segmeter.core.benchmarks import Difference
-from segmeter.stats.comparisons import difference, holm
+from segmeter.core.errors import BadInput
+from segmeter.stats.comparisons import differences, holm
 from segmeter.stats.intervals import Floats
 
-__all__ = ["PairedValues", "Where", "corrected", "paired_difference", "pairwise_differences"]
+__all__ = [
+    "PairedValues",
+    "Where",
+    "corrected",
+    "paired_difference",
+    "pairwise_differences",
+    "pairwise_tables",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,8 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class PairedValues:
-    """One value a target of a model; `clusters` names the photograph of each."""
+    """One value a target of a model, or several measures of each, `(targets, measures)`;
+    `clusters` names the photograph of each."""
 
     model: str
     keys: Sequence[Hashable]
@@ -48,6 +57,19 @@ def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[
     return corrected(paired_difference(where, a, b) for a, b in combinations(samples, 2))
 
 
+def pairwise_tables(wheres: Sequence[Where], samples: Sequence[PairedValues]) -> list[Difference]:
+    """All pairs in several measures, the columns of the samples' values.
+
+    Pairs of a measure are corrected together; measure by measure, in the order given.
+    """
+    pairs = [
+        _paired(wheres, a, b)
+        for a, b in combinations(samples, 2)
+        if not set(a.keys).isdisjoint(b.keys)  # nothing to compare on
+    ]
+    return [d for k in range(len(wheres)) for d in corrected(pair[k] for pair in pairs)]
+
+
 def paired_difference(where: Where, first: PairedValues, second: PairedValues) -> Difference:
     """One pair on the targets where both have a finite value, not yet corrected for others.
 
@@ -58,30 +80,37 @@ def paired_difference(where: Where, first: PairedValues, second: PairedValues) -
     >>> paired_difference(where, one, other).targets
     2
     """
-    other = {key: i for i, key in enumerate(second.keys) if np.isfinite(second.values[i])}
-    there = np.isfinite(first.values)
+    one, other = (replace(p, values=p.values[:, None]) for p in (first, second))
+    return _paired([where], one, other)[0]
+
+
+def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) -> list[Difference]:
+    """One pair in every measure; models that share no target cannot be compared."""
+    known, there = (np.isfinite(p.values).all(axis=1).tolist() for p in (second, first))
+    other = {key: i for i, key in enumerate(second.keys) if known[i]}
     mine = [i for i, key in enumerate(first.keys) if there[i] and key in other]
     theirs = [other[first.keys[i]] for i in mine]
-    paired = difference(
-        first.values[mine],
-        second.values[theirs],
-        [first.clusters[i] for i in mine],
-        seed=where.dataset,
-    )
-    return Difference(
-        first.model,
-        second.model,
-        where.dataset,
-        where.user,
-        where.reading,
-        where.measure,
-        paired.interval.value,
-        paired.interval.low,
-        paired.interval.high,
-        paired.p,
-        paired.p,
-        paired.targets,
-    )
+    if not mine:
+        raise BadInput(f"'{first.model}' and '{second.model}' share no target")
+    gaps = first.values[mine] - second.values[theirs]
+    found = differences(gaps, [first.clusters[i] for i in mine], seed=wheres[0].dataset)
+    return [
+        Difference(
+            first.model,
+            second.model,
+            where.dataset,
+            where.user,
+            where.reading,
+            where.measure,
+            paired.interval.value,
+            paired.interval.low,
+            paired.interval.high,
+            paired.p,
+            paired.p,
+            paired.targets,
+        )
+        for where, paired in zip(wheres, found, strict=True)
+    ]
 
 
 def corrected(family: Iterable[Difference]) -> list[Difference]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.noc.leaderboard import Comparison
 from segmeter.benchmarks.noc.statistics import Group, targets_of
 from segmeter.core.benchmarks import Results
@@ -64,7 +65,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
         frames = _frames(run, comparison.groups[0], case.key)
         if not frames:
             return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
-        reached = int(first_round(_curve(comparison.groups[0], case.key)[None], 0.9)[0])
+        reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
         upto = reached or len(frames)
         said = [f.prompt for f in frames[:upto] if f.prompt is not None]
         pictures.append(
@@ -83,7 +84,8 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
         )
     return Gallery(
         pictures,
-        f"Dashed: the truth. Filled: the mask of {best} when it reached 90 %, or its last one. "
+        f"Dashed: the truth. Filled: the mask of {best} when it reached "
+        f"{comparison.goals.lead.text}, or its last one. "
         "Discs with a plus are clicks on the object, squares with a minus off it. A picture "
         "with a link leads to its replay.",
     )
@@ -98,7 +100,7 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list
             key = wanted.get((case.key, group.key[0]))
             frames = _frames(run, group, case.key) if key else []
             if key and frames:
-                made.append(_replay(key, case, group, frames))
+                made.append(_replay(key, case, group, frames, comparison.goals.lead))
     return made
 
 
@@ -113,27 +115,35 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
     }
 
 
-def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame]) -> Replay:
+def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame], goal: Goal) -> Replay:
     model, _, user, reading = group.key
-    reached = int(first_round(_curve(group, case.key)[None], 0.9)[0])
+    reached = _reached(group, case.key, goal)
     clicks = "1 click" if reached == 1 else f"{reached} clicks"
-    outcome = f"90 % after {clicks}" if reached else f"not 90 % in {len(frames)} rounds"
+    outcome = (
+        f"{goal.short} after {clicks}" if reached else f"not {goal.short} in {len(frames)} rounds"
+    )
     return Replay(
         key,
         f"{_title(case)}, {model}: {outcome}",
         Illustration(case.scene.pixels, close=True),
         frames,
         case.target.mask,
-        0.9,
+        goal.value if goal.measure == "iou" else None,
         f"{case.scene.name}, user {user}, reading {reading}",
     )
+
+
+def _reached(group: Group, key: Key, goal: Goal) -> int:
+    """The round in which a target reaches the goal; 0 where it never does."""
+    curves, limit = group.towards(goal)
+    return int(first_round(curves[group.iou.keys.index(key)][None], limit)[0])
 
 
 def _frames(run: Results, group: Group, key: Key) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
     model, dataset, user, reading = (_quoted(part) for part in group.key)
     scene, target = (_quoted(part) for part in key)
-    boundary = ", boundary_iou" if group.boundary is not None else ""
+    boundary = ", boundary_iou" if "boundary-iou" in group.others else ""
     table = run.sql(f"""
         select round, prompt, mask, height, width, seconds_answer, iou{boundary}
         from rows where model = {model} and dataset = {dataset} and "user" = {user}
@@ -158,7 +168,8 @@ def _by_hardness(comparison: Comparison) -> list[Key]:
     """Targets by what they cost over all models, then by the quality they reach."""
     cost: dict[Key, list[float]] = {}
     for group in comparison.groups:
-        clicks, area = targets_of(group, "noc@90"), targets_of(group, "auc")
+        clicks = targets_of(group, comparison.clicks)
+        area = _areas(group)
         for key, c, a in zip(group.iou.keys, clicks, area, strict=True):
             cost.setdefault(key, []).append(float(c - a / 1000))
     return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
@@ -168,9 +179,16 @@ def _disputed(comparison: Comparison) -> Key:
     """The target on which the models differ most."""
     area: dict[Key, list[float]] = {}
     for group in comparison.groups:
-        for key, a in zip(group.iou.keys, targets_of(group, "auc"), strict=True):
+        for key, a in zip(group.iou.keys, _areas(group), strict=True):
             area.setdefault(key, []).append(float(a))
     return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
+
+
+def _areas(group: Group) -> Any:
+    """Area under IoU of each target; of a session stopped early, its last quality."""
+    values = group.iou.values
+    known = np.where(np.isnan(values), -np.inf, values).max(axis=1)
+    return np.where(np.isnan(values).any(axis=1), 100 * known, targets_of(group, "auc"))
 
 
 def _caption(comparison: Comparison, case: Case) -> str:
@@ -179,8 +197,8 @@ def _caption(comparison: Comparison, case: Case) -> str:
     for group in comparison.groups:
         if case.key in group.iou.keys:
             curve = _curve(group, case.key)
-            reached = int(first_round(curve[None], 0.9)[0])
-            never = f"never, ends at {100 * curve[-1]:.0f} %"
+            reached = _reached(group, case.key, comparison.goals.lead)
+            never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
             told.append(f"{group.key[0]}: {reached or never}")
     return "\n".join([f"**{_title(case)}**", *told])
 

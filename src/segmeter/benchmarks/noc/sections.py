@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
+from segmeter.benchmarks.noc.goals import Goals
 from segmeter.benchmarks.noc.leaderboard import (
     Comparison,
     answer,
     comparison_table,
     leaderboard,
+    ordered,
     uneven,
 )
 from segmeter.benchmarks.noc.statistics import (
+    ROUNDS,
     Group,
+    better_of,
     cost_of,
     differences_of,
+    goals_of,
     groups,
     rows_of,
     targets_of,
@@ -37,45 +43,54 @@ from segmeter.core.sections import (
     Part,
     Section,
     Table,
-    Value,
 )
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.rounds import first_round, success
 
-__all__ = ["sections"]
+__all__ = ["comparisons", "sections"]
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    cost = cost_of(run)
-    found = groups(run, cost)
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
-    comparisons = _comparisons(found, lead, cost)
+    found = groups(run, cost_of(run))
+    made = comparisons(run, found)
     return [
-        _which_costs_least(comparisons),
-        _growth(comparisons),
-        *_differences(comparisons),
-        _numbers(found, comparisons, cost),
-        _time(comparisons, _machines(run)),
-        *_cases(run, comparisons),
+        _which_costs_least(made),
+        _growth(made),
+        *_differences(made),
+        _numbers(found, made),
+        _time(made, run),
+        *_cases(run, made),
     ]
 
 
-def _comparisons(found: Sequence[Group], reading: str, cost: CostModel) -> list[Comparison]:
+def comparisons(run: Results, found: Sequence[Group] | None = None) -> list[Comparison]:
+    """The run's models set against each other, by data set and user, in its leading reading."""
+    cost = cost_of(run)
+    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    return _comparisons(groups(run, cost) if found is None else found, lead, cost, goals_of(run))
+
+
+def _comparisons(
+    found: Sequence[Group], reading: str, cost: CostModel, goals: Goals
+) -> list[Comparison]:
     """One comparison a data set and user, the cheapest model first in each."""
     places: dict[tuple[str, str], list[Group]] = {}
     for group in found:
         if group.key[3] == reading:
             places.setdefault((group.key[1], group.key[2]), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    comparisons = []
-    for (dataset, user), members in places.items():
-        members.sort(key=lambda g: float(targets_of(g, "seconds-to-90", cost).mean()))
-        rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost)}
-        title = dataset if one_user else f"{dataset}, {user}"
-        comparisons.append(Comparison(title, members, rows, differences_of(members, cost), cost))
-    return comparisons
+    return [
+        _comparison(dataset if one_user else f"{dataset}, {user}", members, cost, goals)
+        for (dataset, user), members in places.items()
+    ]
+
+
+def _comparison(title: str, members: Sequence[Group], cost: CostModel, goals: Goals) -> Comparison:
+    rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost, goals)}
+    apart = differences_of(members, cost, goals)
+    return Comparison(title, ordered(members, cost, goals), rows, apart, cost, goals)
 
 
 def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
@@ -93,7 +108,7 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
     """The conclusions, where there are models to compare."""
     tables = [comparison_table(c, f"differences-{_stem(c)}") for c in comparisons]
     blocks: list[Block] = [table for table in tables if table is not None]
-    return [Section("What is established", blocks=blocks)] if blocks else []
+    return [Section("Significant differences (Holm-corrected)", blocks=blocks)] if blocks else []
 
 
 def _growth(comparisons: Sequence[Comparison]) -> Section:
@@ -116,8 +131,9 @@ def _quality_chart(comparison: Comparison, many: bool) -> Chart:
 
 
 def _success_chart(comparison: Comparison, many: bool) -> Chart:
-    title = "Objects that have reached 90 % IoU" + (f": {comparison.title}" if many else "")
-    lines = [_line(g, success(g.iou.values, 0.9)) for g in comparison.groups]
+    goal = comparison.goals.lead
+    title = f"Objects that have reached {goal.text}" + (f": {comparison.title}" if many else "")
+    lines = [_line(g, success(*g.towards(goal))) for g in comparison.groups]
     axis = Axis("share of objects, %", low=0.0, high=1.0, percent=True)
     return Chart(title, _rounds_axis(comparison), axis, lines)
 
@@ -138,28 +154,25 @@ def _rounds_axis(comparison: Comparison) -> Axis:
     return Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=list(wanted), digits=0)
 
 
-def _numbers(found: Sequence[Group], comparisons: Sequence[Comparison], cost: CostModel) -> Section:
+def _numbers(found: Sequence[Group], comparisons: Sequence[Comparison]) -> Section:
     """What papers print, in every reading that was played."""
     blocks: list[Block] = []
     for comparison in comparisons:
         place = comparison.groups[0].key[1:3]
         members = [g for g in found if g.key[1:3] == place]
-        members.sort(key=lambda g: (comparison.models.index(g.key[0]), g.key[3]))
+        readings = [
+            _comparison(comparison.title, here, comparison.cost, comparison.goals)
+            for reading in dict.fromkeys(g.key[3] for g in members)
+            if (here := [g for g in members if g.key[3] == reading])
+        ]
+        stem = _stem(comparison)
+        tables = (
+            ("clicks", _click_columns(comparison.goals), "clicks to quality and failures"),
+            ("quality", _quality_columns(comparison.groups[0]), "quality"),
+        )
         blocks += [
-            _paper_table(
-                members,
-                cost,
-                f"clicks-{_stem(comparison)}",
-                _CLICK_COLUMNS,
-                f"{comparison.title}: clicks to quality and failures",
-            ),
-            _paper_table(
-                members,
-                cost,
-                f"quality-{_stem(comparison)}",
-                _QUALITY_COLUMNS,
-                f"{comparison.title}: quality",
-            ),
+            _paper_table(readings, f"{name}-{stem}", columns, f"{comparison.title}: {what}")
+            for name, columns, what in tables
         ]
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
@@ -167,67 +180,99 @@ def _numbers(found: Sequence[Group], comparisons: Sequence[Comparison], cost: Co
         "last round one, **sound** only what never gets there. AuC is the area under IoU over "
         "the rounds. The two readings also differ in the clicks themselves: **published** "
         "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **sound** does neither."
+        "the second click is negative; **sound** does neither. Strong: better than every other "
+        "model, and significantly so."
     )
     return Section("The numbers papers print", text, blocks)
 
 
-_CLICK_COLUMNS = {
-    **{f"noc@{q}": Column(f"NoC@{q}", "clicks", 2, better="lower") for q in (80, 85, 90, 95)},
-    **{f"nof@{q}": Column(f"NoF@{q}", "objects", 0, better="lower") for q in (85, 90, 95)},
-}
-_QUALITY_COLUMNS = {
-    "auc": Column("IoU AuC", "%", 2, better="higher"),
-    **{f"iou@{k}": Column(f"IoU@{k}", "%", 1, better="higher") for k in (1, 2, 3, 5, 10, 20)},
-    "boundary-auc": Column("Boundary IoU AuC", "%", 2, better="higher"),
-}
+def _click_columns(goals: Goals) -> dict[str, Column]:
+    return {
+        **{f"noc@{g.tag}": Column(f"NoC@{g.tag}", "clicks", 2, better="lower") for g in goals.all},
+        **{
+            f"nof@{g.tag}": Column(f"NoF@{g.tag}", "objects", 0, better="lower")
+            for g in goals.all
+            if g.tag != "80"
+        },
+    }
+
+
+def _quality_columns(group: Group) -> dict[str, Column]:
+    """IoU, Boundary IoU, and every further measure that was taken or scored later."""
+    columns = {
+        "auc": Column("IoU AuC", "%", 2, better="higher"),
+        **{f"iou@{k}": Column(f"IoU@{k}", "%", 1, better="higher") for k in (1, 2, 3, 5, 10, 20)},
+        "boundary-auc": Column("Boundary IoU AuC", "%", 2, better="higher"),
+    }
+    last = max(k for k in ROUNDS if k <= group.rounds)
+    for name in group.others:
+        if name != "boundary-iou":
+            direction = better_of(f"{name}@1")
+            columns[f"{name}-auc"] = Column(f"{name} AuC", "", 2, better=direction)
+            for k in sorted({1, last}):
+                columns[f"{name}@{k}"] = Column(f"{name}@{k}", "", 2, better=direction)
+    return columns
 
 
 def _paper_table(
-    members: Sequence[Group], cost: CostModel, name: str, columns: dict[str, Column], caption: str
+    readings: Sequence[Comparison], name: str, columns: dict[str, Column], caption: str
 ) -> Table:
-    rows, known = [], set()
-    for group in members:
-        values = {r.measure: r for r in rows_of(group, cost)}
-        known |= values.keys() & columns.keys()
-        rows.append((group, values))
-    shown = [m for m in columns if m in known]
-    return Table(
-        name,
-        [Column("model"), *(columns[m] for m in shown)],
-        [
+    """Models down, statistics across; the best is marked where it is significantly better."""
+    told = {m for c in readings for _, m in c.rows}
+    shown = [m for m in columns if m in told]
+    rows: list[list[Cell]] = []
+    for comparison in readings:
+        tested = replace(
+            comparison,
+            differences=differences_of(
+                comparison.groups, comparison.cost, comparison.goals, _testable(comparison, shown)
+            ),
+        )
+        rows += [
             [
-                Label(group.key[0], reading=group.key[3]),
-                *(
-                    Value(values[m].value, values[m].low, values[m].high)
-                    if m in values
-                    else Value(None)
-                    for m in shown
-                ),
+                Label(model, reading=comparison.reading),
+                *(replace(tested.value(model, m), best=tested.stands_out(model, m)) for m in shown),
             ]
-            for group, values in rows
-        ],
-        caption,
-    )
+            for model in comparison.models
+        ]
+    objects, rounds = len(readings[0].groups[0].iou.keys), readings[0].groups[0].rounds
+    table_caption = f"{caption}; {objects} objects, {rounds} rounds"
+    return Table(name, [Column("model"), *(columns[m] for m in shown)], rows, table_caption)
 
 
-def _time(comparisons: Sequence[Comparison], machines: str) -> Section:
-    """Where the seconds go until an object is done."""
+def _testable(comparison: Comparison, measures: Sequence[str]) -> list[str]:
+    """Statistics that every target of every model has a value for."""
+    return [
+        m
+        for m in measures
+        if all((g.key[0], m) in comparison.rows for g in comparison.groups)
+        and not any(np.isnan(targets_of(g, m)).any() for g in comparison.groups)
+    ]
+
+
+def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
+    """Where a person's seconds go until an object is done, and how long machines let wait."""
     blocks: list[Block] = []
     for comparison in comparisons:
-        parts = [_parts(g, comparison.cost) for g in comparison.groups]
-        names = list(parts[0])
-        used = [n for n in names if any(p[n] > 0 for p in parts)]
+        parts = [_parts(g, comparison) for g in comparison.groups]
+        used = [n for n in parts[0] if any(p[n] > 0 for p in parts)]
         blocks.append(
             Bars(
-                f"Seconds an object until 90 % IoU: {comparison.title}",
-                Axis("seconds", low=0.0, digits=1),
+                f"A person's seconds per object until {comparison.goals.lead.text}: "
+                f"{comparison.title}",
+                Axis("seconds per object", low=0.0, digits=1),
                 comparison.models,
                 [Part(n, [p[n] for p in parts]) for n in used],
             )
         )
-    blocks += [_latency_table(comparisons), Note(_cost_note(comparisons[0].cost))]
-    return Section("Where the time goes", machines, blocks)
+    blocks += [_latency_table(comparisons, _devices(run)), Note(_cost_note(comparisons[0].cost))]
+    return Section("Where the time goes", _machines(run), blocks)
+
+
+def _devices(run: Results) -> dict[str, str]:
+    """The device each model answered on."""
+    trails = run.provenance.get("subjects", {})
+    return {model: str(trail.get("device", "")) for model, trail in trails.items()}
 
 
 def _machines(run: Results) -> str:
@@ -238,29 +283,33 @@ def _machines(run: Results) -> str:
     on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
     if not on:
         return ""
-    return f"Waiting was measured on {', '.join(on)}; another machine waits longer or shorter."
+    return (
+        f"Waiting was measured on {', '.join(on)}, with whatever else ran there at the time; "
+        "another machine waits longer or shorter. It is in no comparison."
+    )
 
 
-def _parts(group: Group, cost: CostModel) -> dict[str, float]:
-    """Mean seconds of each part until the goal, or until the rounds are over."""
-    first = first_round(group.iou.values, 0.9)
-    last = np.where(first == 0, group.iou.values.shape[1], first)
-    played = np.arange(1, group.iou.values.shape[1] + 1) <= last[:, None]
-    wait = 1.0 if cost.wait else 0.0
+def _parts(group: Group, comparison: Comparison) -> dict[str, float]:
+    """A person's mean seconds of each part until the goal, or until the rounds are over."""
+    cost = comparison.cost
+    first = first_round(*group.towards(comparison.goals.lead))
+    last = np.where(first == 0, group.rounds, first)
+    played = np.arange(1, group.rounds + 1) <= last[:, None]
+    drawn = np.where(first == 0, cost.drawing(group.outline_px), 0.0)
     return {
         "finding the object": cost.locate,
         "giving prompts": float((group.spoken * played).sum(axis=1).mean()),
-        "waiting for the look": wait * float(group.look.mean()),
-        "waiting for answers": wait * float((group.answer * played).sum(axis=1).mean()),
-        "drawing by hand": cost.by_hand * float((first == 0).mean()),
+        "drawing by hand": float(drawn.mean()),
     }
 
 
-def _latency_table(comparisons: Sequence[Comparison]) -> Table:
+def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]) -> Table:
     rows: list[list[Cell]] = [
         [
             model,
             comparison.title,
+            devices.get(model, ""),
+            comparison.value(model, f"waiting-to-{comparison.goals.lead.tag}"),
             comparison.value(model, "seconds-look"),
             comparison.value(model, "seconds-answer"),
             comparison.value(model, "seconds-user"),
@@ -271,28 +320,30 @@ def _latency_table(comparisons: Sequence[Comparison]) -> Table:
     columns = [
         Column("model"),
         Column("data"),
-        Column("look", "s, an object's share", 2, better="lower"),
-        Column("answer", "s a round", 3, better="lower"),
-        Column("simulated user", "s a round", 4),
+        Column("device"),
+        Column("waiting", "s per object, to the goal", 2),
+        Column("look", "s, an object's share", 2),
+        Column("answer", "s per round", 3),
+        Column("simulated user", "s per round", 4),
     ]
     return Table(
         "latency",
         columns,
         rows,
-        "Measured seconds",
+        "Measured seconds of machines",
         "A look is the model's median "
         "over scenes, shared by a scene's objects. Answers are shares of batched "
-        "calls. The simulated user's own computing is no part of the cost.",
+        "calls. The simulated user's own computing is no part of anybody's time.",
     )
 
 
 def _cost_note(cost: CostModel) -> str:
-    hand = f", {cost.by_hand:g} s by hand for what is never reached" if cost.by_hand else ""
-    waits = "measured waiting added" if cost.wait else "waiting left out"
+    length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
     return (
-        f"Cost model: {cost.locate:g} s to find the object, {cost.click:g} s a click, "
-        f"{cost.box:g} s a box, {cost.scribble:g} s a stroke, {waits}{hand}. Sources of these "
-        "seconds stand in the documentation; `--cost FILE` sets your own."
+        f"Cost model: {cost.locate:g} s to find the object, {cost.click:g} s per click, "
+        f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; what never reaches the goal is "
+        f"drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds stand in the "
+        "documentation; `--cost FILE` sets your own."
     )
 
 
@@ -311,7 +362,7 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[Section]:
             galleries.append(Note(f"**{comparison.title}**"))
         galleries.append(hardest(run, comparison, cases))
         sessions += replays(run, comparison, cases)
-    text = "Objects that cost most clicks over all models, and the clicks to 90 % IoU of each."
+    text = "Objects that cost most clicks over all models, and the clicks to the goal of each."
     made = [Section("The hardest objects", text, galleries)]
     if sessions:
         text = (

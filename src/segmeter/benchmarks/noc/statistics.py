@@ -7,61 +7,65 @@ for IoU and the areas under its curve.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.noc.goals import Goal, Goals
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
-from segmeter.stats.effort import CostModel, seconds_after, seconds_to
+from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.measures import Measure
+from segmeter.core.rows import SESSION_ROWS
+from segmeter.stats.effort import CostModel, seconds_after, seconds_to, waiting_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_tables
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 
 __all__ = [
-    "COMPARED",
     "Group",
+    "better_of",
+    "compared",
     "cost_of",
     "differences",
     "differences_of",
+    "goals_of",
     "groups",
+    "measures_of",
     "rows_of",
     "summary",
     "targets_of",
 ]
 
-GOALS = (80, 85, 90, 95)
 ROUNDS = (1, 2, 3, 5, 10, 20)
-Better = Literal["higher", "lower"]
+Better = Literal["higher", "lower", ""]
 
-# What is compared between models, and which direction is good.
-COMPARED: dict[str, Better] = {
-    "seconds-to-90": "lower",
-    "noc@90": "lower",
-    "auc": "higher",
-    "iou@1": "higher",
-}
+# Columns of rows that are no measure, among them those of earlier versions.
+_NO_MEASURE = {*SESSION_ROWS.names, "height", "width", "error", "detail"}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """All sessions of one model, data set, user and reading, target by target.
 
-    `iou` and `boundary` (where it was measured) hold the curves, `(targets, rounds)`;
-    `spent` are seconds by the end of each round under the cost model and `spoken` its price
-    of each round's prompt (zero where nothing was said); `look` (each target's share),
-    `answer` and `user` are measured seconds; `only_clicks` tells that no other prompt was given.
+    `iou` holds the curves, `(targets, rounds)`, and `others` those of every further measure;
+    `spent` are a person's seconds by the end of each round under the cost model and `spoken`
+    its price of each round's prompts (zero where nothing was said); `look` (each target's
+    share), `answer` and `user` are measured seconds; `outline_px` is the length of each
+    target's outline where the run kept it; `only_clicks` tells that no other prompt was given.
     """
 
     iou: Curves
-    boundary: Floats | None
+    others: Mapping[str, Floats]
     spent: Floats
     look: Floats
     answer: Floats
     user: Floats
     spoken: Floats
+    outline_px: Floats | None = None
     only_clicks: bool = True
 
     @property
@@ -73,30 +77,59 @@ class Group:
         """What models are compared within: data set, user, reading."""
         return self.key[1:]
 
+    @property
+    def rounds(self) -> int:
+        return int(self.iou.values.shape[1])
+
+    def curves(self, measure: str) -> Floats:
+        """The curves of a measure."""
+        if measure == "iou":
+            return self.iou.values
+        if measure not in self.others:
+            known = ["iou", *self.others]
+            raise BadInput(
+                f"this run has no measure '{measure}';{suggestion(measure, known)} it has "
+                f"{', '.join(known)}, and 'segmeter score' adds more"
+            )
+        return self.others[measure]
+
+    def towards(self, goal: Goal) -> tuple[Floats, float]:
+        """Curves and a limit from which more is better."""
+        return goal.signed(self.curves(goal.measure))
+
 
 def groups(run: Results, cost: CostModel) -> list[Group]:
     """The run's sessions, grouped, with their seconds under a cost model."""
-    boundaries = {}
-    if "boundary-iou" in run.plan.measures:
-        boundaries = {_key(c): c.values for c in run.curves("boundary-iou")}
+    measures = {name: {_key(c): c.values for c in run.curves(name)} for name in measures_of(run)}
     times = _times(run)
     made = []
     for curves in run.curves("iou"):
-        kinds, look, answer, user = times[_key(curves)]
-        spoken = np.array([[cost.of(k) if k else 0.0 for k in row] for row in kinds])
+        kinds, look, answer, user, outline = times[_key(curves)]
         made.append(
             Group(
                 curves,
-                boundaries.get(_key(curves)),
-                seconds_after(cost, kinds, answer, look),
+                {name: by_key[_key(curves)] for name, by_key in measures.items()},
+                seconds_after(cost, kinds),
                 look,
                 answer,
                 user,
-                spoken,
+                np.diff(seconds_after(cost, kinds), axis=1, prepend=cost.locate),
+                outline,
                 all(kind in ("click", "") for row in kinds for kind in row),
             )
         )
     return made
+
+
+def measures_of(run: Results) -> list[str]:
+    """Measures beside IoU that the rows hold, played or scored later, by their names."""
+    table = run.sql("select * from rows limit 0")
+    found = [
+        f.name.replace("_", "-")
+        for f in table.schema
+        if f.name not in _NO_MEASURE and str(f.type) in ("double", "float", "int64", "int32")
+    ]
+    return [name for name in found if name != "iou"]
 
 
 def cost_of(run: Results) -> CostModel:
@@ -105,93 +138,164 @@ def cost_of(run: Results) -> CostModel:
     return CostModel() if path is None else CostModel.read(Path(path))
 
 
+def goals_of(run: Results) -> Goals:
+    """The goals that whoever reads the run asked for, else the usual ones."""
+    return Goals.of(run.settings.get("goal"))
+
+
 def summary(run: Results) -> list[SummaryRow]:
     """Every statistic of every group, with its interval."""
-    cost = cost_of(run)
-    return [row for group in groups(run, cost) for row in rows_of(group, cost)]
+    cost, goals = cost_of(run), goals_of(run)
+    return [row for group in groups(run, cost) for row in rows_of(group, cost, goals)]
 
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models on the targets they share, by data set, user and reading."""
-    cost = cost_of(run)
+    cost, goals = cost_of(run), goals_of(run)
     comparisons: dict[tuple[str, str, str], list[Group]] = {}
     for group in groups(run, cost):
         comparisons.setdefault(group.comparison, []).append(group)
-    return [d for members in comparisons.values() for d in differences_of(members, cost)]
+    return [d for members in comparisons.values() for d in differences_of(members, cost, goals)]
 
 
-def differences_of(members: Sequence[Group], cost: CostModel) -> list[Difference]:
-    """All pairs of one comparison; the pairs of a measure are corrected together (Holm)."""
-    return [
-        found
-        for measure in COMPARED
-        for found in pairwise_differences(
-            Where(*members[0].comparison, measure),
-            [
-                PairedValues(g.key[0], g.iou.keys, g.iou.clusters, targets_of(g, measure, cost))
-                for g in members
-            ],
-        )
-    ]
+def compared(members: Sequence[Group], goals: Goals) -> list[str]:
+    """What models are compared in: seconds and clicks to the goal, areas, the first click."""
+    own = [f"{name}-auc" for name in members[0].others if name != "boundary-iou"]
+    names = [f"seconds-to-{goals.lead.tag}", f"noc@{goals.lead.tag}", "auc", "iou@1", *own]
+    return [n for n in names if all(_known(g, n) for g in members)]
+
+
+def differences_of(
+    members: Sequence[Group],
+    cost: CostModel,
+    goals: Goals,
+    measures: Sequence[str] | None = None,
+) -> list[Difference]:
+    """All pairs of one comparison; the pairs of a measure are corrected together (Holm).
+
+    Only what models and people do is compared: no number here holds a machine's seconds.
+    """
+    names = compared(members, goals) if measures is None else measures
+    if len(members) < 2 or not names:
+        return []
+    return pairwise_tables(
+        [Where(*members[0].comparison, name) for name in names],
+        [
+            PairedValues(
+                g.key[0],
+                g.iou.keys,
+                g.iou.clusters,
+                np.stack([targets_of(g, name, cost) for name in names], axis=1),
+            )
+            for g in members
+        ],
+    )
+
+
+def better_of(measure: str) -> Better:
+    """Which direction of a statistic is good; empty where nobody has said."""
+    if measure.startswith(("seconds-", "waiting-", "noc@", "nof@", "never@")):
+        return "lower"
+    if measure.startswith(("auc", "iou@", "boundary-")):
+        return "higher"
+    card = _card(measure.removesuffix("-auc").partition("@")[0])
+    return "" if card is None else card.better
 
 
 def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
     """One value a target, whose mean is the statistic of that name."""
-    name, _, at = measure.partition("@")
-    curves, goal = group.iou.values, int(at or 0) / 100
     if measure.startswith("seconds-to-"):
-        goal = int(measure.removeprefix("seconds-to-")) / 100
-        return seconds_to(cost or CostModel(), curves, group.spent, goal)
-    match name:
-        case "noc":
-            return rounds_to(curves, goal)
-        case "auc":
-            return 100 * area_under(curves)
-        case "iou":
-            return 100 * at_round(curves, int(at))
-    raise KeyError(measure)
+        goal = _goal(measure.removeprefix("seconds-to-"))
+        curves, limit = group.towards(goal)
+        return seconds_to(cost or CostModel(), curves, group.spent, limit, group.outline_px)
+    if measure.startswith("waiting-to-"):
+        curves, limit = group.towards(_goal(measure.removeprefix("waiting-to-")))
+        return waiting_to(curves, group.answer, group.look, limit)
+    name, _, at = measure.partition("@")
+    if name in ("noc", "nof", "never"):
+        return _counts(group, name, _goal(at))
+    if name == "auc":
+        return 100 * area_under(group.iou.values)
+    if name == "boundary-auc":
+        return 100 * area_under(group.curves("boundary-iou"))
+    if name.endswith("-auc"):
+        own = name.removesuffix("-auc")
+        return _scale(own) * area_under(group.curves(own))
+    return _scale(name) * at_round(group.curves(name), int(at))
 
 
-def rows_of(group: Group, cost: CostModel) -> Iterator[SummaryRow]:
-    """Every statistic of one group."""
-    model, dataset, user, reading = group.key
-    targets = len(group.iou.keys)
-    drawn = Resampling(group.iou.clusters, seed=dataset)
-    for measure, interval in _measures(group, drawn, cost):
-        yield SummaryRow(
-            model,
-            dataset,
-            user,
-            reading,
-            measure,
-            interval.value,
-            interval.low,
-            interval.high,
-            targets,
-        )
+def _counts(group: Group, name: str, goal: Goal) -> Floats:
+    curves, limit = group.towards(goal)
+    if name == "noc":
+        return rounds_to(curves, limit)
+    if name == "nof":
+        return failed(curves, limit, group.iou.reading).astype(float)
+    return (~reached(curves, limit)).astype(float)
 
 
-def _measures(group: Group, drawn: Resampling, cost: CostModel) -> Iterator[tuple[str, Interval]]:
-    curves, clusters, reading = group.iou.values, group.iou.clusters, group.iou.reading
-    many, rounds = curves.shape
-    for goal in GOALS:
-        yield f"noc@{goal}", drawn.interval(rounds_to(curves, goal / 100))
-        fails = failed(curves, goal / 100, reading)
-        yield f"nof@{goal}", _counted(share_interval(fails, clusters), many)
-        never = ~reached(curves, goal / 100)
-        yield f"never@{goal}", _counted(share_interval(never, clusters), many)
-    yield "auc", drawn.interval(100 * area_under(curves))
-    for k in ROUNDS:
-        if k <= rounds:
-            yield f"iou@{k}", drawn.interval(100 * at_round(curves, k))
-    if group.boundary is not None:
-        yield "boundary-auc", drawn.interval(100 * area_under(group.boundary))
-        yield "boundary-iou@1", drawn.interval(100 * at_round(group.boundary, 1))
-    for goal in (80, 90):
-        yield f"seconds-to-{goal}", drawn.interval(targets_of(group, f"seconds-to-{goal}", cost))
-    yield "seconds-look", drawn.interval(group.look)
-    yield "seconds-answer", drawn.interval(_mean_spoken(group.answer, group.spoken))
-    yield "seconds-user", drawn.interval(_mean_spoken(group.user, group.spoken))
+def _goal(tag: str) -> Goal:
+    """The goal behind a statistic's name."""
+    return Goal.parse(tag)
+
+
+def _scale(measure: str) -> float:
+    """Percent for shares, a measure's own unit for all others."""
+    card = _card(measure)
+    shares = measure in ("iou", "boundary-iou") or (card is not None and card.range == (0, 1))
+    return 100.0 if shares else 1.0
+
+
+def _card(measure: str) -> Measure[Any] | None:
+    """The card of a measure that is installed; one of somebody's own file is not loaded."""
+    if measure not in catalogue.measures.names():
+        return None
+    found = catalogue.measures.make(measure)
+    return found if isinstance(found, Measure) else None
+
+
+def _known(group: Group, measure: str) -> bool:
+    """Whether every target has a value: a session that was stopped early has no area."""
+    return not np.isnan(targets_of(group, measure)).any()
+
+
+def rows_of(group: Group, cost: CostModel, goals: Goals) -> Iterator[SummaryRow]:
+    """Every statistic of one group; those that are not known of any target are left out."""
+    drawn = Resampling(group.iou.clusters, seed=group.key[1])
+    for measure in _measures(group, goals):
+        values = targets_of(group, measure, cost)
+        known = ~np.isnan(values)
+        if measure.startswith(("nof@", "never@")):
+            share = share_interval(values, group.iou.clusters)
+            yield _row(group, measure, _counted(share, len(values)), len(values))
+        elif known.all():
+            yield _row(group, measure, drawn.interval(values), len(values))
+        elif known.any() and measure not in ("auc", "boundary-auc"):
+            clusters = [c for c, k in zip(group.iou.clusters, known, strict=True) if k]
+            part = Resampling(clusters, seed=group.key[1]).interval(values[known])
+            yield _row(group, measure, part, int(known.sum()))
+    for name, seconds in (("answer", group.answer), ("user", group.user)):
+        mean = drawn.interval(_mean_spoken(seconds, group.spoken))
+        yield _row(group, f"seconds-{name}", mean, len(group.look))
+    yield _row(group, "seconds-look", drawn.interval(group.look), len(group.look))
+
+
+def _row(group: Group, measure: str, interval: Interval, targets: int) -> SummaryRow:
+    return SummaryRow(*group.key, measure, interval.value, interval.low, interval.high, targets)
+
+
+def _measures(group: Group, goals: Goals) -> Iterator[str]:
+    """The names of all statistics of a group, in the order in which they are told."""
+    for goal in goals.all:
+        yield from (f"{name}@{goal.tag}" for name in ("noc", "nof", "never"))
+    rounds = [k for k in ROUNDS if k <= group.rounds]
+    yield "auc"
+    yield from (f"iou@{k}" for k in rounds)
+    for name in group.others:
+        yield "boundary-auc" if name == "boundary-iou" else f"{name}-auc"
+        yield from (f"{name}@{k}" for k in rounds)
+    for goal in goals.all:
+        yield f"seconds-to-{goal.tag}"
+    yield f"waiting-to-{goals.lead.tag}"
 
 
 def _mean_spoken(seconds: Floats, spoken: Floats) -> Floats:
@@ -209,7 +313,7 @@ def _key(curves: Curves) -> tuple[str, str, str, str]:
     return curves.model, curves.dataset, curves.user, curves.reading
 
 
-Times = tuple[list[list[str]], Floats, Floats, Floats]
+Times = tuple[list[list[str]], Floats, Floats, Floats, Floats | None]
 
 
 def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
@@ -218,7 +322,9 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
     A look counts as the model's median over scenes, since the first one of a worker also
     pays for loading, and is shared by the targets of a scene.
     """
-    table = run.sql("""
+    columns = run.sql("select * from rows limit 0").column_names
+    outline = "any_value(outline_px)" if "outline_px" in columns else "null"
+    table = run.sql(f"""
         with shares as (
             select model, dataset, scene, "user", reading, count(distinct target) as sharing
             from rows group by all),
@@ -229,7 +335,8 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
                list(prompt order by round) as prompts,
                any_value(typical) / any_value(sharing) as look,
                list(seconds_answer order by round) as answer,
-               list(seconds_user order by round) as busy
+               list(seconds_user order by round) as busy,
+               {outline} as outline
         from rows join shares using (model, dataset, scene, "user", reading)
                   join looks using (model, dataset)
         group by model, dataset, "user", reading, scene, target
@@ -243,11 +350,27 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Times:
-    kinds = [[_kind(text) for text in row["prompts"]] for row in rows]
-    look, answer, user = (np.array([row[c] for row in rows]) for c in ("look", "answer", "busy"))
-    return kinds, look, answer, user
+    """One row a target; a session that was stopped early says and costs nothing any more."""
+    longest = max(len(row["prompts"]) for row in rows)
+    kinds = [_padded([_kind(t) for t in row["prompts"]], longest, "") for row in rows]
+    answer, user = (
+        np.array([_padded(row[c], longest, 0.0) for row in rows], dtype=float)
+        for c in ("answer", "busy")
+    )
+    look = np.array([row["look"] for row in rows], dtype=float)
+    lengths = [row["outline"] for row in rows]
+    outline = None if None in lengths else np.array(lengths, dtype=float)
+    return kinds, look, answer, user, outline
 
 
-def _kind(prompt: str | None) -> str:
-    """`click`, `box`, `scribble`...: the first key of a prompt's JSON; empty for none."""
-    return "" if prompt is None else str(next(iter(json.loads(prompt))))
+def _padded(values: Sequence[Any], length: int, rest: Any) -> list[Any]:
+    known = [rest if v is None else v for v in values]
+    return known + [rest] * (length - len(known))
+
+
+def _kind(prompts: str | None) -> str:
+    """Kinds of a round's prompts, as `click` or `box+click`; empty where nothing was said."""
+    if prompts is None:
+        return ""
+    said = json.loads(prompts)
+    return "+".join(str(next(iter(one))) for one in (said if isinstance(said, list) else [said]))

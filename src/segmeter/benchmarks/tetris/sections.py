@@ -10,6 +10,8 @@ from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.groups import Group, groups, roles_of
 from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
 from segmeter.benchmarks.tetris.tables import (
+    PAPER_ROUNDS,
+    TARGETS,
     Summary,
     area_table,
     beside_the_paper,
@@ -18,6 +20,7 @@ from segmeter.benchmarks.tetris.tables import (
     extremes_table,
     first_table,
     metric_matrix,
+    paper_rows,
     people_table,
 )
 from segmeter.core.benchmarks import Results
@@ -163,7 +166,7 @@ def _order_kept(run: Results, members: Sequence[Group]) -> str:
 def _beside(summary: Summary) -> Section | None:
     table = beside_the_paper(summary)
     if table is None:
-        return None
+        return _not_beside(summary)
     text = (
         "The attack can be reproduced only approximately: the paper's renderer of discs is "
         "replaced by an analytic one, and the authors' repository is not to be had. In "
@@ -173,6 +176,21 @@ def _beside(summary: Summary) -> Section | None:
         "beside RITM's HR18-IT, whose design and data it shares."
     )
     return Section("Beside the paper", text, [table])
+
+
+def _not_beside(summary: Summary) -> Section | None:
+    """Why the paper's numbers are not shown, where the paper has some of these models and data."""
+    for group in summary.groups:
+        model = group.model.partition("?")[0]
+        if group.complete and paper_rows(group.dataset, model, "iou") is not None:
+            targets, rounds = group.role("base").shape
+            text = (
+                f"The paper's numbers for {group.dataset} are of {TARGETS[group.dataset]} targets "
+                f"and {PAPER_ROUNDS} clicks, these of {targets} and {rounds}: they are not set "
+                "side by side."
+            )
+            return Section("Beside the paper", blocks=[Note(text)])
+    return None
 
 
 def _trajectories(summary: Summary, lead: str) -> Section | None:

@@ -15,8 +15,11 @@ from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 
 __all__ = [
+    "PAPER_ROUNDS",
+    "TARGETS",
     "Summary",
     "area_table",
+    "as_in_the_paper",
     "beside_the_paper",
     "dataset_matrix",
     "difference_table",
@@ -50,6 +53,9 @@ DATASETS = {
     "coco-mval": "COCO-MVal",
     "tetris": "TETRIS",
 }
+# What the paper's numbers were taken on: targets of each data set, clicks of a session.
+TARGETS = {"grabcut": 50, "berkeley": 100, "davis": 345, "coco-mval": 800, "tetris": 2531}
+PAPER_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,11 @@ class Summary:
 
     def value(self, group: Group, measure: str) -> Value:
         row = self.rows.get((group.model, group.dataset, group.reading, measure))
-        return Value(None) if row is None else Value(row.value, row.low, row.high)
+        if row is None:
+            return Value(None)
+        # Clicks called the best did worse than those called the worst: no merit of the model.
+        crossed = measure.endswith("-d") and row.value < 0
+        return Value(row.value, row.low, row.high, best=False if crossed else None)
 
     @property
     def datasets(self) -> list[str]:
@@ -158,6 +168,12 @@ def difference_table(summary: Summary, differences: Sequence[Difference]) -> Tab
     return _told(table, summary)
 
 
+def as_in_the_paper(group: Group) -> bool:
+    """Whether a group has the targets of the paper's data set, all of them, and ten clicks."""
+    targets, rounds = group.role("base").shape
+    return (targets, rounds) == (TARGETS.get(group.dataset), PAPER_ROUNDS)
+
+
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
     """What the paper prints for a model on a data set: min, max and d."""
     wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
@@ -174,10 +190,13 @@ def _printed() -> Iterator[dict[str, str]]:
 
 
 def beside_the_paper(summary: Summary) -> Table | None:
-    """Our numbers beside the printed ones, for models and data that the paper has."""
+    """Our numbers beside the printed ones, for models and data that the paper has.
+
+    Like with like: a group stands here only with the paper's number of targets and clicks.
+    """
     rows: list[list[Cell]] = []
     for group in summary.groups:
-        if not group.complete:
+        if not (group.complete and as_in_the_paper(group)):
             continue
         model = group.model.partition("?")[0]
         for kind, measure in (("iou", "iou"), ("biou", "boundary-iou")):

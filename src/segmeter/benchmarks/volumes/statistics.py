@@ -245,14 +245,12 @@ Facts = tuple[tuple[str, ...], str, Floats]
 def _facts(run: Results, cost: CostModel) -> dict[Key, Facts]:
     """Labels, nominal interactions and seconds of each group, in the order of its curves.
 
-    Seconds are a person's work under the cost model; a look is not waited for, since slices
-    are looked at while a person scrolls, but answers are.
+    Seconds are a person's work under the cost model; no machine's waiting is among them.
     """
     table = run.sql("""
         select model, dataset, "user", reading, scene, target,
                any_value(label) as label, any_value(nominal) as nominal,
-               list(effort order by round) as efforts,
-               list(seconds_answer order by round) as answers
+               list(effort order by round) as efforts
         from rows group by model, dataset, "user", reading, scene, target
         order by model, dataset, "user", reading, scene, target
     """)
@@ -268,6 +266,5 @@ def _fact(rows: Sequence[dict[str, Any]], cost: CostModel) -> Facts:
     seconds = np.full((len(rows), longest), np.nan)
     for i, row in enumerate(rows):
         worked = [cost.of_effort(Effort(**json.loads(text))) for text in row["efforts"]]
-        waited = np.cumsum(row["answers"]) if cost.wait else np.zeros(len(worked))
-        seconds[i, : len(worked)] = cost.locate + np.array(worked) + waited
+        seconds[i, : len(worked)] = cost.locate + np.array(worked)
     return tuple(row["label"] or "" for row in rows), rows[0]["nominal"] or "", seconds

@@ -1,0 +1,94 @@
+"""Writing: a run's report as a page, or its tables as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from segmeter import __version__
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results
+from segmeter.core.plans import Plan
+from segmeter.core.sections import Section
+from segmeter.report.exports import export
+from segmeter.report.naming import display_names, renamed
+from segmeter.report.page import Page, render
+from segmeter.report.trail import missing, trail
+from segmeter.store.parts import write_text
+
+__all__ = ["Kind", "page_of", "sections_of", "write_report"]
+
+Kind = Literal["html", "csv", "md", "tex"]
+
+
+def write_report(
+    run: Results,
+    folder: Path,
+    to: Path | None = None,
+    kind: Kind = "html",
+    more: Sequence[Section] = (),
+) -> list[Path]:
+    """Write what a run's benchmark has to say; the files written.
+
+    A page goes to `report.html` in the folder, tables go to `tables/`, unless `to` says
+    otherwise. `more` are sections to add to the benchmark's own.
+    """
+    sections = sections_of(run, more)
+    if kind != "html":
+        return export(sections, to or folder / "tables", [kind])
+    page = to or folder / "report.html"
+    write_text(page, render(page_of(run, sections)))
+    return [page]
+
+
+def sections_of(run: Results, more: Sequence[Section] = ()) -> list[Section]:
+    """The benchmark's own sections, more where wanted, what is missing, and the trail."""
+    own = catalogue.benchmarks.make(run.plan.benchmark).sections(run)
+    return [*renamed([*own, *more, missing(run)], run.plan.datasets), trail(run)]
+
+
+def page_of(run: Results, sections: Sequence[Section]) -> Page:
+    """Title and facts of a run's page: what was measured, on how much, how long."""
+    plan = run.plan
+    names = display_names(plan.datasets)
+    entry = catalogue.benchmarks.entry(plan.benchmark)
+    commands = run.provenance["commands"]
+    return Page(
+        title=f"{plan.benchmark}: {_listed(map(str, plan.subjects))} on {_listed(names.values())}",
+        subtitle=entry.summary,
+        facts=[
+            _extent(run),
+            f"{_many(plan.rounds, 'round')} with {_users(plan)}" if plan.users else "",
+            f"run {commands[-1]['at'][:10]}" if commands else "",
+            f"segmeter {__version__}",
+        ],
+        sections=sections,
+    )
+
+
+def _extent(run: Results) -> str:
+    """How many objects in how many photographs; of a method, how many pictures."""
+    columns = run.sql("select * from rows limit 0").column_names
+    objects = "count(distinct (dataset, scene, target))" if "target" in columns else "0"
+    (row,) = run.sql(
+        f"select count(distinct (dataset, scene)) as scenes, {objects} as objects from rows"
+    ).to_pylist()
+    scenes = _many(row["scenes"], "scene")
+    return f"{_many(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _users(plan: Plan) -> str:
+    """Who played; of a crowd only the first and how many more."""
+    first, *others = map(str, plan.users)
+    return _listed([first, *others]) if len(others) < 4 else f"{first} and {len(others)} others"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

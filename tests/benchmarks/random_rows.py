@@ -1,0 +1,115 @@
+"""A run of random rows, read as a finished one is: for properties of what pages say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from segmeter.core.benchmarks import Curves
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import NotFound
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+
+Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
+
+
+class RandomRun:
+    """Rows in memory; two targets share a scene, and no data is at hand."""
+
+    def __init__(
+        self,
+        qualities: Qualities,
+        seconds: Mapping[str, float] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        extra: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.settings: Mapping[str, Any] = settings or {}
+        rounds = max(q.shape[1] for q in qualities.values())
+        self.plan = Plan(
+            "noc",
+            tuple(map(Spec, qualities)),
+            (Spec("made"),),
+            users=(Spec("centre-click"),),
+            rounds=rounds,
+            readings=("sound",),
+            measures=("iou",),
+        )
+        self.provenance: Mapping[str, Any] = {"commands": [], "subjects": {}}
+        rows = [
+            row
+            for model, quality in qualities.items()
+            for row in _rows(model, quality, (seconds or {}).get(model, 0.1), extra)
+        ]
+        self._table = pa.Table.from_pylist(rows)
+
+    def sql(self, query: str) -> pa.Table:
+        connection = duckdb.connect(":memory:")
+        connection.register("rows", self._table)
+        connection.execute(
+            "create view errors as select null::varchar as model, null::varchar as dataset, "
+            "null::varchar as scene, null::varchar as error where false"
+        )
+        return connection.sql(query).to_arrow_table()
+
+    def curves(self, measure: str) -> list[Curves]:
+        column = measure.replace("-", "_")
+        found: dict[str, list[dict[str, Any]]] = {}
+        query = (
+            f"select model, scene, target, list({column} order by round) as curve "
+            "from rows group by all order by all"
+        )
+        for row in self.sql(query).to_pylist():
+            found.setdefault(row["model"], []).append(row)
+        return [_curves(model, rows) for model, rows in found.items()]
+
+    def scene(self, dataset: str, scene: str) -> Scene:
+        raise NotFound("these rows were made up; there is no picture")
+
+    def scenes(self, dataset: str) -> list[str]:
+        raise NotFound("these rows were made up; there is no scene")
+
+
+def _rows(
+    model: str, quality: np.ndarray, seconds: float, extra: Mapping[str, np.ndarray] | None
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": model,
+            "dataset": "made",
+            "scene": f"s{target // 2}",
+            "target": str(target),
+            "user": "centre-click",
+            "reading": "sound",
+            "round": k + 1,
+            "cluster": f"s{target // 2}",
+            "prompt": '{"click": [1, 1], "positive": true}',
+            "seconds_look": seconds,
+            "seconds_answer": seconds,
+            "seconds_user": 0.01,
+            "outline_px": 40,
+            "mask": None,
+            "height": 8,
+            "width": 8,
+            "iou": float(value),
+            **{name: float(values[target, k]) for name, values in (extra or {}).items()},
+        }
+        for target, curve in enumerate(quality)
+        for k, value in enumerate(curve)
+    ]
+
+
+def _curves(model: str, rows: Sequence[dict[str, Any]]) -> Curves:
+    return Curves(
+        model,
+        "made",
+        "centre-click",
+        "sound",
+        tuple((r["scene"], r["target"]) for r in rows),
+        tuple(r["scene"] for r in rows),
+        np.array([r["curve"] for r in rows], dtype=float),
+    )

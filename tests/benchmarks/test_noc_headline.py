@@ -1,0 +1,121 @@
+"""The first sentence of a page can be trusted by somebody who reads nothing else."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from segmeter.benchmarks.noc import Noc
+from segmeter.benchmarks.noc.leaderboard import answer
+from segmeter.benchmarks.noc.sections import comparisons
+from segmeter.benchmarks.noc.statistics import differences
+from segmeter.core.sections import Answer, Table
+from segmeter.report.page import Page, render
+
+from .random_rows import Qualities, RandomRun
+
+# A page takes half a second, so a failing example is shown as it was found.
+few = settings(
+    max_examples=10,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@st.composite
+def qualities(draw: Any, models: int = 3) -> Qualities:
+    """IoU of two or three models on up to ten targets; often failing, often alike."""
+    many = draw(st.integers(2, models))
+    shape = (draw(st.integers(1, 10)), draw(st.integers(1, 5)))
+    steps = st.sampled_from([0.0, 0.3, 0.5, 0.89, 0.9, 0.95, 1.0])
+    return {name: draw(arrays(float, shape, elements=steps)) for name in "abc"[:many]}
+
+
+def headline(run: RandomRun) -> Answer:
+    (comparison,) = comparisons(run)
+    return answer(comparison, many=False)
+
+
+def winner(said: Answer) -> str | None:
+    named = re.search(r"\*\*(\w)\*\* costs least", said.sentence)
+    return named[1] if named else None
+
+
+@given(qualities())
+@few
+def test_the_named_winner_is_never_worse_on_every_object(made: Qualities) -> None:
+    best = winner(headline(RandomRun(made)))
+    if best is None:
+        return
+    for other, quality in made.items():
+        if other != best:
+            assert not (quality >= made[best]).all() or (quality == made[best]).all()
+
+
+@given(qualities(), st.floats(0, 100), st.floats(0, 100))
+@settings(few, max_examples=5)
+def test_machine_time_never_changes_a_verdict(made: Qualities, one: float, two: float) -> None:
+    quick = RandomRun(made)
+    slow = RandomRun(made, seconds={"a": one, "b": two})
+    assert headline(quick) == headline(slow)
+    assert repr(differences(quick)) == repr(differences(slow))  # as nan is not nan
+
+
+@given(qualities())
+@few
+def test_no_page_prints_nan_or_an_interval_without_width(made: Qualities) -> None:
+    page = render(Page("t", "s", [], Noc().sections(RandomRun(made))))
+    shown = html.unescape(re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.S))
+    text = re.sub(r"<[^>]*>", " ", shown)
+    assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+    assert "0.00–0.00" not in text
+    assert "+0.0 to +0.0" not in text
+    assert not re.search(r"takes 0\.0", text)
+
+
+@given(qualities())
+@few
+def test_where_most_objects_fail_that_is_said_before_any_winner(made: Qualities) -> None:
+    sentence = headline(RandomRun(made)).sentence
+    short = [m for m, q in made.items() if 2 * (q.max(axis=1) < 0.9).sum() > len(q)]
+    if len(short) == len(made):
+        assert sentence.startswith("No model")
+        assert "costs least" not in sentence
+    elif short:
+        assert sentence.index("more than half") < sentence.index("person needs")
+
+
+def test_failures_are_not_cheap() -> None:
+    """Six objects: one model brings all there in two clicks, the other only half, in one."""
+    good = np.array([[0.5, 0.95, 0.95]] * 16)
+    bad = np.array([[0.95] * 3, [0.4] * 3] * 8)
+    said = headline(RandomRun({"bad": bad, "good": good}))
+    assert "**good**" in said.sentence
+    assert "**bad**" not in said.sentence
+    assert "79" in said.detail
+
+
+def test_only_what_is_established_is_set_strong() -> None:
+    alike = {"a": np.full((4, 3), 0.91), "b": np.full((4, 3), 0.92)}
+    (table,) = (b for b in Noc().sections(RandomRun(alike))[0].blocks if isinstance(b, Table))
+    assert not any(getattr(cell, "best", None) for row in table.rows for cell in row)
+
+
+def test_how_much_was_played_stands_in_the_answer() -> None:
+    said = headline(RandomRun({"a": np.full((4, 3), 0.91), "b": np.full((4, 3), 0.5)}))
+    assert "4 objects in 2 photographs, up to 3 rounds" in said.detail
+
+
+@pytest.mark.parametrize("goal", ["dice>=0.9", "hd95<=2"])
+def test_any_measure_may_be_the_goal(goal: str) -> None:
+    made = {"a": np.full((6, 3), 0.5)}
+    extra = {"dice": np.full((6, 3), 0.95), "hd95": np.full((6, 3), 1.5)}
+    said = headline(RandomRun(made, settings={"goal": goal}, extra=extra))
+    assert "all 6 objects get there" in said.sentence
