@@ -86,9 +86,9 @@ def paired_difference(where: Where, first: PairedValues, second: PairedValues) -
 
 def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) -> list[Difference]:
     """One pair in every measure; models that share no target cannot be compared."""
-    known, there = (np.isfinite(p.values).all(axis=1).tolist() for p in (second, first))
-    other = {key: i for i, key in enumerate(second.keys) if known[i]}
-    mine = [i for i, key in enumerate(first.keys) if there[i] and key in other]
+    known, there = (_whole(p.values) for p in (second, first))
+    other = {key: i for i, key in enumerate(second.keys) if i in known}
+    mine = [i for i, key in enumerate(first.keys) if i in there and key in other]
     theirs = [other[first.keys[i]] for i in mine]
     if not mine:
         raise BadInput(f"'{first.model}' and '{second.model}' share no target")
@@ -111,6 +111,11 @@ def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) 
         )
         for where, paired in zip(wheres, found, strict=True)
     ]
+
+
+def _whole(values: Floats) -> set[int]:
+    """Targets that have a number in every measure."""
+    return set(np.flatnonzero(np.isfinite(values).all(axis=1)).tolist())
 
 
 def corrected(family: Iterable[Difference]) -> list[Difference]:
