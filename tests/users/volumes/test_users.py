@@ -15,6 +15,7 @@ from fakes import Bits, Case, Fake, cases, checksum, dice, fakes, slice_of, stac
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort
+from segmeter.core.distances import squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -330,12 +331,37 @@ def test_a_picture_is_refused_in_one_sentence() -> None:
     target = Target("t", Mask.box((9, 9), (2, 2), (6, 6)))
     scene = Picture("drawn", "1", np.zeros((9, 9, 3), np.uint8), [target])
     for name, sentence in (
-        ("volume-centre-click", "needs a volume"),
+        ("volume-centre-click", "need a volume"),
+        ("volume-clicking-group", "need a volume"),
         ("box-per-slice", "target of a volume"),
     ):
         player = Player(target, catalogue.users.make(name), "sound")
         with pytest.raises(BadInput, match=sentence):
             play(scene, SliceView, [player], 1, lambda *_: {})  # type: ignore[arg-type]
+
+
+def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> None:
+    truth = Mask.box((14, 30, 30), (2, 5, 5), (12, 25, 25))
+    target = Target("t", truth)
+    header = Header("volume", (14, 30, 30), (2.0, 1.0, 1.0))
+    scene = Volume("drawn", "1", np.zeros((14, 30, 30), np.int16), [target], header=header)
+    depth = np.zeros((14, 30, 30))
+    depth[truth.window] = squared_depths(truth.bits, (2.0, 1.0, 1.0))
+    means = []
+    for group in (1, 10):
+        user = catalogue.users.make(f"volume-clicking-group?group={group}")
+        view = SliceView(Case("drawn", truth, np.zeros((14, 30, 30), np.int64)), Fake(1, 1, 0))
+        deep = []
+        for seed in range(12):
+            player = Player(target, user, "sound")
+            (record,) = play(scene, view, [player], 1, lambda *_: {}, seed=seed)
+            (click,) = record.rounds[0].prompts
+            assert isinstance(click, Click)
+            assert click.positive
+            deep.append(depth[tuple(int(c) for c in click.point)])
+        assert min(deep) > 0
+        means.append(np.mean(deep))
+    assert means[1] > 1.5 * means[0]
 
 
 def test_propagation_asks_the_view_for_each_slice_once(volumes: Path) -> None:

@@ -8,6 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.prior import Round
+from segmeter.clickability.volume_prior import draw_voxel, volume_prior
 from segmeter.core import catalogue
 from segmeter.core.distances import deepest_voxel
 from segmeter.core.effort import Effort
@@ -19,7 +22,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes.cvpr25 import challenge_box, middle_click
 
-__all__ = ["ChallengeClicks", "VolumeCentreClick"]
+__all__ = ["ChallengeClicks", "VolumeCentreClick", "VolumeClickingGroup"]
 
 
 @catalogue.users.add(
@@ -40,19 +43,48 @@ class VolumeCentreClick:
     whole: ClassVar[bool] = True
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
-        spacing = observation.scene.spacing_mm
-        if spacing is None:
-            raise BadInput(
-                f"{observation.scene.name}: 'volume-centre-click' needs a volume with its "
-                "spacing; pictures have 'centre-click'"
-            )
-        done = [_voxel(p) for p in observation.prompts if isinstance(p, Click)]
-        negatives, positives = error_regions(observation.target, observation.mask)
-        deep, inside = deepest_voxel(negatives, spacing, done)
-        other, outside = deepest_voxel(positives, spacing, done)
-        if deep > other and inside is not None:
-            return Click(inside, True)
-        return None if outside is None else Click(outside, False)
+        return _centre(observation)
+
+    def effort(
+        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+    ) -> Effort:
+        return _clicking(prompts)
+
+
+@catalogue.users.add(
+    "volume-clicking-group",
+    summary="volumes: clicks as one tenth of people do (group=1..10; 0 for all)",
+)
+@dataclass(frozen=True, slots=True)
+class VolumeClickingGroup:
+    """Clicks drawn from the click model of error regions, carried over to volumes.
+
+    Which side is corrected is the centre click's choice. Group 1 holds the least likely tenth
+    of clicks, 10 the likeliest, 0 all of them.
+    """
+
+    group: int = 0
+    nominal: ClassVar[str] = "1/1"
+    label: ClassVar[str] = "clicking group"
+    whole: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        share_of_group(self.group)
+
+    @property
+    def name(self) -> str:
+        return f"volume-clicking-group?group={self.group}"
+
+    def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
+        click = _centre(observation)
+        if click is None:
+            return None
+        side = error_regions(observation.target, observation.mask)[not click.positive]
+        round: Round = "later" if observation.mask else "first"
+        weights = volume_prior(side, _spacing(observation), round=round)
+        share, done = share_of_group(self.group), _clicked(observation)
+        voxel = draw_voxel(side, weights, share, float(rng.random()), done)
+        return None if voxel is None else Click(voxel, click.positive)
 
     def effort(
         self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
@@ -95,6 +127,31 @@ class ChallengeClicks:
         self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         return _clicking(prompts)
+
+
+def _centre(observation: Observation) -> Click | None:
+    """The deepest wrong voxel in millimetres that was not clicked before."""
+    spacing, done = _spacing(observation), _clicked(observation)
+    missed, spilled = error_regions(observation.target, observation.mask)
+    deep, inside = deepest_voxel(missed, spacing, done)
+    other, outside = deepest_voxel(spilled, spacing, done)
+    if deep > other and inside is not None:
+        return Click(inside, True)
+    return None if outside is None else Click(outside, False)
+
+
+def _spacing(observation: Observation) -> tuple[float, ...]:
+    spacing = observation.scene.spacing_mm
+    if spacing is None:
+        raise BadInput(
+            f"{observation.scene.name}: clicks in volumes need a volume with its spacing; "
+            "pictures have 'centre-click' and 'clicking-group'"
+        )
+    return spacing
+
+
+def _clicked(observation: Observation) -> list[tuple[int, ...]]:
+    return [_voxel(p) for p in observation.prompts if isinstance(p, Click)]
 
 
 def _clicking(prompts: Sequence[Prompt]) -> Effort:
