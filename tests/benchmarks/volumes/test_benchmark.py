@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.benchmarks.volumes.paper import paper_rows
@@ -22,6 +23,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box
+from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section, Slices, Table
 from segmeter.engine import run_plan
@@ -138,6 +140,13 @@ def test_summary_numbers_are_means_over_cases(run: Run) -> None:
         ten = found[group.key[0], group.key[2], group.key[3], "dice@10"]
         if group.interactions.min() > 10:
             assert ten.value == 0
+
+
+def test_rows_hold_what_was_declared_and_measures(run: Run) -> None:
+    columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
+    own = set(Volumes.schema.names) - set(SESSION_ROWS.names)
+    assert own <= columns
+    assert {"dice", "nsd"} <= columns
 
 
 def test_models_are_compared_on_the_objects_they_share(run: Run) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
+from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 from segmeter.core.users import User
@@ -30,6 +32,7 @@ class Volumes:
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
+    schema: ClassVar[Schema] = VOLUME_ROWS
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
 
     def plan(self, plan: Plan) -> Plan:

@@ -1,0 +1,19 @@
+"""The rows of the benchmark: rounds of sessions, with what a person has spent by then."""
+
+from __future__ import annotations
+
+from segmeter.core.rows import SESSION_ROWS, Column
+
+__all__ = ["VOLUME_ROWS"]
+
+VOLUME_ROWS = SESSION_ROWS.plus(
+    [
+        Column("voxels", "integer", "size of the target"),
+        Column("nominal", "text", "interactions as the paper prints them"),
+        Column("interactions", "number", "interactions by the end of the round"),
+        Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
+        Column("effort", "text", "what a person did by then, as JSON of counts"),
+        Column("case_dice_published", "number", "Dice of the case, instances matched anew"),
+    ]
+)
+"""One row for each round; measures have columns of their own."""
