@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from segmeter.core.masks import Mask
+from segmeter.core.scenes import Scene
+from segmeter.models.automatic.generator import AutomaticMask
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -140,3 +142,27 @@ def test_a_picture_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, pho
     code, _, complaint = typed(*command, "--crops", "1", "--option", "overlap=2")
     assert code == 1
     assert complaint.count("larger than the picture") == 2
+
+
+def test_what_was_found_stays_when_somebody_stops_it(
+    typed: Typed, photo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from segmeter.models.automatic.method import Automatic
+
+    real, calls = Automatic.masks, []
+
+    def stopped(self: Automatic, scene: Scene) -> list[AutomaticMask]:
+        calls.append(scene.id)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(self, scene)
+
+    monkeypatch.setattr(Automatic, "masks", stopped)
+    second = photo.parent / "second.png"
+    second.write_bytes(photo.read_bytes())
+    out = photo.parent / "out"
+    code, _, _ = typed(
+        "masks", str(photo), str(second), "-m", "disc", "--points", "2", "-o", str(out)
+    )
+    assert code == 130
+    assert len(json.loads((out / "masks.json").read_text())["images"]) == 1

@@ -66,9 +66,11 @@ def masks(
     method = catalogue.methods.make(spec, **roots(None, weights).options())
     steady_arithmetic(threads)
     found = _Found(out, model, reading)
-    for file, name in zip(files, _names(files), strict=True):
-        _one(found, method, file, name)
-    found.finish()
+    try:
+        for file, name in zip(files, _names(files), strict=True):
+            _one(found, method, file, name)
+    finally:  # what was found stays, also where somebody stops it
+        found.finish()
     told = found.facts()
     typer.echo(json.dumps(told, indent=1) if as_json else _sentence(told, out))
     return Exit.WITH_ERRORS if found.failed else Exit.DONE

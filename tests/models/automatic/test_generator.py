@@ -15,7 +15,8 @@ from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.blobs import position_picture
-from segmeter.models.automatic.generator import generate
+from segmeter.models.automatic.generator import crop_candidates, generate
+from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 
 SHAPE = (120, 160)
@@ -159,3 +160,19 @@ def test_blobs_answer_clicks_as_they_answer_grids() -> None:
     alone = view.answer([Ask((Click((y, x)),)) for y, x in points])
     assert together.scores.tolist() == [s for p in alone for s in p.scores.tolist()]
     assert together.masks(0.0) == [p.mask(k) for p in alone for k in range(3)]
+
+
+def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
+    model, crop = catalogue.models.make("blobs"), Crop(0, 0, SHAPE[1], SHAPE[0])
+    whole, compact = (
+        crop_candidates(model, scene(), crop, OPEN, compact=flag) for flag in (False, True)
+    )
+    some = np.array([7, 0, 40, 41])
+    assert compact.take(some).masks(SHAPE, 0.0) == whole.take(some).masks(SHAPE, 0.0)
+    assert compact.scores.tolist() == whole.scores.tolist()
+    (_, part), *_ = compact.groups()
+    assert part.measure(0.0, 1.0).area.tolist() == [m.area for m in part.masks(0.0)]
+    with pytest.raises(BadInput, match="no logits"):
+        part.values()
+    with pytest.raises(BadInput, match="no logits"):
+        part.cleaned(1, 0.0)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Ask, ModelCard  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Picture, Scene  # noqa: E402
 from segmeter.datasets.pictures import read_rgb  # noqa: E402
@@ -127,6 +127,30 @@ def test_sam_2s_variants_run_through() -> None:
         points=3, score=0.0, stability=0.0, box_nms=1.0, refine=True, clean="logits", smallest=2
     )
     assert len(generate(SmallSam(second=True), scene, options)) == 27
+
+
+def test_sam_hq_takes_the_plain_decoder() -> None:
+    torch.manual_seed(4)
+    network = SmallNetwork(second=False)
+    network.decoder = MaskDecoder(quality=16).eval().requires_grad_(False)
+    embedding = Embedding(torch.randn(1, 16, 256), quality=torch.randn(1, 32, 16, 16))
+    view = SamView(network, network.frame(SHAPE), embedding, Policy())
+    assert view.grid_clicks is None
+    together = view.candidates(POINTS, 0.0)
+    alone: Any = view.answer([Ask((Click((y, x)),)) for y, x in POINTS])
+    wanted = np.concatenate([p.scores[1:] for p in alone])
+    assert np.abs(together.scores - wanted).max() < 1e-5
+    assert together.masks(0.0) == [p.mask(k) for p in alone for k in (1, 2, 3)]
+
+
+def test_later_sams_take_the_defaults_of_their_own_generator() -> None:
+    class Later(SmallSam):
+        card = ModelCard("later", "a later SAM", frozenset({"click"}), family="sam2")
+
+    options = catalogue.methods.make("automatic", model=Later(second=True)).options
+    assert (options.score, options.clean) == (0.8, "logits")
+    told = catalogue.methods.make("automatic", model=Later(second=True), score=0.5).options
+    assert told.score == 0.5
 
 
 @pytest.mark.parametrize("name", ["c1", "c4"])

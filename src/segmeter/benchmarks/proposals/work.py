@@ -47,7 +47,8 @@ def rows_of(
         covers=_EVERYTHING,
     )
     started = time.perf_counter()
-    kept = crop_candidates(model, scene, Crop(0, 0, width, height), options)
+    crop = Crop(0, 0, width, height)
+    kept = crop_candidates(model, scene, crop, options, compact=True)
     looked = time.perf_counter() - started
     rows: list[Row] = []
     for reading in readings:

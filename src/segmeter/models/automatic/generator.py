@@ -24,6 +24,7 @@ from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.candidates import (
     AnswersGrids,
     Candidates,
+    Logits,
     RefinesCandidates,
     candidates_of,
 )
@@ -137,8 +138,14 @@ def generate(model: Model, scene: Scene, options: Options | None = None) -> list
     return found
 
 
-def crop_candidates(model: Model, scene: Scene, crop: Crop, options: Options) -> Kept:
-    """What a crop offers after the filters, before any suppression."""
+def crop_candidates(
+    model: Model, scene: Scene, crop: Crop, options: Options, *, compact: bool = False
+) -> Kept:
+    """What a crop offers after the filters, before any suppression.
+
+    `compact` keeps finished masks instead of logits where these lie in the host's memory: a
+    grid of 64 x 64 points has 3 GB of them, of which little survives.
+    """
     view = model.look(_cropped(scene, crop))
     height, width = crop.shape
     layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
@@ -146,14 +153,19 @@ def crop_candidates(model: Model, scene: Scene, crop: Crop, options: Options) ->
     # `published` takes a place between pixels for a pixel's number: half a pixel off.
     clicks = xy[:, ::-1] - (0.5 if options.reading == "sound" else 0.0)
     parts = [
-        _filtered(view, clicks[start : start + options.batch], crop, scene, options)
+        _filtered(view, clicks[start : start + options.batch], crop, scene, options, compact)
         for start in range(0, len(clicks), options.batch)
     ]
     return _joined(crop, parts)
 
 
 def _filtered(
-    view: View, clicks: npt.NDArray[np.float64], crop: Crop, scene: Scene, options: Options
+    view: View,
+    clicks: npt.NDArray[np.float64],
+    crop: Crop,
+    scene: Scene,
+    options: Options,
+    compact: bool,
 ) -> Kept:
     """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
     candidates = _answered(view, clicks, options)
@@ -173,9 +185,12 @@ def _filtered(
         large = [largest_region(m.bits) >= options.smallest for m in masks]
         kept = kept[np.array(large, dtype=bool)]
     start = np.array([crop.top, crop.left])
+    left = candidates.take(kept)
+    if compact and isinstance(left, Logits):
+        left = left.encoded(options.threshold)
     return Kept(
         crop,
-        (candidates.take(kept),),
+        (left,),
         np.zeros(len(kept), dtype=np.intp),
         np.arange(len(kept)),
         clicks[candidates.places[kept]] + start,
