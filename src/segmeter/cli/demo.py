@@ -13,7 +13,7 @@ import typer
 
 from segmeter.cli._options import Weights, roots
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import NotFound, SegmeterError
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
 if TYPE_CHECKING:
     from segmeter.core.plans import Plan
@@ -22,41 +22,69 @@ __all__ = ["demo"]
 
 _NETWORKS = ("sam2-hiera-tiny", "mobile-sam")
 _CLASSICAL = ("grabcut", "random-walker")
+_VOLUME_USERS = (
+    "box-per-slice",
+    "box-interpolation?n=3",
+    "box-propagation",
+    "points-per-slice?n=3",
+)
 _SOON = 6  # seconds that a source of weights has to answer
 
 
 @app.command()
 def demo(
+    what: Annotated[
+        str, typer.Argument(help="pictures or volumes; both ship inside.", show_default=True)
+    ] = "pictures",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
     ] = None,
     weights: Weights = None,
 ) -> int:
-    """Play the click benchmark on built-in pictures and write its report.
+    """Play the click benchmark on built-in pictures, or volumes, and write its report.
 
     Uses real networks whose weights are at hand, else fetches MobileSAM's (40 MB) where a source
     answers at once, else classical segmenters. SEGMETER_OFFLINE=1 fetches nothing.
 
-    Example: `segmeter demo`
+    Examples: `segmeter demo`, `segmeter demo volumes`
     """
     from segmeter.cli._tables import print_summary
     from segmeter.cli._terminal import Bar
-    from segmeter.core.catalogue import Spec
-    from segmeter.core.plans import Plan
     from segmeter.engine import run_plan
     from segmeter.report.writing import write_report
     from segmeter.store import Run
 
     place = weights or _beside()
-    names, why = _models(place)
-    typer.echo(f"playing {names[0]} and {names[1]} on the built-in pictures: {why}")
-    plan = Plan("noc", tuple(Spec(name) for name in names), (Spec("mini"),))
+    plan = _plan(what, place)
     folder = out or _folder_for(plan)
     tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar())
     print_summary(folder, tally, as_json=False)
     (page,) = write_report(Run.open(folder), folder)
     typer.echo(f"the report lies at {page.resolve()}")
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+
+
+def _plan(what: str, weights: Path | None) -> Plan:
+    """What is played, said in a sentence."""
+    from segmeter.core.catalogue import Spec
+    from segmeter.core.plans import Plan
+
+    if what not in ("pictures", "volumes"):
+        raise BadInput(f"there is a demo of pictures and one of volumes, none of '{what}'")
+    names, why = _models(weights) if what == "pictures" else _volume_models(weights)
+    typer.echo(f"playing {names[0]} and {names[1]} on the built-in {what}: {why}")
+    subjects = tuple(Spec(name) for name in names)
+    if what == "pictures":
+        return Plan("noc", subjects, (Spec("mini"),))
+    users = tuple(Spec.parse(name) for name in _VOLUME_USERS)
+    return Plan("volumes", subjects, (Spec("mini-volumes"),), users=users, readings=("sound",))
+
+
+def _volume_models(weights: Path | None) -> tuple[list[str], str]:
+    """A medical network where its weights are at hand, and a classical segmenter."""
+    if _at_hand("litemedsam", weights):
+        return ["litemedsam", "random-walker"], "a medical network, whose weights are at hand"
+    return ["random-walker", "disc"], "a classical segmenter, and one that just fills the box"
 
 
 def _folder_for(plan: Plan) -> Path:

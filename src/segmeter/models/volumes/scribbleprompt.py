@@ -21,6 +21,8 @@ from segmeter.core.models import Ask, ModelCard, Reading
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Picture, Scene
 from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import ByHand
 
 if TYPE_CHECKING:
     from segmeter.models.volumes._scribble_unet import ScribbleUNet
@@ -31,6 +33,14 @@ Values = npt.NDArray[np.float32]
 _SIDE = 128
 _NAME = "scribbleprompt"
 _SUMMARY = "ScribblePrompt-UNet at 128: clicks, boxes, strokes"
+
+
+offer(
+    _NAME,
+    ByHand(
+        "https://github.com/halleewong/ScribblePrompt", "ScribblePrompt_unet_v1_nf192_res128.pt"
+    ),
+)
 
 
 @catalogue.models.add(_NAME, _SUMMARY)

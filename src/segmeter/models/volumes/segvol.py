@@ -18,6 +18,8 @@ from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import ByHand
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +32,9 @@ Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
 _NAME = "segvol"
 _SUMMARY = "SegVol on whole CTs: points and a box, no words"
+
+
+offer(_NAME, ByHand("https://github.com/BAAI-DCAI/SegVol", "SegVol_v1.pth"))
 
 
 @catalogue.models.add(_NAME, _SUMMARY)

@@ -1,0 +1,36 @@
+"""The demo of volumes: a run and a page that is small enough to send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_demo_of_volumes_needs_nothing_downloaded(
+    typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("segmeter.cli.demo._VOLUME_USERS", ("box-per-slice",))
+    quick = (["disc", "stubborn"], "drawn models, for the time it takes")
+    monkeypatch.setattr("segmeter.cli.demo._volume_models", lambda _: quick)
+    code, out, err = typed("demo", "volumes", "--out", "run")
+    assert code == 0, err
+    assert "disc and stubborn on the built-in volumes" in out
+    page = Path("run/report.html").read_bytes()
+    assert b'class="replay slices"' in page
+    assert len(page) < 5_000_000
+
+
+def test_without_weights_it_plays_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from segmeter.cli.demo import _volume_models
+
+    monkeypatch.setattr("segmeter.cli.demo._at_hand", lambda *_: False)
+    assert _volume_models(None)[0] == ["random-walker", "disc"]
+
+
+def test_other_demos_there_are_none(typed: Any) -> None:
+    code, _, err = typed("demo", "films")
+    assert code == 2
+    assert "none of 'films'" in err
