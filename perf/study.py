@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -143,7 +144,7 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.toml"
-        more = "\n".join(f'[[masks]]\nname = "model-{k}"' for k in range(14))
+        more = "\n".join(f'[[masks]]\nname = "model-{k}"' for k in range(max(1, many // 14)))
         text = RATE.format(more=more) if kind == "rate" else CLICKS.format(per_cell=many // 5)
         plan.write_text(text)
         served = Served(plan, url)
@@ -153,7 +154,10 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
         start = time.perf_counter()
         wrong = send(people, 1000 if kind == "rate" else 1)
         seconds = time.perf_counter() - start
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         served.kill()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = sum(after[k] - before[k] for k in (0, 1))
         engine = open_engine(Place.beside(plan, url).url)
         checked = check(engine, kind)
         took = np.array([each for person in people for each in person.seconds])
@@ -165,6 +169,7 @@ def load(many: int, url: str | None, kind: str, think: float) -> dict[str, Any]:
             "first error": str(wrong[0])[:200] if wrong else "",
             "requests": len(took),
             "requests per second": round(len(took) / seconds, 1),
+            "CPU ms per request": round(1000 * cpu / len(took), 2),
             "p50 ms": round(1000 * float(np.percentile(took, 50)), 1),
             "p95 ms": round(1000 * float(np.percentile(took, 95)), 1),
             "p99 ms": round(1000 * float(np.percentile(took, 99)), 1),

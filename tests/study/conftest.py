@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
+import os
 import re
 import secrets
-import socket
+import shutil
+import subprocess
 import sys
-import threading
-import time
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ from starlette.testclient import TestClient
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
 from segmeter.study.serving import Place, open_study, study_app
+from segmeter.study.serving import listening as listening_server
 
 QUICK = """
 kind = "clicks"
@@ -131,27 +132,7 @@ def a_click() -> Callable[..., dict[str, Any]]:
 
 @pytest.fixture
 def listening() -> Callable[[Any], Any]:
-    return listens
-
-
-@contextlib.contextmanager
-def listens(app: Any) -> Iterator[str]:
-    """A real server in a thread; gives its address."""
-    import uvicorn
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    return listening_server
 
 
 @pytest.fixture(scope="session")
@@ -174,3 +155,29 @@ def chromium(browser_module: ModuleType) -> Iterator[Any]:
         pytest.skip("needs a Chromium browser")
     with browser_module.browser(path) as tab:
         yield tab
+
+
+@pytest.fixture
+def postgres() -> Iterator[str]:
+    """A real PostgreSQL, begun for the test in a folder of its own."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    binaries = found[-1].parent if found else Path(shutil.which("initdb") or "/none").parent
+    if not (binaries / "initdb").is_file():
+        pytest.skip("no PostgreSQL here")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        place = f"{folder}/data"
+        # The server refuses to run as root; on such machines it has a user of its own.
+        before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        quiet = {"check": True, "capture_output": True, "cwd": folder}
+        subprocess.run(
+            [*before, binaries / "initdb", "-D", place, "-A", "trust", "-U", "me"], **quiet
+        )
+        options = f"-c listen_addresses='' -k {folder}"
+        control = [*before, binaries / "pg_ctl", "-D", place, "-w", "-o", options]
+        log = ["-l", f"{folder}/log"]
+        subprocess.run([*control, *log, "start"], **quiet)
+        try:
+            yield f"postgresql://me@/postgres?host={folder}"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], **quiet)

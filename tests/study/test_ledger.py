@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,32 +195,6 @@ def test_addresses_that_are_no_database_are_refused(tmp_path: Path) -> None:
             open_engine(url)
     with pytest.raises(NotFound, match="cannot be opened"):
         Ledger(f"sqlite:///{tmp_path}/no/such/folder/x.db", None)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    """A real PostgreSQL, begun for the test in a folder of its own."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    binaries = found[-1].parent if found else Path(shutil.which("initdb") or "/none").parent
-    if not (binaries / "initdb").is_file():
-        pytest.skip("no PostgreSQL here")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
-        place = f"{folder}/data"
-        # The server refuses to run as root; on such machines it has a user of its own.
-        before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        quiet = {"check": True, "capture_output": True, "cwd": folder}
-        subprocess.run(
-            [*before, binaries / "initdb", "-D", place, "-A", "trust", "-U", "me"], **quiet
-        )
-        options = f"-c listen_addresses='' -k {folder}"
-        control = [*before, binaries / "pg_ctl", "-D", place, "-w", "-o", options]
-        log = ["-l", f"{folder}/log"]
-        subprocess.run([*control, *log, "start"], **quiet)
-        try:
-            yield f"postgresql://me@/postgres?host={folder}"
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], **quiet)
 
 
 def test_postgresql_holds_the_same_study(

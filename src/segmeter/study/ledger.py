@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from segmeter.study.folding import apply, erase_person
 from segmeter.study.migrations import upgrade
 
 __all__ = ["Ledger", "Writing", "open_engine", "rebuild"]
+
+_LARGEST_GROUP = 64
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -82,6 +85,18 @@ def keep(connection: sa.Connection, event: Mapping[str, Any]) -> str:
     return json.dumps(dict(event), separators=(",", ":"))
 
 
+@dataclass
+class _Group:
+    """Writes that share one commit."""
+
+    connection: sa.Connection
+    next: int
+    members: int = 0
+    lines: list[str] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+
 class Ledger:
     """A study's database and log."""
 
@@ -89,6 +104,9 @@ class Ledger:
         self.engine = open_engine(url)
         self.log = log
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
+        self._waiting = 0
+        self._group: _Group | None = None
         try:
             upgrade(self.engine)
         except sa.exc.OperationalError as error:
@@ -103,19 +121,73 @@ class Ledger:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[Writing]:
-        """One transaction at a time; committed and logged when the block ends well."""
-        with self._lock, self.engine.connect().execution_options(writes=True) as connection:
-            with connection.begin():
-                # On PostgreSQL this row is the lock that all servers of a study share.
-                connection.execute(sa.select(t.study.c.id).with_for_update())
-                work = Writing(connection, _last_number(connection) + 1)
-                yield work
-            self._append(work.lines)
+        """Write, one after the other; returns when it is committed and logged.
+
+        Whoever waits meanwhile joins the same commit, each behind a savepoint of their own:
+        a disk takes about as long for one commit of fifty answers as for one of one.
+        """
+        self._arrive()
+        try:
+            group = self._group or self._begin()
+            try:
+                with group.connection.begin_nested():
+                    work = Writing(group.connection, group.next)
+                    yield work
+                group.next += len(work.lines)
+                group.lines += work.lines
+            finally:
+                group.members += 1
+                if not self._waiting or group.members >= _LARGEST_GROUP:
+                    self._commit(group)
+        finally:
+            self._lock.release()
+        group.done.wait()
+        if group.error is not None:
+            raise group.error
+
+    def _arrive(self) -> None:
+        with self._counting:
+            self._waiting += 1
+        self._lock.acquire()
+        with self._counting:
+            self._waiting -= 1
+
+    def _begin(self) -> _Group:
+        connection = self.engine.connect().execution_options(writes=True)
+        connection.begin()
+        # On PostgreSQL this row is the lock that all servers of a study share.
+        connection.execute(sa.select(t.study.c.id).with_for_update())
+        self._group = _Group(connection, _last_number(connection) + 1)
+        return self._group
+
+    def _commit(self, group: _Group) -> None:
+        """Commit what came together, log it, and let everybody go."""
+        self._group = None
+        try:
+            with group.connection:
+                group.connection.commit()
+            self._append(group.lines)
+        except BaseException as error:
+            group.error = error
+            raise
+        finally:
+            group.done.set()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         with self.engine.connect() as connection, connection.begin():
             yield connection
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nobody else writes, and nothing waits to be committed."""
+        self._arrive()
+        try:
+            if self._group is not None:
+                self._commit(self._group)
+            yield
+        finally:
+            self._lock.release()
 
     def secret(self) -> str:
         with self.reading() as connection:
@@ -123,7 +195,7 @@ class Ledger:
 
     def withdraw(self, person: str) -> bool:
         """Delete a person: rows, events and lines; False where there is none."""
-        with self._lock, self.engine.connect().execution_options(writes=True) as connection:
+        with self._alone(), self.engine.connect().execution_options(writes=True) as connection:
             with connection.begin():
                 connection.execute(sa.select(t.study.c.id).with_for_update())
                 invited = sa.select(t.invitations.c.id).where(t.invitations.c.person == person)

@@ -1,0 +1,56 @@
+"""Many people at once, and a server that is killed: nothing is lost, nothing counted twice.
+
+`perf/study.py` does the same with 200 people and 20 kills.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def faults() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("perf_study", ROOT / "perf" / "study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_load(found: dict[str, object]) -> None:
+    assert found["errors"] == 0, found["first error"]
+    assert found["cells over plan"] == 0
+    assert found["cells lost"] == 0
+    assert found["answered twice by one person"] == 0
+
+
+def test_raters_at_once_rate_every_job_as_planned(faults: ModuleType) -> None:
+    found = faults.load(30, None, "rate", 0.0)
+    check_load(found)
+    assert found["cells not full"] == 0
+
+
+def test_clickers_at_once_fill_cells_evenly_on_postgresql(
+    faults: ModuleType, postgres: str
+) -> None:
+    found = faults.load(30, postgres, "clicks", 0.0)
+    check_load(found)
+    assert int(str(found["spread over cells"])) <= 1
+
+
+def test_a_killed_server_loses_no_acknowledged_answer(faults: ModuleType) -> None:
+    found = faults.kill(2, None)
+    assert found["errors"] == 0, found["first error"]
+    assert int(str(found["acknowledged"])) > 0
+    assert found["lost from the database"] == 0
+    assert found["lost from the log"] == 0
+    assert found["rebuilt alike"]
