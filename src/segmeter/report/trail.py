@@ -117,21 +117,19 @@ def _subject_table(run: Results) -> Table:
 
 
 def _data_table(run: Results) -> Table:
-    counted = run.sql(
-        "select dataset, count(distinct scene) as scenes, count(distinct (scene, target)) as "
-        "targets from rows group by all order by all"
-    ).to_pylist()
+    """Scenes of each data set, and targets where rows are of targets."""
+    known = run.sql("select * from rows limit 0").column_names
+    counts = {"scenes": "scene", "targets": "(scene, target)"}
+    if "target" not in known:
+        del counts["targets"]
+    chosen = ", ".join(f"count(distinct {what}) as {name}" for name, what in counts.items())
+    counted = run.sql(f"select dataset, {chosen} from rows group by all order by all").to_pylist()
     rows = [
-        [r["dataset"], r["scenes"], r["targets"], run.plan.fingerprints.get(r["dataset"], "")]
+        [r["dataset"], *(r[name] for name in counts), run.plan.fingerprints.get(r["dataset"], "")]
         for r in counted
     ]
-    columns = [
-        Column("data set"),
-        Column("scenes", digits=0),
-        Column("targets", digits=0),
-        Column("fingerprint"),
-    ]
-    return Table("data", columns, rows, "On what")
+    numbers = [Column(name, digits=0) for name in counts]
+    return Table("data", [Column("data set"), *numbers, Column("fingerprint")], rows, "On what")
 
 
 def _command_table(run: Results) -> Table:
