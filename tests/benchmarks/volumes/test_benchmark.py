@@ -15,7 +15,7 @@ from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
-from segmeter.benchmarks.volumes.statistics import differences, groups, summary
+from segmeter.benchmarks.volumes.statistics import differences, groups, summary, targets_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -31,6 +31,7 @@ from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.stats.effort import CostModel
 from segmeter.store.results import Run
+from segmeter.users.volumes.cvpr25 import click_curve_area
 
 USERS = (
     "box-interpolation?n=3",
@@ -168,6 +169,7 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
         "Which model gives most for least",
         "Quality against effort",
         "Dice at equal effort",
+        "Significant differences",
         "Beside the paper's tables",
         "What fails",
         "Slices",
@@ -245,6 +247,24 @@ def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> 
     plan = replace(PLAN, subjects=(Spec("filler"),), users=(Spec("points-per-slice"),))
     with pytest.raises(BadInput, match="takes nothing that the users"):
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
+
+
+def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None:
+    plan = replace(
+        PLAN,
+        subjects=(Spec("disc", {"radius": 6}),),
+        users=(Spec("cvpr25-clicks"),),
+        readings=("sound",),
+        rounds=6,
+        limit=1,
+    )
+    run_plan(plan, tmp_path / "run", workers=0)
+    (group,) = groups(Run.open(tmp_path / "run"), CostModel())
+    dsc = group.dice.values
+    expected = [click_curve_area(row.tolist()) for row in dsc]
+    np.testing.assert_allclose(targets_of(group, "dsc-auc"), expected)
+    kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)
+    np.testing.assert_allclose(targets_of(group, "nsd-final"), kept)
 
 
 def test_a_picture_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:

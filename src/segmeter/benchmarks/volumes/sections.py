@@ -12,6 +12,7 @@ from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     Group,
     cost_of,
+    differences,
     groups,
     per_case,
     rows_of,
@@ -58,6 +59,7 @@ def sections(run: Results) -> list[Section]:
         _most_for_least(leading),
         _against_effort(leading),
         _equal_effort(leading),
+        _established(run, lead),
         _shaped_like_the_paper(found, run.plan.readings),
         _by_class(found),
         _instances(found),
@@ -92,8 +94,8 @@ def _answer(members: Sequence[Group], dataset: str) -> Answer:
     """Who is best within ten interactions, and who is best at all."""
     few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
     cheap = (
-        f"{few.model} with {label_of(few.user)} reaches {_percent(few)} Dice within ten "
-        f"interactions on {dataset}"
+        f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
+        f"{label_of(few.user)}, {_percent(few)}"
         if few.value > 0
         else f"No prompter costs ten interactions or fewer on {dataset}"
     )
@@ -101,8 +103,9 @@ def _answer(members: Sequence[Group], dataset: str) -> Answer:
     mean = float(targets_of(spent, "interactions").mean())
     return Answer(
         f"{cheap}.",
-        f"The best Dice at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} "
-        f"after {mean:.1f} interactions per object.",
+        f"Highest at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} after "
+        f"{mean:.1f} interactions per object. Which differences between models are established "
+        "is tested below, pair by pair.",
     )
 
 
@@ -180,6 +183,43 @@ def _equal_effort(leading: dict[str, list[Group]]) -> Section:
         caption = f"{dataset}: Dice of the last answer that the budget pays for, 0 for none."
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     return Section("Dice at equal effort", blocks=blocks)
+
+
+def _established(run: Results, reading: str) -> Section:
+    """Pairs of models on the objects they share, corrected together (Holm)."""
+    columns = [
+        Column("data set"),
+        Column("prompter"),
+        Column("pair"),
+        Column("what"),
+        Column("difference", digits=2),
+        Column("p", "Holm", digits=3),
+        Column("established"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            d.dataset,
+            label_of(d.user),
+            f"{d.first} less {d.second}",
+            _COMPARED.get(d.measure, d.measure),
+            Value(d.value, d.low, d.high),
+            d.p_holm,
+            "yes" if d.established else "no",
+        ]
+        for d in differences(run)
+        if d.reading == reading
+    ]
+    note = "Paired on objects, resampled by patient; the pairs of a measure are corrected together."
+    table = Table("volumes-differences", columns, rows, "Differences between models.", note)
+    return Section("Significant differences", blocks=[table] if rows else [])
+
+
+_COMPARED = {
+    "dice": "Dice, % points",
+    "dice@10": "Dice for ten interactions, % points",
+    "area": "area to 50 interactions, % points",
+    "effort-to-80": "interactions to 80 %",
+}
 
 
 def _shaped_like_the_paper(found: Sequence[Group], readings: Sequence[str]) -> Section:

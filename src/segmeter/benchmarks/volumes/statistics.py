@@ -40,6 +40,7 @@ __all__ = [
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80, 90)
 AREA = 50
+_CHALLENGE_DICE = 0.2
 COMPARED = ("dice", "dice@10", "area", "effort-to-80")
 Better = Literal["higher", "lower"]
 Key = tuple[str, str, str, str]
@@ -162,6 +163,8 @@ def targets_of(group: Group, measure: str) -> Floats:
             return group.seconds[:, -1]
         case "dice-published", "":
             return 100 * group.published[:, -1]
+    if measure.startswith(("dsc-", "nsd-")):
+        return _challenge_values(group, measure)
     if measure in group.others:
         scale = 100 if measure in ("nsd", "iou", "precision", "recall") else 1
         return scale * group.others[measure][:, -1]
@@ -226,6 +229,29 @@ def _measures(group: Group) -> Iterator[tuple[str, Interval]]:
         share = share_interval(never, group.dice.clusters)
         yield f"never@{goal}", Interval(100 * share.value, 100 * share.low, 100 * share.high)
     yield of("dice-published")
+    if group.key[2].startswith("cvpr25-clicks"):
+        for measure in _challenge(group):
+            yield of(measure)
+
+
+def _challenge(group: Group) -> list[str]:
+    """The CVPR 2025 challenge's scores; NSD where it was measured."""
+    return ["dsc-auc", "dsc-final"] + (["nsd-auc", "nsd-final"] if "nsd" in group.others else [])
+
+
+def _challenge_values(group: Group, measure: str) -> Floats:
+    """Fractions, as the challenge prints them; NSD counts 0 unless Dice is above 0.2.
+
+    The area is by trapezoids over the clicks, the box's round left out.
+    """
+    kind, _, what = measure.partition("-")
+    table = group.dice.values
+    if kind == "nsd":
+        table = np.where(table > _CHALLENGE_DICE, group.others["nsd"], 0.0)
+    if what == "final":
+        return table[:, -1]
+    clicks = table if "box=false" in group.key[2] else table[:, 1:]
+    return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
 
 
 def _interval(drawn: Resampling, values: Floats) -> Interval:
