@@ -1,0 +1,74 @@
+"""The second round: people click on what a mask misses, or has too much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from segmeter.core.masks import Mask
+from segmeter.datasets.mini import Mini
+from segmeter.datasets.recorded_clicks import read_clicks
+from segmeter.study.demo import fill_with_people
+from segmeter.study.exports import export
+from segmeter.study.running import RunningStudy
+
+PLAN = """
+kind = "clicks-round2"
+title = "What is missing?"
+[data]
+scenes = ["coffee", "rocket"]
+[design]
+devices = ["pc"]
+batch = 2
+open_to_all = true
+[[masks]]
+name = "left"
+source = "folder"
+folder = "left"
+[[masks]]
+name = "perfect"
+source = "folder"
+folder = "perfect"
+"""
+
+
+def write(folder: Path, scene: str, target: str, mask: Mask) -> None:
+    folder.mkdir(exist_ok=True)
+    cv2.imwrite(str(folder / f"{scene}_{target}.png"), mask.dense().astype(np.uint8) * 255)
+
+
+def shifted(mask: Mask, by: int) -> Mask:
+    """The mask moved to the right: it misses the left edge and has too much on the right."""
+    dense = mask.dense()
+    moved = np.zeros_like(dense)
+    moved[:, by:] = dense[:, :-by]
+    return Mask.of(moved)
+
+
+def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
+) -> None:
+    for scene in ("coffee", "rocket"):
+        for target in Mini().load(scene).targets:
+            by = max(2, target.mask.bits.shape[1] // 4)
+            write(tmp_path / "left", scene, target.id, shifted(target.mask, by))
+            write(tmp_path / "perfect", scene, target.id, target.mask)
+    study = begin(PLAN)
+    for scene, name in study.stimuli.targets():
+        truth = study.stimuli.shown(scene).targets[name].mask
+        assert sorted(study.stimuli.errors_of(scene, name)) == [("fn", "left"), ("fp", "left")]
+        missing = study.stimuli.mask(scene, name, "fn", "left")
+        extra = study.stimuli.mask(scene, name, "fp", "left")
+        assert missing.overlap(truth) == missing.area > 0
+        assert extra.overlap(truth) == 0 < extra.area
+    assert "missing" in visit(study).join().http.get("/work").text
+    fill_with_people(study)
+    with study.ledger.reading() as connection:
+        export(connection, study.plan, study.stimuli, tmp_path / "out")
+    clicks = read_clicks(tmp_path / "out" / "clicks.csv", {"mini": Mini().scenes()})
+    assert {key.kind for key in clicks.keys} == {"fn", "fp"}
+    assert all(key.full_stem.endswith(f"_left_{key.kind}") for key in clicks.keys)
