@@ -15,7 +15,7 @@ from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.blobs import position_picture
-from segmeter.models.automatic.generator import crop_candidates, generate
+from segmeter.models.automatic.generator import crop_candidates, generate, generate_each
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 
@@ -176,3 +176,38 @@ def test_candidates_kept_as_run_lengths_are_the_same_masks() -> None:
         part.values()
     with pytest.raises(BadInput, match="no logits"):
         part.cleaned(1, 0.0)
+
+
+def test_several_filters_share_one_look() -> None:
+    class Counted:
+        card = ModelCard("counted", "counts its looks", frozenset({"click"}))
+        looks = 0
+
+        def look(self, scene: Scene) -> Any:
+            self.looks += 1
+            return catalogue.models.make("blobs").look(scene)
+
+    settings = [
+        replace(OPEN, reading=reading, crops=1, score=score, stability=stable, box_nms=nms,
+                smallest=small, covers=covers)
+        for reading in ("published",)
+        for score, stable, nms, small, covers in (
+            (0.0, 0.0, 1.0, 0, None), (0.9, 0.9, 0.7, 0, None), (0.88, 0.0, 0.5, 60, 0.95)
+        )
+    ]  # fmt: skip
+    for reading in ("published", "sound"):
+        mine = [replace(one, reading=reading) for one in settings]
+        model = Counted()
+        together = generate_each(model, scene(), mine)
+        assert model.looks == 5
+        alone = [blobs(one) for one in mine]
+        assert repr([[m.record() for m in found] for found in together]) == repr(
+            [[m.record() for m in found] for found in alone]
+        )
+
+
+def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
+    model = catalogue.models.make("blobs")
+    for other in (replace(OPEN, points=3), replace(OPEN, reading="sound")):
+        with pytest.raises(BadInput, match="share a look differ in"):
+            generate_each(model, scene(), [OPEN, other])

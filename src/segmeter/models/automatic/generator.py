@@ -33,9 +33,11 @@ from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.regions import clean_mask, largest_region
 from segmeter.models.automatic.suppression import suppress_boxes, suppress_masks
 
-__all__ = ["AutomaticMask", "Kept", "crop_candidates", "generate"]
+__all__ = ["AutomaticMask", "Kept", "crop_candidates", "generate", "generate_each"]
 
 Places = npt.NDArray[np.intp]
+_NEVER = 2.0
+"""A share of the picture that no mask covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +98,14 @@ class Kept:
     points: npt.NDArray[np.float64]
     scores: npt.NDArray[np.float32]
     stability: npt.NDArray[np.float32]
+    areas: npt.NDArray[np.int64]
     boxes: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def take(self, kept: Places) -> Kept:
-        columns = ("part", "place", "points", "scores", "stability", "boxes")
+        columns = ("part", "place", "points", "scores", "stability", "areas", "boxes")
         return replace(self, **{name: getattr(self, name)[kept] for name in columns})
 
     def groups(self) -> Iterator[tuple[Places, Candidates]]:
@@ -123,18 +126,97 @@ class Kept:
 
 def generate(model: Model, scene: Scene, options: Options | None = None) -> list[AutomaticMask]:
     """Masks of everything in a picture, in the order of the last suppression."""
-    chosen = Options() if options is None else options
+    return generate_each(model, scene, [Options() if options is None else options])[0]
+
+
+def generate_each(
+    model: Model, scene: Scene, several: Sequence[Options]
+) -> list[list[AutomaticMask]]:
+    """The same for several filters and suppressions; the model is asked once for all of them.
+
+    What is asked of the model must be the same in all: grid, crops, threshold, reading.
+    """
     if len(scene.shape) != 2:
         raise BadInput(f"{scene.name} is a volume; automatic masks are made of pictures")
     height, width = scene.shape
-    crops = checked_crops((height, width), chosen.crops, chosen.overlap)
-    kept = [
-        _without_overlaps(crop_candidates(model, scene, crop, chosen), (height, width), chosen)
-        for crop in crops
+    loosest = _loosest(several)
+    crops = checked_crops((height, width), loosest.crops, loosest.overlap)
+    if len(several) == 1:  # what a crop's suppression drops need not be kept
+        kept = [
+            _left(crop_candidates(model, scene, crop, loosest), (height, width), several[0])
+            for crop in crops
+        ]
+        return [_finished(kept, (height, width), several[0])]
+    every = [crop_candidates(model, scene, crop, loosest) for crop in crops]
+    return [
+        _finished([_left(k, (height, width), o) for k in every], (height, width), o)
+        for o in several
     ]
-    found = _between_crops(kept, (height, width), chosen)
-    if chosen.smallest and chosen.clean == "masks":
-        return _cleaned(found, chosen)
+
+
+_ASKED = (
+    "points",
+    "crops",
+    "fewer",
+    "overlap",
+    "threshold",
+    "offset",
+    "clean",
+    "refine",
+    "reading",
+)
+
+
+def _loosest(several: Sequence[Options]) -> Options:
+    """Options under which nothing is dropped that one of several would keep."""
+    first = several[0]
+    for name in _ASKED:
+        if any(getattr(one, name) != getattr(first, name) for one in several):
+            raise BadInput(f"automatic masks: settings that share a look differ in '{name}'")
+    if any(one.grids is not first.grids for one in several):
+        raise BadInput("automatic masks: settings that share a look have grids of their own")
+    if first.clean == "logits" and len({one.smallest for one in several}) > 1:
+        raise BadInput("automatic masks: settings that share a look differ in 'smallest'")
+    lowest = {name: min(getattr(one, name) for one in several) for name in ("score", "stability")}
+    covers = max(one.cover_limit for one in several)
+    smallest = first.smallest if first.clean == "logits" else 0
+    return replace(first, **lowest, covers=min(covers, _NEVER), smallest=smallest)
+
+
+def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
+    """What the filters and the suppression within a crop leave."""
+    passed = np.flatnonzero(_passes(kept.scores, kept.stability, kept.areas, shape, options))
+    left = kept.take(passed)
+    if options.reading == "sound" and options.smallest and options.clean == "masks":
+        masks = left.masks(shape, options.threshold)
+        large = [largest_region(m.bits) >= options.smallest for m in masks]
+        left = left.take(np.flatnonzero(large))
+    return _without_overlaps(left, shape, options)
+
+
+def _passes(
+    scores: npt.NDArray[np.float32],
+    stability: npt.NDArray[np.float32],
+    areas: npt.NDArray[np.int64],
+    shape: tuple[int, int],
+    options: Options,
+) -> npt.NDArray[np.bool_]:
+    passed = areas < options.cover_limit * shape[0] * shape[1]
+    if options.score > 0:
+        passed &= scores > np.float32(options.score)
+    if options.stability > 0:
+        passed &= stability >= np.float32(options.stability)
+    if options.reading == "sound":
+        passed &= areas > 0
+    return passed
+
+
+def _finished(
+    kept: Sequence[Kept], shape: tuple[int, int], options: Options
+) -> list[AutomaticMask]:
+    found = _between_crops(kept, shape, options)
+    if options.smallest and options.clean == "masks":
+        return _cleaned(found, options)
     return found
 
 
@@ -173,17 +255,8 @@ def _filtered(
         candidates = candidates.cleaned(options.smallest, options.threshold)
     found = candidates.measure(options.threshold, options.offset)
     height, width = scene.shape
-    passed = ~crop.cuts(found.boxes, (height, width))
-    if options.stability > 0:
-        passed &= found.stability >= np.float32(options.stability)
-    passed &= found.area < options.cover_limit * height * width
-    if options.reading == "sound":
-        passed &= found.area > 0
-    kept = np.flatnonzero(passed)
-    if options.reading == "sound" and options.smallest and options.clean == "masks":
-        masks = candidates.take(kept).masks(options.threshold)
-        large = [largest_region(m.bits) >= options.smallest for m in masks]
-        kept = kept[np.array(large, dtype=bool)]
+    passed = _passes(candidates.scores, found.stability, found.area, (height, width), options)
+    kept = np.flatnonzero(passed & ~crop.cuts(found.boxes, (height, width)))
     start = np.array([crop.top, crop.left])
     left = candidates.take(kept)
     if compact and isinstance(left, Logits):
@@ -196,6 +269,7 @@ def _filtered(
         clicks[candidates.places[kept]] + start,
         candidates.scores[kept],
         found.stability[kept],
+        found.area[kept],
         found.boxes[kept] + np.tile(start[::-1], 2),
     )
 
@@ -213,7 +287,7 @@ def _answered(view: View, clicks: npt.NDArray[np.float64], options: Options) -> 
 
 def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:
     """The batches of a crop as one."""
-    columns = ("place", "points", "scores", "stability", "boxes")
+    columns = ("place", "points", "scores", "stability", "areas", "boxes")
     sizes = [len(part) for part in parts]
     return Kept(
         crop,
