@@ -53,7 +53,7 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
         return
     console = Console(width=min(Console().width, 100))
     headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
-    for table in _tables(rows, headline, "target" if run.plan.users else "scene"):
+    for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
         console.print(table)
     for said in _closing(out, tally):
         console.print(said, soft_wrap=True, markup=False, highlight=False)
