@@ -297,3 +297,25 @@ def test_real_boxes_and_masks_score_as_in_the_original_evaluator(golden, real_da
     ):
         wanted = json.loads((real / stats).read_text())
         assert list(coco_scores(truth, records, kind).values()) == close(wanted)
+
+
+@pytest.mark.parametrize(
+    "score", [coco_scores, lvis_scores, average_recall], ids=lambda f: f.__name__
+)
+def test_nothing_found_is_zero_and_nothing_to_find_is_unknown(files, score):
+    truth, found, _ = files
+    assert next(iter(score(truth, []).values())) == 0.0
+    assert all(math.isnan(v) for v in score({**truth, "annotations": []}, found).values())
+    rules = Rules()
+    assert matched_scores(cells(truth, [], rules), rules)["ap"] == 0.0
+    assert resampled_scores([], rules, np.ones((2, 10))) == {}
+
+
+def test_an_empty_mask_counts_as_a_mistake_and_breaks_nothing():
+    truth, found = _scene([(0, 0, 20, 20)], [(0, 0, 20, 20)])
+    empty = {**found[0], "score": 2.0, "segmentation": Mask.empty((64, 64)).to_coco()}
+    for kind in ("segm", "boundary"):
+        rules = Rules(kind)
+        ours = matched_scores(cells(truth, [empty, *found], rules), rules)
+        assert ours["ap"] == close(0.5)
+    assert coco_scores(truth, [empty, *found])["ap"] == close(0.5)
