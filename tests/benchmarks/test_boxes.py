@@ -179,6 +179,13 @@ def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, 
     assert {s.source for s in scored(run)} == {"picodet_coco80"}
 
 
+def test_one_picture_has_no_interval(real_data, tmp_path):
+    run = run_boxes(real_data, tmp_path / "r", "truth", limit=1)
+    (row,) = (r for r in run.summary() if (r.measure, r.reading) == ("ap", "sound"))
+    assert np.isnan(row.low)
+    assert row.value > 0
+
+
 def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
     run = run_boxes(real_data, tmp_path / "r", "truth", dataset="lvis")
     measures = {r.measure for r in run.summary()}

@@ -153,7 +153,8 @@ def _precision(group: Scored, reading: Reading) -> dict[str, Number]:
     """AP of masks, boundaries and boxes in percent, with limits from resampled pictures."""
     made: dict[str, Number] = {}
     for prefix, kind in _KINDS.items():
-        draws = group.resampled(kind, reading)
+        # One picture says nothing about others: no interval.
+        draws = group.resampled(kind, reading) if len(group.truths) > 1 else {}
         for name, value in _values(group, kind, reading).items():
             drawn = draws.get(name)
             made[f"{prefix}{name}"] = (100 * value, *_limits(drawn))
