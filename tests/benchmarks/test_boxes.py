@@ -11,7 +11,6 @@ import pytest
 from segmeter.benchmarks.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.boxes.sections import sections
 from segmeter.benchmarks.boxes.statistics import scored
-from segmeter.cli.report import write_report
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detections import Category, DetectionTruth, TrueObject, coco_layout
@@ -23,6 +22,7 @@ from segmeter.core.prompts import Box
 from segmeter.core.scenes import Picture
 from segmeter.evaluation import evaluate
 from segmeter.measures.objects import iou
+from segmeter.report.writing import write_report
 
 SHAPE = (50, 60)
 
@@ -151,7 +151,7 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
         assert row.value < 100
     assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
     assert {s.source for s in scored(run)} == {"truth"}
-    write_report(tmp_path / "r")
+    write_report(run, tmp_path / "r")
     assert "Masks from boxes" in (tmp_path / "r" / "report.html").read_text()
     titles = [s.title for s in sections(run)]
     assert titles == [
