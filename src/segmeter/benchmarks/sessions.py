@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -49,12 +49,21 @@ def fill(plan: Plan, defaults: Defaults) -> Plan:
         users=plan.users or tuple(Spec(name) for name in defaults.users),
         rounds=plan.rounds or defaults.rounds,
         readings=plan.readings or ("published", "sound"),
-        measures=plan.measures or defaults.measures,
+        measures=tuple(dict.fromkeys((*defaults.measures, *plan.measures))),
     )
 
 
-def play_scene(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) -> list[Row]:
-    """Look once, play every target with every user in every reading, together."""
+def play_scene(
+    model: Model,
+    scene: Scene,
+    plan: Plan,
+    users: Sequence[User],
+    until: Callable[[Mapping[str, float]], bool] | None = None,
+) -> list[Row]:
+    """Look once, play every target with every user in every reading, together.
+
+    `until` ends a session once the scores of a round satisfy it.
+    """
     start = perf_counter()
     view = model.look(scene)
     seconds_look = perf_counter() - start
@@ -67,7 +76,9 @@ def play_scene(model: Model, scene: Scene, plan: Plan, users: Sequence[User]) ->
     judge = judge_by(plan.measures)
     threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
     with threads as pool:
-        records = play(scene, view, players, plan.rounds, judge, seed=plan.seed, pool=pool)
+        records = play(
+            scene, view, players, plan.rounds, judge, seed=plan.seed, pool=pool, until=until
+        )
     return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
 
 

@@ -80,6 +80,7 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         title = ", ".join(filter(None, (dataset, user, count)))
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)
+        shown = _fitting(here, shown)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
@@ -88,6 +89,19 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
             table.add_row(f"{catalogue.short(model)}\n{reading}", *cells)
         tables.append(table)
     return tables
+
+
+def _fitting(rows: Sequence[SummaryRow], shown: Sequence[str]) -> list[str]:
+    """As many measures as stand beside the models' names without breaking these."""
+    left = min(Console().width, 100) - min(24, max(len(catalogue.short(r.model)) for r in rows)) - 2
+    fitting: list[str] = []
+    for name in shown:
+        lines = [line for r in rows if r.measure == name for line in _cell(r).split("\n")]
+        left -= max(map(len, (name, *lines))) + 2
+        if left < 0 and fitting:
+            break
+        fitting.append(name)
+    return fitting
 
 
 def _cell(row: SummaryRow | None) -> str:
@@ -105,4 +119,6 @@ def _cell(row: SummaryRow | None) -> str:
 def _span(row: SummaryRow, places: int) -> str:
     """An interval; in words where a dash would stand beside a minus."""
     low, high = f"{row.low:.{places}f}", f"{row.high:.{places}f}"
+    if low == high:  # all alike: no width to tell
+        return ""
     return f"{low} to {high}" if "-" in low + high else f"{low}–{high}"

@@ -1,29 +1,41 @@
-"""`segmeter check`: does a model keep the promises that every benchmark relies on?"""
+"""`segmeter check`: does a model keep its promises, is a data set fit to be played?"""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Weights, roots
+from segmeter.cli._options import AsJson, Data, Weights, dataset_spec, roots
 from segmeter.cli.app import Exit, app
+from segmeter.core import catalogue
 
 __all__ = ["check"]
+
+_NAMED = 20
 
 
 @app.command()
 def check(
-    model: Annotated[str, typer.Argument(help="Model by name, or file.py:name.")],
+    model: Annotated[str, typer.Argument(help="Model or data set by name, folder, file.py:name.")],
     weights: Weights = None,
+    data: Data = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Write a page of overlays (for data).")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only the first scenes (for data).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say which promises a model breaks, one sentence each; exit 1 if it breaks any.
+    """Say what is wrong with a model or a data set, one sentence each; exit 1 if anything is.
 
-    Example: `segmeter check examples/own_model.py:Lookalike`
+    Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
-    from segmeter.core import catalogue
+    if _is_data(model):
+        return _check_data(model, data, page, limit, as_json)
     from segmeter.models.conformance import check as broken_promises
 
     made = catalogue.models.make(model, **roots(None, weights).options())
@@ -35,6 +47,50 @@ def check(
             typer.echo(fault)
         typer.echo(f"{model}: {_conclusion(len(faults))}")
     return Exit.WITH_ERRORS if faults else Exit.DONE
+
+
+def _is_data(name: str) -> bool:
+    """A folder, or the name of a data set and of no model."""
+    if ".py:" in name:
+        return False
+    plain = name.partition("?")[0]
+    return Path(plain).is_dir() or (
+        plain in catalogue.datasets.names() and plain not in catalogue.models.names()
+    )
+
+
+def _check_data(
+    name: str, data: Path | None, page: Path | None, limit: int | None, as_json: bool
+) -> int:
+    from segmeter.cli._check_data import look_at, write_page
+
+    found = look_at(
+        catalogue.datasets.make(dataset_spec(name), **roots(data, None).options()), limit
+    )
+    faults = [f"{scene}: {fault}" for scene, fault in found.faults]
+    if page is not None:
+        write_page(found, page)
+    if as_json:
+        counts = {"scenes": found.scenes, "targets": found.targets, "classes": found.classes}
+        print(json.dumps({"dataset": name, **counts, "faults": faults}, indent=1))
+        return Exit.WITH_ERRORS if faults else Exit.DONE
+    if found.recognised:
+        typer.echo(found.recognised)
+    for fault in faults[:_NAMED]:
+        typer.echo(fault)
+    if len(faults) > _NAMED:
+        typer.echo(f"and {len(faults) - _NAMED} more; --page or --json has them all")
+    held = f"{found.scenes} scenes, {found.targets} targets, {len(found.classes)} classes"
+    typer.echo(f"{name}: {held}; {_things(len(faults))}")
+    if page is not None:
+        typer.echo(f"page: {page}")
+    return Exit.WITH_ERRORS if faults else Exit.DONE
+
+
+def _things(count: int) -> str:
+    if count == 0:
+        return "nothing wrong was found"
+    return "one thing is wrong" if count == 1 else f"{count} things are wrong"
 
 
 def _conclusion(broken: int) -> str:

@@ -23,6 +23,7 @@ from segmeter.cli._options import (
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan, Roots
 
 __all__ = ["run"]
@@ -31,7 +32,10 @@ __all__ = ["run"]
 @app.command()
 def run(
     benchmark: Annotated[str, typer.Argument(help="Which benchmark; see 'segmeter list'.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder; made, or gone on with.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Run folder; by default runs/BENCHMARK-N, printed."),
+    ] = None,
     model: Models = None,
     method: Annotated[
         list[str] | None,
@@ -66,6 +70,16 @@ def run(
     clicks: Annotated[
         Path | None, typer.Option("--clicks", help="People's clicks (for rclicks and tetris).")
     ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help="End a session at a goal, as 90 or 'iou>=0.9' (for noc)."),
+    ] = None,
+    add: Annotated[
+        bool, typer.Option("--add", help="Add these models or data sets to the run in --out.")
+    ] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Play one scene of each, say how long all take.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
@@ -84,6 +98,7 @@ def run(
     from segmeter.cli._tables import print_summary
     from segmeter.cli._terminal import Bar
     from segmeter.engine import run_plan
+    from segmeter.engine.estimates import free_folder
 
     settings = {"masks": masks, "points": points}
     extra = {key: value for key, value in settings.items() if value is not None}
@@ -100,12 +115,21 @@ def run(
         seed=seed,
         limit=limit,
         threads=threads,
-        options=benchmark_options(option or []) | clicks_option(benchmark, clicks),
+        options=benchmark_options(option or [])
+        | clicks_option(benchmark, clicks)
+        | ({} if until is None else {"until": until}),
     )
     places = roots(data, weights)
     _say_data(plan.datasets, places)
     if "clicks" in plan.options:
         say_of_played(plan, places)
+    if dry:
+        return _say_estimate(plan, places, workers, as_json)
+    if add:
+        plan = _added(plan, out, places)
+    if out is None:
+        out = free_folder(plan, places)
+        typer.echo(f"run folder: {out}", err=True)
     tally = run_plan(plan, out, roots=places, workers=workers, progress=Bar())
     print_summary(out, tally, as_json)
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
@@ -118,3 +142,32 @@ def _say_data(specs: Sequence[Spec], places: Roots) -> None:
         said = getattr(data, "recognised", "") or data.card.missing
         if said:
             typer.echo(f"{data.card.name}: {said}", err=True)
+
+
+def _say_estimate(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> int:
+    """What a plan would do, and about how long; nothing is written."""
+    from dataclasses import asdict
+
+    from segmeter.cli._tables import rows_json
+    from segmeter.engine.estimates import dry_run, whole_seconds
+
+    found = dry_run(plan, places)
+    if as_json:
+        print(rows_json([asdict(e) for e in found]))
+        return Exit.DONE
+    for e in found:
+        each = f"{e.seconds:.2f} s and {e.rows} rows for the first"
+        scenes = "1 scene" if e.scenes == 1 else f"{e.scenes} scenes"
+        typer.echo(f"{e.subject} on {e.dataset}: {scenes}, {each}")
+    minutes = whole_seconds(found, plan, workers) / 60
+    typer.echo(f"about {minutes:.1f} minutes in all, were all scenes as the first; nothing written")
+    return Exit.DONE
+
+
+def _added(plan: Plan, out: Path | None, places: Roots) -> Plan:
+    """The plan of an existing run with more models or data sets; all else must agree."""
+    from segmeter.engine.adding import add_to_run
+
+    if out is None:
+        raise BadInput("--add needs --out: which run to add to")
+    return add_to_run(plan, out, places)

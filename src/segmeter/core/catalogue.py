@@ -8,6 +8,7 @@ their modules import heavy libraries only inside the functions that need them.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -247,7 +248,30 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
     thing = getattr(module, attribute)
     # Measures are functions that are ready made; everything else callable makes the thing.
     make = thing if callable(thing) and kind != "measure" else _always(thing)
+    if kind == "model":
+        make = _adapted(thing, attribute)
     return Entry(name, make, (inspect.getdoc(thing) or "").split("\n")[0], str(path))
+
+
+def _adapted(thing: Any, name: str) -> Callable[..., Any]:
+    """Makes a model of a class, a function without needs, or what adapters take.
+
+    A function that needs arguments is `predict(image, clicks)` itself, not a maker of models.
+    """
+    adapters = importlib.import_module(f"{models.room}.adapters")
+    if not callable(thing) or (hasattr(thing, "look") and not isinstance(thing, type)):
+        return _always(adapters.as_model(thing, name))
+    needed = [
+        p
+        for p in inspect.signature(thing).parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if not isinstance(thing, type) and len(needed) == 2:
+        return _always(adapters.as_model(thing, name))
+    make: Callable[..., Any] = functools.wraps(thing)(
+        lambda *args, **options: adapters.as_model(thing(*args, **options), name)
+    )
+    return make
 
 
 def _is_of(module: str, thing: Any) -> bool:

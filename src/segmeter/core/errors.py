@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 __all__ = [
     "BadInput",
@@ -12,6 +14,7 @@ __all__ = [
     "RunConflict",
     "SegmeterError",
     "check_choice",
+    "raised_at",
     "suggestion",
 ]
 
@@ -58,3 +61,18 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return f" did you mean '{near[0]}'?" if near else ""
+
+
+def raised_at(error: BaseException) -> str:
+    """`" (mine.py, line 12)"` for the last line of somebody's own code that an error came through.
+
+    Lines of segmeter and of installed packages are not theirs to mend; nothing where there is
+    no other.
+    """
+    ours = Path(__file__).resolve().parents[1]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        installed = "site-packages" in file.parts or ("lib" in file.parts and "python" in str(file))
+        if file.is_file() and not installed and not file.resolve().is_relative_to(ours):
+            return f" ({file.name}, line {frame.lineno})"
+    return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput, SegmeterError, raised_at
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.threads import set_threads
@@ -76,9 +76,9 @@ class Worker:
         except DiskFull as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
-            return Outcome(job, str(error), traceback.format_exc())
+            return Outcome(job, f"{error}{raised_at(error)}", traceback.format_exc())
         except Exception as error:  # noqa: BLE001  one job's failure must not end the others
-            message = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}{raised_at(error)}"
             return Outcome(job, message, traceback.format_exc(), retryable=True)
         return Outcome(job)
 

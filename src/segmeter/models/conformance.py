@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import raised_at
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, View, keeps_memory, render
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
@@ -39,12 +39,75 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         return faults
     if scene is None:
         scene = drawn_volume() if "volume" in model.card.abilities else drawn_scene()
-    trial = _Trial(model, scene)
+    try:
+        trial = _Trial(model, scene)
+    except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
+        return [f"look(scene) raises {_said(error)}"]
     if not callable(getattr(trial.view, "answer", None)):
         return ["what look gives has no answer(asks)"]
+    faults = list(_abilities_are_true(trial))
+    strange = list(_answers(trial)) if trial.usable else []
+    if strange or not trial.usable:
+        return list(dict.fromkeys([*faults, *strange]))
     for rule in _RULES:
-        faults += rule(trial)
-    return faults
+        try:
+            faults += rule(trial)
+        except Exception as error:  # noqa: BLE001  as above
+            faults.append(f"answer(asks) raises {_said(error)}")
+    return list(dict.fromkeys(faults))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}{raised_at(error)}"
+
+
+def _answers(trial: _Trial) -> Iterator[str]:
+    """Whether answers are predictions at all: what else they are, in a sentence."""
+    asks = trial.asks()
+    try:
+        found = trial.view.answer(asks)
+    except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
+        yield f"answer(asks) raises {_said(error)}"
+        return
+    if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
+        yield f"answer(asks) gives {_what(found)}; it gives a list with one prediction per ask"
+        return
+    if len(found) != len(asks):
+        yield f"{len(asks)} asks were answered by {len(found)} predictions"
+    for prediction in found:
+        if not isinstance(prediction, Prediction):
+            yield f"answer(asks) gives {_what(prediction)}; {_WRAP}"
+            return
+        mask = prediction.mask()
+        if not isinstance(mask, Mask):
+            yield f"mask() gives {_what(mask)}; {_WRAP}"
+            return
+
+
+_WRAP = "wrap each mask: MaskPrediction(Mask.of(array > 0.5))"
+
+
+def _what(thing: Any) -> str:
+    """What somebody returned, as precisely as can be told."""
+    if thing is None:
+        return "nothing (None)"
+    shape = getattr(thing, "shape", None)
+    if shape is None or isinstance(thing, Mask):
+        return f"a {type(thing).__name__}"
+    kind = "a tensor" if hasattr(thing, "detach") else "an array"
+    array = np.asarray(thing.detach().cpu() if hasattr(thing, "detach") else thing)
+    return f"{kind} of {array.dtype} {tuple(shape)}{_content(array)}"
+
+
+def _content(array: Any) -> str:
+    """Whether an array looks like logits, probabilities, or neither."""
+    if array.dtype.kind != "f" or not array.size:
+        return ""
+    if np.isnan(array).any():
+        return " with NaN"
+    if array.min() < 0:
+        return " of logits"
+    return " of probabilities" if ((array > 0) & (array < 1)).any() else ""
 
 
 def drawn_scene(height: int = 96, width: int = 128) -> Scene:
@@ -199,17 +262,16 @@ def _memory_goes_round(trial: _Trial) -> Iterator[str]:
 
 
 def _abilities_are_true(trial: _Trial) -> Iterator[str]:
-    """The first rule: kinds of prompt that fail are left out of the others."""
+    """Tried first: kinds of prompt that fail are left out of the other rules."""
     for kind, prompt in list(trial.usable.items()):
         try:
             trial.view.answer([Ask((prompt,))])
-        except (SegmeterError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
             del trial.usable[kind]
-            yield f"the card promises '{kind}', but asking for it fails: {error}"
+            yield f"the card promises '{kind}', but asking for it fails: {_said(error)}"
 
 
 _RULES: tuple[Rule, ...] = (
-    _abilities_are_true,
     _looking_is_pure,
     _one_prediction_an_ask,
     _together_is_one_by_one,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
@@ -29,13 +30,19 @@ class Noc:
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.options:
-            raise BadInput("benchmark 'noc' has no settings of its own; leave out --option")
-        return fill(plan, _DEFAULTS)
+        other = [name for name in plan.options if name != "until"]
+        if other:
+            raise BadInput(f"benchmark 'noc' has no setting '{other[0]}'; it has until")
+        filled = fill(plan, _DEFAULTS)
+        goal = _until(filled)
+        if goal is None or goal.measure in filled.measures:
+            return filled
+        return fill(replace(filled, measures=(*filled.measures, goal.measure)), _DEFAULTS)
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
-        return play_scene(subject, scene, plan, users)
+        goal = _until(plan)
+        return play_scene(subject, scene, plan, users, None if goal is None else goal.met)
 
     def summary(self, run: Results) -> list[SummaryRow]:
         from segmeter.benchmarks.noc.statistics import summary
@@ -51,3 +58,9 @@ class Noc:
         from segmeter.benchmarks.noc.sections import sections
 
         return sections(run)
+
+
+def _until(plan: Plan) -> Goal | None:
+    """The goal at which sessions end early, where the plan has one."""
+    text = plan.options.get("until")
+    return None if text is None else Goal.parse(str(text))

@@ -140,12 +140,21 @@ def _success_chart(comparison: Comparison, many: bool) -> Chart:
 
 def _line(group: Group, values: Floats) -> Line:
     drawn = Resampling(group.iou.clusters, seed=group.key[1])
+    values = _held(values)
     low, high = drawn.limits(values)
     known = not np.isnan(low).any()
     rounds = np.arange(1, values.shape[1] + 1)
     return Line(
         group.key[0], rounds, values.mean(axis=0), low if known else None, high if known else None
     )
+
+
+def _held(values: Floats) -> Floats:
+    """Curves in which a session that was stopped early stays at its last quality."""
+    last = np.maximum.accumulate(
+        np.where(np.isnan(values), 0, np.arange(values.shape[1])[None, :]), axis=1
+    )
+    return np.asarray(np.take_along_axis(values, last, axis=1))
 
 
 def _rounds_axis(comparison: Comparison) -> Axis:

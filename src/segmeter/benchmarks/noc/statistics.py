@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,10 +100,14 @@ class Group:
 
 def groups(run: Results, cost: CostModel) -> list[Group]:
     """The run's sessions, grouped, with their seconds under a cost model."""
-    measures = {name: {_key(c): c.values for c in run.curves(name)} for name in measures_of(run)}
+    measures = {
+        name: {_key(c): _played(c.values, run) for c in run.curves(name)}
+        for name in measures_of(run)
+    }
     times = _times(run)
     made = []
-    for curves in run.curves("iou"):
+    for short in run.curves("iou"):
+        curves = replace(short, values=_played(short.values, run))
         kinds, look, answer, user, outline = times[_key(curves)]
         made.append(
             Group(
@@ -119,6 +123,12 @@ def groups(run: Results, cost: CostModel) -> list[Group]:
             )
         )
     return made
+
+
+def _played(curves: Floats, run: Results) -> Floats:
+    """Curves over all rounds of the plan: unknown after a session that was stopped early."""
+    missing = run.plan.rounds - curves.shape[1]
+    return np.pad(curves, ((0, 0), (0, max(0, missing))), constant_values=np.nan)
 
 
 def measures_of(run: Results) -> list[str]:
@@ -346,12 +356,12 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
     for row in table.to_pylist():
         key = (row["model"], row["dataset"], row["user"], row["reading"])
         found.setdefault(key, []).append(row)
-    return {key: _table(rows) for key, rows in found.items()}
+    return {key: _table(rows, run.plan.rounds) for key, rows in found.items()}
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> Times:
+def _table(rows: Sequence[dict[str, Any]], rounds: int) -> Times:
     """One row a target; a session that was stopped early says and costs nothing any more."""
-    longest = max(len(row["prompts"]) for row in rows)
+    longest = max(rounds, *(len(row["prompts"]) for row in rows))
     kinds = [_padded([_kind(t) for t in row["prompts"]], longest, "") for row in rows]
     answer, user = (
         np.array([_padded(row[c], longest, 0.0) for row in rows], dtype=float)

@@ -1,0 +1,123 @@
+"""Checking data: what a data set holds and what in it would spoil a benchmark."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+
+from segmeter.core.errors import SegmeterError
+from segmeter.core.scenes import Dataset, Scene, Target
+from segmeter.core.sections import Column, Gallery, Illustration, Note, Outline, Section, Table
+
+__all__ = ["Findings", "look_at", "page_sections", "write_page"]
+
+_TINY = 16  # pixels: less is a slip of the pen, or another scale
+_COVERING = 0.98  # of the picture
+_SHOWN = 24
+
+
+@dataclass
+class Findings:
+    """What was found in a data set: counts, faults one sentence each, scenes to show."""
+
+    name: str
+    recognised: str
+    scenes: int = 0
+    targets: int = 0
+    classes: Counter[str] = field(default_factory=Counter)
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    shown: list[Scene] = field(default_factory=list)
+
+
+def look_at(data: Dataset, limit: int | None = None) -> Findings:
+    """Read every scene and say what is wrong with it; nothing is played."""
+    found = Findings(data.card.name, getattr(data, "recognised", "") or "")
+    seen: dict[str, str] = {}
+    for name in list(data.scenes())[:limit]:
+        found.scenes += 1
+        try:
+            scene = data.load(name)
+            scene.check()
+            faults = list(_faults(scene, seen))
+        except SegmeterError as error:
+            found.faults.append((name, str(error)))
+            continue
+        found.targets += len(scene.targets)
+        found.classes.update(t.label for t in scene.targets if t.label)
+        found.faults += [(name, fault) for fault in faults]
+        if scene.header.kind == "picture" and len(found.shown) < _SHOWN:
+            found.shown.append(scene)
+    return found
+
+
+def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
+    """What is wrong with a scene's targets, and whether its picture was there before."""
+    if not scene.targets:
+        yield "has no target; there is nothing to segment"
+    if scene.header.kind == "picture":
+        digest = hashlib.sha256(scene.pixels.tobytes()).hexdigest()
+        if seen.setdefault(digest, scene.id) != scene.id:
+            yield f"is the very same picture as {seen[digest]}"
+    for target in scene.targets:
+        yield from _target_faults(target, scene)
+    yield from _overlaps(scene.targets)
+
+
+def _target_faults(target: Target, scene: Scene) -> Iterator[str]:
+    area, whole = target.mask.area, 1
+    for side in scene.shape:
+        whole *= side
+    if area == 0:
+        yield f"target {target.id} is empty"
+    elif area < _TINY:
+        yield f"target {target.id} is tiny ({area} pixels)"
+    elif area > _COVERING * whole:
+        yield f"target {target.id} covers {100 * area / whole:.0f} % of the picture"
+
+
+def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
+    for one, other in combinations(targets, 2):
+        both = one.mask.overlap(other.mask)
+        smaller = min(one.mask.area, other.mask.area)
+        if smaller and both == smaller == max(one.mask.area, other.mask.area):
+            yield f"targets {one.id} and {other.id} are the same mask"
+        elif smaller and 0.1 * smaller < both < 0.98 * smaller:  # a part lies inside, rightly
+            yield f"targets {one.id} and {other.id} overlap in {both} pixels"
+
+
+def page_sections(found: Findings) -> list[Section]:
+    """A page of overlays: what was recognised, what is wrong, the first scenes with targets."""
+    faults = Table(
+        "faults", [Column("scene"), Column("what")], [list(f) for f in found.faults], "Found"
+    )
+    wrong = [faults] if found.faults else [Note("Nothing wrong was found.")]
+    pictures = [
+        Illustration(
+            scene.pixels,
+            f"**{scene.id}**: {len(scene.targets)} targets",
+            f"{scene.id} with its targets",
+            outlines=[Outline(t.mask, "group", t.label or t.id) for t in scene.targets],
+        )
+        for scene in found.shown
+    ]
+    return [
+        Section("What is wrong", found.recognised, wrong),
+        Section("The first scenes", blocks=[Gallery(pictures)] if pictures else []),
+    ]
+
+
+def write_page(found: Findings, path: Path) -> Path:
+    """The page as one file."""
+    from segmeter.report.page import Page, render
+    from segmeter.store.parts import write_text
+
+    facts = [f"{found.scenes} scenes", f"{found.targets} targets", f"{len(found.classes)} classes"]
+    page = Page(
+        f"Check of {found.name}", "what a benchmark would play", facts, page_sections(found)
+    )
+    write_text(path, render(page))
+    return path

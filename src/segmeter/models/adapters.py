@@ -1,0 +1,198 @@
+"""Adapters: a plain function, or an object that works as SAM's predictor, as a model.
+
+    def predict(image, clicks):         # uint8 (H, W, 3); list of (y, x, positive)
+        ...
+        return mask                     # bool (H, W)
+
+    segmeter run noc --model mine.py:predict --dataset mini
+    segmeter.evaluate(predict)
+
+An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
+well: what it answers is masks, scores and, if it has them, low-resolution logits to feed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.prompts import Box, Click, Prompt
+from segmeter.core.scenes import Scene
+
+__all__ = ["FunctionModel", "PredictorModel", "as_model", "mask_from"]
+
+Predict = Callable[[npt.NDArray[np.uint8], list[tuple[float, float, bool]]], Any]
+
+
+def as_model(thing: Any, name: str = "") -> Any:
+    """A model as it is, or a function or predictor made into one.
+
+    >>> as_model(lambda image, clicks: image[..., 0] > 128, "bright").card.name
+    'bright'
+    """
+    if hasattr(thing, "look") and hasattr(thing, "card"):
+        return thing
+    called = name or getattr(thing, "__name__", type(thing).__name__)
+    if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
+        return PredictorModel(thing, called)
+    if callable(thing) and not isinstance(thing, type):
+        return FunctionModel(thing, called)
+    raise BadInput(
+        f"'{called}' is no model: give a function predict(image, clicks), an object with set_image "
+        "and predict, or one with card and look(scene)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionModel:
+    """A function `predict(image, clicks) -> mask` as a model."""
+
+    predict: Predict
+    name: str = "predict"
+
+    @property
+    def card(self) -> ModelCard:
+        summary = (self.predict.__doc__ or "a function of one's own").strip().split("\n")[0]
+        return ModelCard(self.name, summary, frozenset({"click"}))
+
+    def look(self, scene: Scene) -> _FunctionView:
+        return _FunctionView(self, scene)
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionView:
+    model: FunctionModel
+    scene: Scene
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._mask(ask)) for ask in asks]
+
+    def _mask(self, ask: Ask) -> Mask:
+        clicks = [
+            (c.point[-2], c.point[-1], c.positive) for c in _clicks(ask.prompts, self.model.name)
+        ]
+        found = self.model.predict(self.scene.pixels.copy(), clicks)
+        return mask_from(found, self.scene.shape, self.model.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictorModel:
+    """An object with SAM's `set_image` and `predict` as a model; one picture at a time.
+
+    Of several masks the one with the highest score is shown. Logits, where they come third,
+    are fed back with the next click as SAM's predictor takes them, `mask_input`.
+    """
+
+    predictor: Any
+    name: str = "predictor"
+
+    @property
+    def card(self) -> ModelCard:
+        kind = type(self.predictor).__name__
+        return ModelCard(
+            self.name, f"a predictor of one's own ({kind})", frozenset({"click", "box"})
+        )
+
+    def look(self, scene: Scene) -> _PredictorView:
+        self.predictor.set_image(scene.pixels.copy())
+        return _PredictorView(self, scene)
+
+
+@dataclass(frozen=True, slots=True)
+class _PredictorView:
+    model: PredictorModel
+    scene: Scene
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [self._one(ask) for ask in asks]
+
+    def _one(self, ask: Ask) -> MaskPrediction:
+        given = _as_sam(ask.prompts, self.model.name)
+        if ask.memory is not None:
+            given["mask_input"] = ask.memory
+        found = self.model.predictor.predict(**given)
+        if not isinstance(found, tuple | list) or len(found) < 2:
+            raise BadInput(
+                f"{self.model.name}: predict gives (masks, scores, logits), as SAM's does"
+            )
+        masks, scores = found[0], np.ravel(_array(found[1])).astype(float)
+        if len(masks) != len(scores) or not len(scores):
+            raise BadInput(f"{self.model.name}: {len(masks)} masks came with {len(scores)} scores")
+        best = int(scores.argmax())
+        mask = mask_from(masks[best], self.scene.shape, self.model.name)
+        memory = np.array(_array(found[2])[best : best + 1]) if len(found) > 2 else None
+        return MaskPrediction(mask, float(scores[best]), memory)
+
+
+def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
+    """The mask that an answer holds, refused in a sentence unless it says yes or no per pixel.
+
+    >>> mask_from(np.full((2, 2), -5.0), (2, 2))
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: predict: gave logits (-5 to -5); return mask > 0
+    """
+    array = _array(found)
+    fault = _fault(found, array, tuple(shape))
+    if fault:
+        raise BadInput(f"{name}: {fault}")
+    return Mask.of(array.astype(bool))
+
+
+def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
+    """What is wrong with an answer, or nothing."""
+    if found is None:
+        return f"gave nothing; return a mask of shape {shape}"
+    if array.dtype == object:
+        return f"gave a {type(found).__name__}; return an array of shape {shape}"
+    if array.shape != shape:
+        one = [s for s in array.shape if s != 1]
+        hint = "take away the axes of length 1" if tuple(one) == shape else f"return one {shape}"
+        return f"gave an array of shape {array.shape}; {hint}"
+    if array.dtype == bool or not array.size:
+        return ""
+    if np.isnan(array).any():
+        return "gave NaN; a mask is true or false"
+    low, high = float(array.min()), float(array.max())
+    if low >= 0 and high <= 1:
+        plain = bool(((array == 0) | (array == 1)).all())
+        return "" if plain else f"gave probabilities ({low:.3g} to {high:.3g}); return mask > 0.5"
+    what = "logits" if low < 0 else "values beyond 0 and 1"
+    return f"gave {what} ({low:.3g} to {high:.3g}); return mask > 0"
+
+
+def _array(found: Any) -> npt.NDArray[Any]:
+    """Arrays, lists of numbers and tensors as an array; anything else as an object."""
+    if hasattr(found, "detach"):  # a torch tensor, perhaps on a GPU
+        found = found.detach().cpu()
+    try:
+        return np.asarray(found)
+    except ValueError:  # a ragged list
+        return np.asarray(None, dtype=object)
+
+
+def _clicks(prompts: Sequence[Prompt], name: str) -> list[Click]:
+    clicks = [p for p in prompts if isinstance(p, Click)]
+    if len(clicks) != len(prompts):
+        raise BadInput(f"{name} takes clicks only; choose a user who clicks")
+    return clicks
+
+
+def _as_sam(prompts: Sequence[Prompt], name: str) -> dict[str, Any]:
+    """Clicks and a box in SAM's words: `(x, y)` points, 1 for positive, box `x0, y0, x1, y1`."""
+    given: dict[str, Any] = {}
+    boxes = [p for p in prompts if isinstance(p, Box)]
+    clicks = _clicks([p for p in prompts if not isinstance(p, Box)], name)
+    if clicks:
+        given["point_coords"] = np.array([c.point[::-1] for c in clicks], dtype=np.float32)
+        given["point_labels"] = np.array([c.positive for c in clicks], dtype=np.int32)
+    if boxes:
+        (y0, x0), (y1, x1) = boxes[-1].low, boxes[-1].high
+        given["box"] = np.array([x0, y0, x1, y1], dtype=np.float32)
+    return given

@@ -1,0 +1,124 @@
+"""What people reach for: own measures, goals, early stop, dry runs, adding, checking data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from segmeter.store import Run
+
+from .conftest import Typed
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(out: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {(r["model"], r["reading"], r["measure"]): r for r in json.loads(out)["rows"]}
+
+
+def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, here: Path) -> None:
+    code, _, err = typed("run", "noc", "-m", "noisy", "-m", "disc", "-d", "drawn", "--limit", 4,
+                         "--rounds", 3, "--measure", "dice", "--workers", 0)  # fmt: skip
+    assert code == 0
+    assert "run folder: runs/noc-1" in err
+    run = Run.open("runs/noc-1")
+    assert run.plan.measures == ("iou", "boundary-iou", "dice")
+    assert typed("score", "runs/noc-1", "--measure", "precision")[0] == 0
+    told = rows(typed("report", "runs/noc-1", "--json")[1])
+    (mean,) = run.sql("""select 100 * avg(dice) as dice, 100 * avg(precision) as precision
+        from rows where model = 'noisy' and reading = 'sound' and round = 1""").to_pylist()
+    assert told["noisy", "sound", "dice@1"]["value"] == pytest.approx(mean["dice"])
+    assert told["noisy", "sound", "precision@1"]["value"] == pytest.approx(mean["precision"])
+    compared = json.loads(typed("compare", "runs/noc-1", "--json")[1])["rows"]
+    assert {"dice-auc", "precision-auc"} <= {r["measure"] for r in compared}
+    aimed = rows(typed("report", "runs/noc-1", "--json", "--goal", "dice>=0.7")[1])
+    first = run.sql("""select avg(coalesce(f, 3)) as noc from (select min(case when dice >= 0.7
+        then round end) as f from rows where model = 'disc' and reading = 'sound'
+        group by scene, target)""").to_pylist()[0]["noc"]
+    assert aimed["disc", "sound", "noc@dice>=0.7"]["value"] == pytest.approx(first)
+    assert typed("report", "runs/noc-1", "--goal", "dice>=0.7")[0] == 0
+    assert "dice AuC" in Path("runs/noc-1/report.html").read_text()
+
+
+@pytest.mark.parametrize("goal", ["dice", "200", "nothing>=0.5", "iou>=nan"])
+def test_a_goal_that_makes_no_sense_gets_one_sentence(typed: Typed, here: Path, goal: str) -> None:
+    typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0)
+    code, _, err = typed("report", "runs/noc-1", "--goal", goal)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, here: Path) -> None:
+    common = ("run", "noc", "-m", "noisy", "-d", "drawn", "--limit", 4, "--rounds", 6,
+              "--workers", 0, "--json")  # fmt: skip
+    whole = rows(typed(*common, "--out", "whole")[1])
+    early = rows(typed(*common, "--out", "early", "--until", "90")[1])
+    for measure in ("noc@80", "noc@90", "nof@90", "never@90", "seconds-to-90"):
+        for reading in ("published", "sound"):
+            key = ("noisy", reading, measure)
+            assert early[key]["value"] == pytest.approx(whole[key]["value"]), key
+    assert ("noisy", "sound", "auc") not in early  # an area over rounds that nobody played
+    played, all_rounds = (
+        Run.open(n).sql("select * from rows").num_rows for n in ("early", "whole")
+    )
+    assert played < all_rounds
+    assert typed("report", "early")[0] == 0
+
+
+def test_a_dry_run_plays_one_scene_and_writes_nothing(typed: Typed, here: Path) -> None:
+    code, out, _ = typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 3, "--dry-run")
+    assert code == 0
+    assert "oracle on drawn: 3 scenes" in out
+    assert "minutes in all" in out
+    assert list(here.glob("runs*")) == []
+
+
+def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path) -> None:
+    common = ("run", "noc", "-d", "drawn", "--limit", 2, "--rounds", 2, "--workers", 0)
+    typed(*common, "-m", "oracle", "--out", "r")
+    before = Run.open("r").sql("select * from rows order by all").to_pylist()
+    code, _, err = typed(*common, "-m", "noisy", "--out", "r", "--add")
+    assert code == 0, err
+    after = Run.open("r")
+    assert [s.name for s in after.plan.subjects] == ["oracle", "noisy"]
+    kept = after.sql("select * from rows where model = 'oracle' order by all").to_pylist()
+    assert kept == before
+    code, _, err = typed("run", "noc", "-d", "drawn", "--limit", 2, "--rounds", 5, "-m", "disc",
+                         "--out", "r", "--add")  # fmt: skip
+    assert code == 2
+    assert "other rounds" in err
+
+
+def test_the_same_command_goes_on_and_another_takes_the_next_number(
+    typed: Typed, here: Path
+) -> None:
+    common = ("run", "noc", "-d", "drawn", "--limit", 1, "--rounds", 1, "--workers", 0)
+    for model, folder in (("oracle", "noc-1"), ("oracle", "noc-1"), ("disc", "noc-2")):
+        assert f"runs/{folder}" in typed(*common, "-m", model)[2]
+
+
+def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> None:
+    for name in ("a", "b", "c"):
+        (here / "own/images").mkdir(parents=True, exist_ok=True)
+        (here / "own/masks").mkdir(parents=True, exist_ok=True)
+        side = 40 if name != "c" else 44
+        picture = np.full((side, side, 3), 90, np.uint8)
+        mask = np.zeros((side, side), np.uint8)
+        mask[10:20, 10 : (20 if name != "b" else 11)] = 255
+        cv2.imwrite(str(here / f"own/images/{name}.png"), picture)
+        cv2.imwrite(str(here / f"own/masks/{name}.png"), mask)
+    code, out, _ = typed("check", "own", "--page", "page.html")
+    assert code == 1
+    assert "b: is the very same picture as a" in out
+    assert "tiny (10 pixels)" in out
+    assert "2 things are wrong" in out
+    assert "very same picture" in (here / "page.html").read_text()

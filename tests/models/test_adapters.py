@@ -1,0 +1,135 @@
+"""A plain function and a predictor as models; wrong ones are told what is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.models import Ask, ModelCard
+from segmeter.core.prompts import Box, Click
+from segmeter.models.adapters import as_model, mask_from
+from segmeter.models.conformance import check, drawn_scene
+
+FILE = '''
+import numpy as np
+
+
+def predict(image, clicks):
+    """Pixels as bright as the first click's."""
+    y, x, positive = clicks[0]
+    return abs(image[..., 0].astype(int) - int(image[int(y), int(x), 0])) < 30
+
+
+def broken(image, clicks):
+    return image[9999]
+'''
+
+
+class Predictor:
+    """Two masks around the last point, the second with the higher score, and logits."""
+
+    def set_image(self, image: Any) -> None:
+        self.shape = image.shape[:2]
+
+    def predict(self, point_coords: Any = None, point_labels: Any = None, box: Any = None,
+                mask_input: Any = None) -> tuple[Any, Any, Any]:  # fmt: skip
+        masks = np.zeros((2, *self.shape), dtype=bool)
+        x, y = (box[:2] if point_coords is None else point_coords[-1]).astype(int)
+        masks[1, y : y + 4, x : x + 7] = True
+        return masks, np.array([0.2, 0.9]), np.zeros((2, 8, 8), dtype=np.float32)
+
+
+def test_a_function_in_a_file_is_a_model(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE)
+    model = catalogue.models.make(f"{tmp_path}/mine.py:predict")
+    assert model.card.summary == "Pixels as bright as the first click's."
+    assert check(model) == []
+
+
+def test_an_error_names_the_line_of_ones_own_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE)
+    (fault,) = check(catalogue.models.make(f"{tmp_path}/mine.py:broken"))
+    assert "IndexError" in fault
+    assert "(mine.py, line 12)" in fault
+
+
+def test_a_predictor_answers_points_as_x_y_and_shows_its_best_mask() -> None:
+    model = as_model(Predictor(), "mine")
+    assert check(model) == []
+    view = model.look(drawn_scene())
+    clicked, boxed = view.answer([Ask((Click((10, 20)),)), Ask((Box((30, 40), (50, 60)),))])
+    assert (clicked.mask().low, clicked.mask().high) == ((10, 20), (14, 27))
+    assert boxed.mask().low == (30, 40)
+    assert clicked.memory.shape == (1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "gave nothing"),
+        (np.full((4, 5), -3.0), r"gave logits \(-3 to -3\); return mask > 0"),
+        (np.full((4, 5), 0.3), "gave probabilities .* return mask > 0.5"),
+        (np.full((4, 5), np.nan), "gave NaN"),
+        (np.zeros((1, 4, 5)), "take away the axes of length 1"),
+        (np.zeros((5, 4)), r"shape \(5, 4\); return one \(4, 5\)"),
+        (np.full((4, 5), 255), "values beyond 0 and 1"),
+        ([[1], [1, 2]], "gave a list"),
+        ("yes", "gave an array of shape ()"),
+    ],
+)
+def test_an_answer_that_is_no_mask_is_named(given: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        mask_from(given, (4, 5))
+
+
+def test_lists_and_tensors_of_zeros_and_ones_are_masks() -> None:
+    torch = pytest.importorskip("torch")
+    assert mask_from([[1, 0], [0, 0]], (2, 2)).area == 1
+    assert mask_from(torch.ones(2, 2), (2, 2)).area == 4
+
+
+class Wrong:
+    """A model of one's own that answers with something else than predictions."""
+
+    card = ModelCard("wrong", "", frozenset({"click"}))
+
+    def __init__(self, gives: Any) -> None:
+        self.gives = gives
+
+    def look(self, scene: Any) -> Wrong:
+        return self
+
+    def answer(self, asks: Any) -> Any:
+        return self.gives(asks)
+
+
+@pytest.mark.parametrize(
+    ("gives", "said"),
+    [
+        (lambda asks: None, "gives nothing"),
+        (lambda asks: np.zeros((3, 4, 4)), "gives an array of float64"),
+        (lambda asks: [np.full((4, 4), -1.0)] * len(asks), r"\(4, 4\) of logits; wrap each mask"),
+        (lambda asks: [np.full((4, 4), 0.5)] * len(asks), "of probabilities; wrap"),
+        (lambda asks: [[1, 0]] * len(asks), "gives a list; wrap"),
+        (lambda asks: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_check_names_a_wrong_answer_in_one_sentence(gives: Any, said: str) -> None:
+    found = check(Wrong(gives))  # type: ignore[arg-type]
+    assert len(found) == 1
+    assert re.search(said, found[0]), found
+
+
+def test_a_look_that_raises_is_one_sentence() -> None:
+    class Blind(Wrong):
+        def look(self, scene: Any) -> Wrong:
+            raise RuntimeError("no weights")
+
+    (fault,) = check(Blind(None))  # type: ignore[arg-type]
+    assert fault.startswith("look(scene) raises RuntimeError: no weights")
