@@ -46,6 +46,10 @@ class Painter:
         self.told.append("scribble")
         self.shown[scribble_image > 0] = include_interaction
 
+    def add_lasso_interaction(self, lasso_image, include_interaction):
+        self.told.append("lasso")
+        self.shown[lasso_image > 0] = include_interaction
+
     def add_initial_seg_interaction(self, initial_seg):
         self.told.append("mask")
         self.shown[:] = initial_seg
@@ -68,6 +72,13 @@ def test_prompts_reach_the_session_in_the_volumes_own_axes(view):
     assert found.mask().area == 8 + 2
     with pytest.raises(BadInput, match="reads no words"):
         view.answer([Ask((Words("liver"),))])
+
+
+def test_a_closed_stroke_in_a_slice_is_a_lasso(view):
+    line = ((2, 1, 1), (2, 1, 4), (2, 4, 4), (2, 4, 1), (2, 1, 1))
+    (found,) = view.answer([Ask((Scribble(line),))])
+    assert found.mask() == Mask.box(SHAPE, (2, 1, 1), (3, 5, 5))
+    assert view.session.told[-1] == "lasso"
 
 
 def test_a_session_that_goes_on_says_only_what_is_new(view):

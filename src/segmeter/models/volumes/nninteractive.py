@@ -21,7 +21,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 
@@ -43,6 +43,8 @@ class PackageSession(Protocol):
     def add_point_interaction(self, coordinates: Any, include_interaction: bool) -> Any: ...
 
     def add_bbox_interaction(self, bbox_coords: Any, include_interaction: bool) -> Any: ...
+
+    def add_lasso_interaction(self, lasso_image: Any, include_interaction: bool) -> Any: ...
 
     def add_scribble_interaction(self, scribble_image: Any, include_interaction: bool) -> Any: ...
 
@@ -129,6 +131,8 @@ class NnInteractiveView:
             case Box(low, high):
                 ends = [[round(a), round(b) + 1] for a, b in zip(low, high, strict=True)]
                 self.session.add_bbox_interaction(ends, True)
+            case Scribble(points, positive) if _closed(points):
+                self.session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
                 drawn = np.zeros(self.volume.shape, np.uint8)
                 for point in points:
@@ -138,6 +142,23 @@ class NnInteractiveView:
                 self.session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
                 raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
+
+
+def _closed(points: Sequence[Point]) -> bool:
+    """Whether a stroke in one slice ends where it began: a lasso."""
+    one_slice = len({round(point[0]) for point in points}) == 1
+    return len(points) > 3 and one_slice and points[0] == points[-1]
+
+
+def _filled(points: Sequence[Point], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """A volume that holds what a lasso encloses, its line included."""
+    import cv2
+
+    whole = np.zeros(shape, np.uint8)
+    line = np.array([[round(x), round(y)] for _, y, x in points], np.int32)
+    flat = np.zeros(shape[1:], np.uint8)
+    whole[round(points[0][0])] = cv2.fillPoly(flat, [line], (1.0,))
+    return whole
 
 
 def _folder(weights: str | None) -> Path:
