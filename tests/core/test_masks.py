@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -88,22 +89,109 @@ def test_compiled_run_lengths_equal_the_plain_ones(array: Array, below: int, bes
 
 
 @given(pictures | volumes)
+def test_encoded_masks_come_back(array: Array) -> None:
+    mask = Mask.of(array)
+    back = Mask.decoded(mask.encoded(), mask.shape)
+    assert back == mask
+    assert back.bits.flags.c_contiguous
+    assert Mask.from_coco(mask.to_coco()) == mask
+
+
+@given(pictures)
 def test_run_lengths_come_back(array: Array) -> None:
     mask = Mask.of(array)
-    assert Mask.from_coco(mask.to_coco()) == mask
     plain = {"size": list(array.shape), "counts": mask.run_lengths().tolist()}
     assert Mask.from_coco(plain) == mask
 
 
-@given(st.binary(max_size=40) | st.text(max_size=40))
-def test_garbage_run_lengths_are_refused_or_fill_the_picture(text: bytes | str) -> None:
+@given(volumes)
+def test_slices_of_a_volume_stack_to_it_again(array: Array) -> None:
+    mask = Mask.of(array)
+    slices = {z: mask.slice(z) for z in range(array.shape[0])}
+    assert Mask.stack(slices, array.shape[0]) == mask
+
+
+def test_a_volumes_text_costs_what_the_thing_costs() -> None:
+    mask = Mask.box((4000, 4000, 4000), (1000, 5, 7), (1002, 8, 9))
+    text = mask.encoded()
+    assert text == "1000 5 7 2 3 2 0<"
+    assert Mask.decoded(text, mask.shape) == mask
+    loose = "0 0 0 2 1 2 12"  # one voxel in a box of four
+    assert Mask.decoded(loose + "1", (3, 3, 3)) == Mask.box((3, 3, 3), (0, 0, 1), (2, 1, 2)) - (
+        Mask.box((3, 3, 3), (1, 0, 1), (2, 1, 2))
+    ) | Mask.box((3, 3, 3), (1, 0, 0), (2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1 2 3",
+        "1 2 3 2 2 2 ",
+        "1 2 3 2 2 2 07",
+        "8 8 8 2 2 2 08",
+        "-1 2 3 2 2 2 08",
+        "1 2 3 99999999999 2 2 08",
+        "a b c d e f 08",
+        "1 2 3 2 2 2 0\ud800",
+        "² 2 3 2 2 2 08",
+    ],
+)
+def test_a_volumes_damaged_text_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        Mask.decoded(text, (9, 9, 9))
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40), st.sampled_from([(5, 7), (4, 4, 4)]))
+def test_garbage_run_lengths_are_refused_or_lie_in_the_picture(
+    text: bytes | str, shape: tuple[int, ...]
+) -> None:
     with suppress(BadInput):
-        assert rle.to_bits(rle.unpack(text), (5, 7)).shape == (5, 7)
+        assert Mask.decoded(text, shape).dense().shape == shape
 
 
 def test_run_lengths_of_another_size_are_refused() -> None:
     with pytest.raises(BadInput, match="do not add up"):
         Mask.from_coco({"size": [3, 3], "counts": [4]})
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        {"size": [3, 3], "counts": None},
+        {"size": [3, 3], "counts": ["a"]},
+        {"size": [3, 3], "counts": [10**30]},
+        {"size": [3, 3], "counts": [0, 9.5]},
+        {"size": [3, 3], "counts": [0.0, 9.0]},
+        {"size": [3, 3], "counts": [9, -9, 9]},
+        {"size": [3, 3], "counts": [True]},
+        {"size": [3, 3], "counts": [[9]]},
+        {"size": [3, 3], "counts": [4, [5]]},
+        {"size": [3, 3], "counts": []},
+        {"size": [3, 3], "counts": {"a": 1}},
+        {"size": [3.0, 3.0], "counts": [9]},
+        {"size": [3], "counts": [3]},
+        {"size": [3, 3, 1], "counts": [9]},
+        {"size": None, "counts": [9]},
+        {"size": "33", "counts": [9]},
+        {"size": [-3, -3], "counts": [9]},
+        {"size": [10**30, 3], "counts": [9]},
+        {"size": [65536, 65536], "counts": [65536 * 65536]},
+        {"size": [3, 3]},
+    ],
+)
+def test_what_is_no_run_length_mask_is_refused(runs: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        Mask.from_coco(runs)
+
+
+def test_a_small_thing_in_a_claimed_giant_takes_only_its_box() -> None:
+    tracemalloc.start()
+    mask = Mask.from_coco({"size": [16384, 16384], "counts": [100, 5, 16384 * 16384 - 105]})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (mask.low, mask.bits.shape) == ((100, 0), (5, 1))
+    assert peak < 1 << 20
 
 
 def test_masks_of_different_size_cannot_be_compared() -> None:

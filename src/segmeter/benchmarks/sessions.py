@@ -113,7 +113,7 @@ def rows_of(
         "seconds_look": seconds_look,
     }
     for made in record.rounds:
-        mask = made.mask.to_coco()["counts"] if keep_masks else None
+        mask = made.mask.encoded() if keep_masks else None
         yield head | _round_columns(made) | {"mask": mask}
 
 

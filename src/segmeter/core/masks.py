@@ -2,11 +2,13 @@
 
 A mask knows the size of its scene but keeps bits only inside the thing's own box, so that
 counting, comparing and storing cost what the thing costs, not what the picture costs.
-On disk it is COCO's run lengths.
+On disk it is run lengths: COCO's for pictures, those of its box for volumes.
 """
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -23,6 +25,7 @@ __all__ = ["Bits", "Mask", "joint_box"]
 Bits = npt.NDArray[np.bool_]
 Index = tuple[int, ...]
 Derived = TypeVar("Derived")
+_BOX = re.compile(r"(?:[0-9]{1,9} ){6}")
 
 
 class Mask:
@@ -186,6 +189,8 @@ class Mask:
         if not slices:
             raise BadInput("a mask cannot be stacked from no slice: its size is not known")
         shape = (depth, *next(iter(slices.values())).shape)
+        if min(slices) < 0 or max(slices) >= depth:
+            raise BadInput(f"slices {min(slices)} to {max(slices)} do not lie in {depth} slices")
         full = {z: mask for z, mask in slices.items() if mask}
         if not full:
             return cls.empty(shape)
@@ -198,31 +203,92 @@ class Mask:
     def to_coco(self) -> dict[str, Any]:
         """COCO's compressed run lengths, `{"size": [...], "counts": "..."}`.
 
-        A volume is written as its column-major run lengths with three sizes.
+        COCO has no volumes: there `counts` is the text of `encoded`, with three sizes.
 
         >>> Mask.box((2, 3), (0, 1), (2, 2)).to_coco()
         {'size': [2, 3], 'counts': '222'}
         """
-        return {"size": list(self.shape), "counts": self._counts().decode()}
+        return {"size": list(self.shape), "counts": self.encoded()}
 
     @classmethod
     def from_coco(cls, data: Mapping[str, Any]) -> Mask:
-        """Read COCO run lengths, compressed (text or bytes) or plain (a list)."""
+        """Read COCO run lengths, compressed (text or bytes) or plain (a list of whole numbers).
+
+        Sizes are checked before anything is made, and only the thing's own box is.
+        """
         try:
-            size = tuple(int(n) for n in data["size"])
-            counts = data["counts"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadInput("a run-length mask needs 'size' and 'counts'") from error
-        lengths = rle.unpack(counts) if isinstance(counts, str | bytes) else counts
-        return cls.of(rle.to_bits(np.asarray(lengths, dtype=np.int64), size))
+            size, counts = tuple(operator.index(n) for n in data["size"]), data["counts"]
+        except (KeyError, TypeError, IndexError) as error:
+            raise BadInput("a run-length mask needs 'counts', and a 'size' of numbers") from error
+        if isinstance(counts, str | bytes):
+            return cls.decoded(counts, size)
+        if len(size) != 2:
+            raise BadInput("a run-length mask needs a 'size' of height and width")
+        rle.check_size(size)
+        return cls._of_counts(rle.whole_numbers(counts), size)
+
+    def encoded(self) -> str:
+        """The mask as text for a row: run lengths, nothing of the scene around it.
+
+        A picture's is COCO's counts. A volume's is its box as six numbers (first voxel, then
+        size, each z, y, x), then the counts inside the box, x running fastest.
+
+        >>> Mask.box((2, 3), (0, 1), (2, 2)).encoded()
+        '222'
+        >>> Mask.box((9, 9, 9), (1, 2, 3), (3, 4, 5)).encoded()
+        '1 2 3 2 2 2 08'
+        """
+        if len(self.shape) == 2:
+            return self._counts().decode()
+        box = " ".join(map(str, (*self.low, *self.bits.shape)))
+        return f"{box} {rle.pack(rle.of_bits(self.bits)).decode()}"
+
+    @classmethod
+    def decoded(cls, text: str | bytes, shape: Sequence[int]) -> Mask:
+        """The mask of a scene of this shape that `encoded` wrote.
+
+        >>> Mask.decoded("1 2 3 2 2 2 08", (9, 9, 9)) == Mask.box((9, 9, 9), (1, 2, 3), (3, 4, 5))
+        True
+        """
+        size = tuple(int(n) for n in shape)
+        if len(size) == 3:
+            return cls._of_box(text, size)
+        if len(size) != 2:
+            raise BadInput(f"a mask is of a picture or of a volume, not of {len(size)} sizes")
+        rle.check_size(size)
+        return cls._of_counts(rle.unpack(text), size)
+
+    @classmethod
+    def _of_counts(cls, counts: npt.NDArray[np.int64], size: Index) -> Mask:
+        low, bits = rle.to_box(counts, size)
+        return cls(size, low, bits)
+
+    @classmethod
+    def _of_box(cls, text: str | bytes, shape: Index) -> Mask:
+        """A volume's mask from its box and the counts inside; the box must fit and be tight."""
+        plain = text.decode("latin-1") if isinstance(text, bytes) else text
+        found = _BOX.match(plain)
+        if found is None:
+            raise BadInput("a volume's mask is six numbers of its box, then its run lengths")
+        numbers = tuple(map(int, found[0].split()))
+        low, size = numbers[:3], numbers[3:]
+        if any(a + n > whole for a, n, whole in zip(low, size, shape, strict=True)):
+            raise BadInput(f"a mask's box at {low} of size {size} leaves its volume of {shape}")
+        bits = rle.to_bits(rle.unpack(plain[found.end() :]), size)
+        box = _tight(bits)
+        if box is None:
+            return cls.empty(shape)
+        if any(part.stop - part.start != n for part, n in zip(box, size, strict=True)):
+            return cls.of(bits, low, shape)
+        return cls(shape, low, bits)
 
     def run_lengths(self) -> npt.NDArray[np.int64]:
-        """Column-major run lengths over the whole scene, zeros first."""
+        """A picture's column-major run lengths over the whole scene, zeros first."""
         return rle.of_box(self.bits, self.low, self.shape)
 
     def _counts(self) -> bytes:
         """Compressed run lengths; the kernel takes a twentieth of the plain way's time."""
-        if compiled is None or self.bits.ndim != 2:
+        if compiled is None:
             return rle.pack(self.run_lengths())
         packed: bytes = compiled.encode_runs(self.bits, *self.low, *self.shape)
         return packed

@@ -1,4 +1,4 @@
-"""Run lengths: COCO's column-major counts and their compressed text."""
+"""Run lengths: COCO's column-major counts of pictures, counts of boxes, their compressed text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,25 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 
-__all__ = ["of_box", "pack", "to_bits", "unpack"]
+__all__ = [
+    "MOST_PIXELS",
+    "check_size",
+    "of_bits",
+    "of_box",
+    "pack",
+    "to_bits",
+    "to_box",
+    "unpack",
+    "whole_numbers",
+]
 
 Counts = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.bool_]
+MOST_PIXELS = 1 << 28
+"""Pixels a picture, or voxels a mask's own box, may claim: five times the largest of TETRIS."""
+
 _MOST_CHUNKS = 13  # 65 bits, more than any 64-bit count needs
-_MOST_PIXELS = 1 << 33
+_MOST_TEXT = 1 << 23  # characters; what unpacking them takes stays below half a gigabyte
 
 
 def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]) -> Counts:
@@ -43,21 +57,98 @@ def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]
     return np.append(counts, total - ends[-1]) if ends[-1] < total else counts
 
 
-def to_bits(counts: Counts, shape: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """The scene-sized array that run lengths stand for.
+def to_box(counts: Counts, shape: Sequence[int]) -> tuple[tuple[int, int], Bits]:
+    """First pixel and bits of the smallest box around what run lengths of a picture hold.
 
-    >>> to_bits(np.array([2, 2, 2]), (2, 3)).astype(int).tolist()
-    [[0, 1, 0], [0, 1, 0]]
+    Nothing larger than that box is made, so a small thing in a claimed giant costs little.
+
+    >>> to_box(np.array([3, 2, 1]), (2, 3))
+    ((0, 1), array([[False,  True],
+           [ True, False]]))
+    """
+    height, width = shape
+    starts, ends = _runs(counts, height * width)
+    if starts.size == 0:
+        return (0, 0), np.zeros((0, 0), dtype=bool)
+    left, right = int(starts[0]) // height, (int(ends[-1]) - 1) // height + 1
+    top, bottom = _rows(starts, ends, height)
+    # A run that leaves its column fills both to the edge: then the box is as high as the scene.
+    moved = [(p // height - left) * (bottom - top) + p % height - top for p in (starts, ends - 1)]
+    bits = _filled(moved[0], moved[1] + 1, (right - left) * (bottom - top))
+    return (top, left), np.ascontiguousarray(bits.reshape(right - left, bottom - top).T)
+
+
+def of_bits(bits: Bits) -> Counts:
+    """Run lengths of an array in its own order, last axis first; the first counts zeros.
+
+    >>> of_bits(np.array([[False, True], [True, False]])).tolist()
+    [1, 2, 1]
+    """
+    flat = np.ascontiguousarray(bits).reshape(-1)
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    edges = np.concatenate(([0], changes, [flat.size]))
+    counts = np.diff(edges)
+    return np.concatenate(([0], counts)) if flat.size and flat[0] else counts
+
+
+def to_bits(counts: Counts, shape: Sequence[int]) -> Bits:
+    """The array that run lengths in its own order stand for.
+
+    >>> to_bits(np.array([1, 2, 1]), (2, 2)).astype(int).tolist()
+    [[0, 1], [1, 0]]
     """
     total = math.prod(shape)
-    if total > _MOST_PIXELS or any(n < 0 for n in shape):
-        raise BadInput(f"run lengths claim a size of {list(shape)}, which cannot be a picture")
-    possible = counts.ndim == 1 and ((counts >= 0) & (counts <= total)).all()
+    check_size(shape)
+    starts, ends = _runs(counts, total)
+    return _filled(starts, ends, total).reshape(tuple(shape))
+
+
+def check_size(shape: Sequence[int]) -> None:
+    """Refuse a size that no scene has, before anything of it is made."""
+    if any(n < 0 for n in shape) or math.prod(shape) > MOST_PIXELS:
+        raise BadInput(
+            f"a mask claims {' x '.join(map(str, shape))} pixels; at most {MOST_PIXELS} are read"
+        )
+
+
+def whole_numbers(values: object) -> Counts:
+    """A list of counts as an array; refuses what is not whole numbers."""
+    try:
+        counts = np.asarray(values)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BadInput("run lengths are a list of whole numbers") from error
+    if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
+        raise BadInput("run lengths are a list of whole numbers")
+    return counts.astype(np.int64)
+
+
+def _runs(counts: Counts, total: int) -> tuple[Counts, Counts]:
+    """Where each run of ones starts and ends; refuses counts that do not fill the scene."""
+    possible = bool(((counts >= 0) & (counts <= total)).all())
     if not possible or int(counts.sum()) != total:
-        raise BadInput(f"run lengths do not add up to a picture of {list(shape)}")
-    values = np.zeros(counts.size, dtype=bool)
+        raise BadInput("run lengths do not add up to their picture's size")
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    starts, ends = starts[1::2], ends[1::2]
+    full = ends > starts
+    return starts[full], ends[full]
+
+
+def _rows(starts: Counts, ends: Counts, height: int) -> tuple[int, int]:
+    """First row, and one past the last, of runs down the columns."""
+    first, last = starts % height, (ends - 1) % height
+    if (starts // height != (ends - 1) // height).any():
+        return 0, height
+    return int(first.min()), int(last.max()) + 1
+
+
+def _filled(starts: Counts, ends: Counts, total: int) -> Bits:
+    """Flat bits that are true from each start up to its end."""
+    edges = np.zeros(2 * starts.size + 2, dtype=np.int64)
+    edges[1:-1:2], edges[2:-1:2], edges[-1] = starts, ends, total
+    values = np.zeros(edges.size - 1, dtype=bool)
     values[1::2] = True
-    return np.repeat(values, counts).reshape(tuple(shape), order="F")
+    return np.repeat(values, np.diff(edges))
 
 
 def pack(counts: Counts) -> bytes:
@@ -92,6 +183,8 @@ def unpack(text: str | bytes) -> Counts:
     [0, 6]
     """
     raw = text.encode("latin-1", "replace") if isinstance(text, str) else text
+    if len(raw) > _MOST_TEXT:
+        raise BadInput(f"compressed run lengths of {len(raw)} characters are too many to read")
     codes = np.frombuffer(raw, dtype=np.uint8).astype(np.int64) - 48
     if codes.size == 0 or codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
         raise BadInput("compressed run lengths hold a character that cannot stand there")

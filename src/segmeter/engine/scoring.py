@@ -69,7 +69,7 @@ def _score_part(part: Path, targets: dict[str, Target], judge: Any) -> list[dict
         key = (row["target"], row["mask"])
         if key not in known:
             target = targets[row["target"]]
-            mask = Mask.from_coco({"size": target.mask.shape, "counts": row["mask"]})
+            mask = Mask.decoded(row["mask"], target.mask.shape)
             known[key] = judge(target.mask, mask, target.ignore)
         rows.append({name: row[name] for name in _KEY} | {"value": known[key]})
     return rows

@@ -93,7 +93,7 @@ def _filled(template: str, texts: Mapping[str, str]) -> str:
 def _told(one: ShownMask) -> list[Any]:
     stability = None if one.stability != one.stability else round(one.stability, 4)
     y, x = one.point
-    counts = one.mask.to_coco()["counts"]
+    counts = one.mask.encoded()
     return [counts, one.mask.area, round(one.score, 4), stability, round(y, 2), round(x, 2)]
 
 

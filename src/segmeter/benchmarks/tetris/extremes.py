@@ -130,5 +130,5 @@ def _row(
         "x": float(point[1]),
         "positive": True,
         **judge_by(plan.measures)(target, mask),
-        "mask": mask.to_coco()["counts"] if plan.keep_masks else None,
+        "mask": mask.encoded() if plan.keep_masks else None,
     }
