@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,41 @@ def test_several_polygons_make_one_object(first, others, shape):
     assert np.array_equal(mine.dense(), theirs([first, *others], shape))
 
 
-@given(st.lists(st.lists(NUMBERS, min_size=4, max_size=4), min_size=1, max_size=3), SHAPES)
+BOXES = st.tuples(NUMBERS, NUMBERS, NUMBERS.map(abs), NUMBERS.map(abs)).map(list)
+
+
+@given(st.lists(BOXES, min_size=1, max_size=3), SHAPES)
 def test_lists_of_four_numbers_are_boxes(boxes, shape):
     whole = theirs(np.array(boxes), shape)  # pycocotools takes boxes as an array only
     assert np.array_equal(outline(boxes, shape, "here").dense(), whole)
+
+
+@pytest.mark.parametrize("box", [[1, 1, -4, 3], [1, 1, 4, -3]])
+def test_a_box_of_negative_size_is_refused(box):
+    with pytest.raises(BadInput, match="box"):
+        outline([box], (20, 20), "here")
+
+
+def test_a_polygon_that_zigzags_far_outside_is_filled_in_bounded_memory():
+    zigzag = [n for k in range(600) for n in (-130_000, k * 27, 130_000, k * 27 + 13)]
+    tracemalloc.start()
+    mask = fill(zigzag, (2000, 2000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert mask.shape == (2000, 2000)
+    assert peak < 100 << 20
+
+
+def test_a_polygon_that_passes_too_many_columns_is_refused():
+    zigzag = [n for k in range(600) for n in (-130_000, k * 27, 130_000, k * 27 + 13)]
+    with pytest.raises(BadInput, match="columns"):
+        fill(zigzag, (16384, 16384))
+
+
+def test_many_polygons_that_cover_the_picture_again_and_again_are_refused():
+    whole = [0, 0, 8000, 0, 8000, 8000, 0, 8000]
+    with pytest.raises(BadInput, match="over and over"):
+        outline([whole] * 20, (8000, 8000), "here")
 
 
 def test_a_polygon_outside_the_picture_has_no_pixels():

@@ -6,7 +6,6 @@ Objects whose outline covers no pixel are passed over.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +19,19 @@ from segmeter.core import catalogue
 from segmeter.core.detections import Category, DetectionTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Late, Picture, Pixels, Scene, Target
+from segmeter.core.scenes import (
+    DatasetCard,
+    Late,
+    Picture,
+    Pixels,
+    Scene,
+    Target,
+    size_in_words,
+)
 from segmeter.datasets.coco_index import Index, Spans, index_of
-from segmeter.datasets.pictures import MOST_PIXELS, read_rgb
+from segmeter.datasets.pictures import MOST_PIXELS, picture_size, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
-from segmeter.datasets.polygons import fill
+from segmeter.datasets.polygons import fill_all
 
 __all__ = ["CocoJson", "CocoPicture", "coco", "lvis", "outline"]
 
@@ -194,11 +201,21 @@ class CocoJson:
 
     def _targets(self, scene: str) -> list[Target]:
         picture = self._listed[scene]
+        self._check_claim(scene, picture)
         try:
             records = self._index.read(picture.things)
             return [target for record in records if (target := self._target(record, picture))]
         except _WRONG as error:
             raise self._not_coco(error) from error
+
+    def _check_claim(self, scene: str, picture: _Picture) -> None:
+        """Refuse a claimed size that is not the picture's, upright or lying, before filling it."""
+        real = picture_size(self._at_hand[scene])
+        if sorted(real) != sorted(picture.size):
+            raise BadInput(
+                f"{self._card.name}/{scene}: '{self._annotations}' says the picture is "
+                f"{size_in_words(picture.size)}, but it is {size_in_words(real)}; mend the file"
+            )
 
     def _target(self, record: Mapping[str, Any], picture: _Picture) -> Target | None:
         where = f"'{self._annotations}', object {record['id']}"
@@ -256,14 +273,11 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
     """
     try:
         if isinstance(segmentation, Mapping):
-            return _unpacked(segmentation)
+            return _unpacked(segmentation, size)
         parts = list(segmentation)
         if parts and len(parts[0]) == 4:
             parts = [_corners(*box) for box in parts]
-        mask = Mask.empty(size)
-        for polygon in parts:
-            mask = mask | fill(polygon, size)
-        return mask
+        return fill_all(parts, size)
     except (BadInput, TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
 
@@ -276,14 +290,17 @@ def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, fl
     return x, y, width, height
 
 
-def _unpacked(runs: Mapping[str, Any]) -> Mask:
-    """A mask from run lengths, if it claims no more pixels than a picture can have."""
-    if math.prod(int(n) for n in runs.get("size", ())) > MOST_PIXELS:
-        raise BadInput(f"it claims a picture of {runs['size']} pixels")
+def _unpacked(runs: Mapping[str, Any], size: tuple[int, int]) -> Mask:
+    """A mask from run lengths, if it claims the picture's size, upright or lying."""
+    claimed = runs.get("size")
+    if not isinstance(claimed, list | tuple) or sorted(claimed) != sorted(size):
+        raise BadInput(f"it claims a picture of {str(claimed)[:40]}, but this is {list(size)}")
     return Mask.from_coco(runs)
 
 
 def _corners(x: float, y: float, width: float, height: float) -> list[float]:
+    if width < 0 or height < 0:
+        raise BadInput(f"a box of {width} x {height} pixels")
     return [x, y, x, y + height, x + width, y + height, x + width, y]
 
 
@@ -306,7 +323,12 @@ def _parse(index: Index, keep_crowds: bool) -> dict[str, _Picture]:
 
 def _files(image: Mapping[str, Any]) -> Iterator[str]:
     """Where a picture may lie under its folder: LVIS names COCO's file only by its address."""
-    names = [str(image[key]) for key in ("coco_url", "file_name") if image.get(key)]
+    # A name that no file can have (NUL, half a character) is shown as text, and not found.
+    names = [
+        str(image[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")
+        for key in ("coco_url", "file_name")
+        if image.get(key)
+    ]
     if not names:
         raise ValueError(f"picture {image['id']} has no file name")
     for name in names:

@@ -28,7 +28,7 @@ from segmeter.datasets.mask_files import (
 )
 from segmeter.datasets.pairing import Pairs, pair, picture_folder
 from segmeter.datasets.pictures import read_rgb
-from segmeter.datasets.places import digest, known, pictures_in
+from segmeter.datasets.places import digest, known, passed_over, pictures_in, printable
 from segmeter.datasets.runlength_json import (
     JsonBeside,
     Named,
@@ -89,12 +89,13 @@ class Folder:
             self.recognised = volumes.recognised
             return
         card = DatasetCard(
-            name=folder.resolve().name or "folder",
+            name=printable(folder.resolve().name) or "folder",
             summary="a folder of your own",
             licence="your own",
             citation="your own",
         )
-        self._data, self.recognised = _recognise(folder, card, kind, ignore)
+        self._data, said = _recognise(folder, card, kind, ignore)
+        self.recognised = "; ".join(filter(None, (said, passed_over(picture_folder(folder)))))
 
     @property
     def card(self) -> DatasetCard:
@@ -166,7 +167,8 @@ def _recognise(
                 return found
     pairs = pair(folder)
     if not pairs.paired:
-        raise BadInput(f"nothing recognised in '{folder}': {_ADVICE}")
+        over = passed_over(picture_folder(folder))
+        raise BadInput(f"nothing recognised in '{folder}': {_ADVICE}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
@@ -177,7 +179,8 @@ def _recognise(
 def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
     """One JSON file for all pictures: COCO's layout, or run lengths by picture."""
     pictures = picture_folder(folder)
-    files = sorted({*folder.glob("*.json"), *folder.glob("annotations/*.json")})
+    listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
+    files = sorted(file for file in listed if file.is_file())
     if {file.stem for file in files} & _stems(pictures):
         return None  # one beside each picture
     for file in files:
@@ -206,7 +209,7 @@ def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, 
 def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
     """A JSON file of run lengths beside each picture, told from a few of them."""
     pictures = picture_folder(folder)
-    files = {path.stem: path for path in pictures.glob("*.json")}
+    files = {path.stem: path for path in pictures.glob("*.json") if path.is_file()}
     beside = {
         path.stem: (path, files[path.stem]) for path in pictures_in(pictures) if path.stem in files
     }
@@ -252,6 +255,8 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
     if pairs.single:
         count = sum(map(len, pairs.single.values()))
         parts.append(f"{count} files of one object each")
+    if pairs.renamed:
+        parts.append(f"{pairs.renamed} objects of like names go by their files' names")
     if pairs.lonely:
         parts.append(
             f"{len(pairs.lonely)} pictures have no mask and are left out,"

@@ -123,6 +123,8 @@ def _contours(path: Path, value: Any) -> npt.NDArray[Any]:
     if not sides_odd or levels.dtype.kind not in "fiu":
         size = " x ".join(map(str, levels.shape))
         raise BadInput(f"'{path}': a contour map is 2H + 1 by 2W + 1 numbers, but this is {size}")
+    if not np.isfinite(levels).all():
+        raise BadInput(f"'{path}': a contour map holds finite strengths; this one has others")
     return levels if levels.dtype.kind == "f" else levels.astype(np.float64)
 
 
@@ -171,7 +173,7 @@ def _mask(path: Path, entry: Any) -> Mask:
     whole = isinstance(entry, dict) and "segmentation" in entry
     runs = entry["segmentation"] if whole else entry
     size = runs.get("size") if isinstance(runs, dict) else None
-    if not isinstance(size, list) or len(size) != 2 or not all(isinstance(n, int) for n in size):
+    if not isinstance(size, list) or len(size) != 2 or not all(type(n) is int for n in size):
         raise BadInput(f"'{path}': a run-length mask needs 'counts' and a 'size' of two numbers")
     if size[0] * size[1] > MOST_PIXELS:
         raise BadInput(

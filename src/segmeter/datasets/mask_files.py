@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,7 +40,9 @@ MEANING: dict[Kind, str] = {
 
 # When files differ, the kind that can tell the others' objects apart is the folder's.
 _ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "binary")
-_MOST_LABELS = 4096
+# More values than this are a photograph's, unless each stands on this many pixels on average.
+_MOST_LABELS, _FEWEST_PIXELS = 4096, 16
+_MOST_BITS = 3 << 28
 _VOID = 255
 
 
@@ -79,17 +82,33 @@ def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     if kind in ("binary", "soft", "trimap"):
         return [object_in(path, kind, "object")]
     labels = _labels(read_values(path))
-    numbers = np.unique(labels)
-    if numbers.size > _MOST_LABELS:
+    ignore = Mask.of(labels == ignored) or None if ignored is not None else None
+    return [
+        Target(str(number), mask, ignore)
+        for number, mask in _objects(labels, path)
+        if number not in (0, ignored)
+    ]
+
+
+def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, Mask]]:
+    """Each value and where it stands, by ascending value; each is looked for in its box only."""
+    from scipy import ndimage
+
+    numbers, inverse = np.unique(labels, return_inverse=True)
+    if numbers.size > _MOST_LABELS and numbers.size * _FEWEST_PIXELS > labels.size:
         raise BadInput(
             f"'{path}' has {numbers.size} different values: that is a picture, not a label map"
         )
-    ignore = Mask.of(labels == ignored) or None if ignored is not None else None
-    return [
-        Target(str(number), Mask.of(labels == number), ignore)
-        for number in numbers.tolist()
-        if number not in (0, ignored)
-    ]
+    places = inverse.reshape(labels.shape).astype(np.int32) + 1
+    boxes = ndimage.find_objects(places)
+    if sum(math.prod(s.stop - s.start for s in box) for box in boxes) > _MOST_BITS:
+        raise BadInput(
+            f"'{path}': the boxes of its {numbers.size} labels take more than"
+            f" {_MOST_BITS >> 20} MiB; give fewer labels a file"
+        )
+    for place, (number, box) in enumerate(zip(numbers.tolist(), boxes, strict=True), start=1):
+        low = tuple(int(s.start) for s in box)
+        yield number, Mask.of(places[box] == place, low, labels.shape)
 
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
@@ -104,10 +123,15 @@ def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
 
 
 def void_in(paths: Iterable[Path]) -> int | None:
-    """255, when it stands beside other labels: the usual value for what is not judged."""
+    """255, when it stands beside other labels of 8 bits: the usual value for what is not judged.
+
+    Of 16 bits it is a label like any other.
+    """
     for path in paths:
         values = _flat(read_values(path))
-        if values.ndim == 2 and (values == _VOID).any() and ((values > 0) & (values < _VOID)).any():
+        if values.ndim != 2 or values.dtype != np.uint8:
+            continue
+        if (values == _VOID).any() and ((values > 0) & (values < _VOID)).any():
             return _VOID
     return None
 

@@ -51,7 +51,7 @@ def read_first(path: Path, variables: Sequence[str]) -> tuple[str, Any] | None:
         raise BadInput(f"'{path}' is a MATLAB file of version 7.3; save it with '-v7'")
     try:
         found = dict(_variables(raw, variables))
-    except (ValueError, struct.error, zlib.error) as error:
+    except (ValueError, OverflowError, struct.error, zlib.error) as error:
         raise BadInput(f"'{path}' is not a whole MATLAB file: {error}; get it again") from error
     return next(((name, found[name]) for name in variables if name in found), None)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.datasets.pictures import check_regular
 
 __all__ = ["read_npy"]
 
@@ -24,6 +25,7 @@ def read_npy(path: Path, most: int) -> npt.NDArray[Any]:
     The file is mapped, not loaded: a header that claims more than the file holds is refused
     before memory is asked for.
     """
+    check_regular(path)
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"PK"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,8 @@ class Pairs:
         Files of one object each, with the object's name.
     stray
         Masks that belong to no picture.
+    renamed
+        How many objects go by their file's whole name, for two had the same.
     """
 
     where: str
@@ -47,6 +50,7 @@ class Pairs:
     whole: dict[str, Path] = field(default_factory=dict)
     single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
     stray: list[str] = field(default_factory=list)
+    renamed: int = 0
 
     @property
     def paired(self) -> list[str]:
@@ -55,7 +59,9 @@ class Pairs:
     @property
     def lonely(self) -> list[str]:
         """Pictures without any mask."""
-        return [name for name in self.pictures if name not in self.whole | self.single]
+        return [
+            name for name in self.pictures if name not in self.whole and name not in self.single
+        ]
 
     def files(self) -> list[Path]:
         """All mask files, in the order of their scenes."""
@@ -78,33 +84,42 @@ def pair(folder: Path) -> Pairs:
         return _in_one_folder(pictures)
     where = f"in '{pictures.name}', masks in '{masks.name}'"
     pairs = Pairs(where, _by_name(pictures_in(pictures)))
-    by_name = sorted(pairs.pictures, key=len, reverse=True)
     for path in pictures_in(masks):
-        _assign(pairs, path, by_name)
+        _assign(pairs, path)
     for subfolder in sorted(path for path in masks.iterdir() if path.is_dir()):
         things = [(path.stem, path) for path in pictures_in(subfolder)]
         if things and subfolder.name in pairs.pictures:
             pairs.single.setdefault(subfolder.name, []).extend(things)
         elif things:
             pairs.stray.append(f"{subfolder.name}/")
-    return pairs
+    return _told_apart(pairs)
 
 
-def _assign(pairs: Pairs, path: Path, by_name: list[str]) -> None:
+def _assign(pairs: Pairs, path: Path) -> None:
     """To the picture of the same name, else to the longest name that it begins with."""
     if path.stem in pairs.pictures:
         pairs.whole[path.stem] = path
         return
-    for name in by_name:
-        rest = path.stem[len(name) :]
-        if path.stem.startswith(name) and rest[:1] in {"_", "-", ".", " "}:
-            thing = rest.strip("_-. ")
-            if _WORD.fullmatch(thing):
+    ends = [place for place, letter in enumerate(path.stem) if letter in "_-. "]
+    for end in reversed(ends):
+        name = path.stem[:end]
+        if name in pairs.pictures:
+            thing = path.stem[end:].strip("_-. ")
+            if _WORD.fullmatch(thing) and name not in pairs.whole:
                 pairs.whole[name] = path
             else:
                 pairs.single.setdefault(name, []).append((thing, path))
             return
     pairs.stray.append(path.name)
+
+
+def _told_apart(pairs: Pairs) -> Pairs:
+    """Objects of one name in a scene, as of `a_1.png` and `a-1.png`, go by their files' names."""
+    for things in pairs.single.values():
+        times = Counter(name for name, _ in things)
+        pairs.renamed += sum(times[name] > 1 for name, _ in things)
+        things[:] = [(path.stem if times[name] > 1 else name, path) for name, path in things]
+    return pairs
 
 
 def _in_one_folder(folder: Path) -> Pairs:
@@ -123,7 +138,7 @@ def _in_one_folder(folder: Path) -> Pairs:
             pairs.whole[name] = path
         else:
             pairs.stray.append(path.name)
-    return pairs
+    return _told_apart(pairs)
 
 
 def _twins(files: list[Path]) -> Pairs | None:

@@ -7,8 +7,10 @@ half a picture without a word, and half a picture gives numbers that look real.
 
 from __future__ import annotations
 
+import stat
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from segmeter.core.errors import BadInput, NotFound
 __all__ = [
     "MOST_PIXELS",
     "SUFFIXES",
+    "check_regular",
     "grey_of",
     "has_colour_table",
     "header_size",
+    "picture_size",
     "read_bytes",
     "read_colours",
     "read_rgb",
@@ -70,6 +74,7 @@ def read_values(path: Path) -> npt.NDArray[Any]:
 
 def has_colour_table(path: Path) -> bool:
     """Whether a file's pixels are indices into a table of colours."""
+    check_regular(path)
     with path.open("rb") as file:
         return _has_table(file.read(32))
 
@@ -83,6 +88,7 @@ def grey_of(colours: Bytes) -> Bytes:
 
 def read_bytes(path: Path, most: int = 1 << 30) -> bytes:
     """A whole file, or a sentence that says why it cannot be read."""
+    check_regular(path)
     try:
         if path.stat().st_size > most:
             raise BadInput(f"'{path}' is larger than {most >> 20} MiB; it cannot be what it should")
@@ -91,6 +97,27 @@ def read_bytes(path: Path, most: int = 1 << 30) -> bytes:
         raise NotFound(f"no file '{path}'") from None
     except OSError as error:
         raise BadInput(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no file with an end: a pipe would wait for ever, a device never stop."""
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        gone = "is a link to nothing" if path.is_symlink() else ""
+        raise NotFound(f"'{path}' {gone}" if gone else f"no file '{path}'") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{str(path)!r} cannot be read: {error}") from error
+    if not stat.S_ISREG(kind):
+        raise BadInput(f"'{path}' is not a regular file; put a file there or move it away")
+
+
+def picture_size(path: Path) -> tuple[int, int]:
+    """Height and width that a picture's header claims, before it is turned upright."""
+    try:
+        return header_size(read_bytes(path))
+    except (ValueError, struct.error) as error:
+        raise BadInput(f"'{path}' is not a whole picture: {error}; get it again") from error
 
 
 def header_size(raw: bytes) -> tuple[int, int]:
@@ -105,9 +132,12 @@ def header_size(raw: bytes) -> tuple[int, int]:
 
 
 def _decode(path: Path, flags: int) -> Bytes:
-    import cv2
-
     raw = read_bytes(path)
+    return _decoded(path, raw, flags, _checked_size(path, raw))
+
+
+def _checked_size(path: Path, raw: bytes) -> tuple[int, int]:
+    """Height and width that a file claims, if it is whole and they can be a picture's."""
     try:
         height, width = header_size(raw)
     except (ValueError, struct.error) as error:
@@ -117,11 +147,17 @@ def _decode(path: Path, flags: int) -> Bytes:
             f"'{path}' claims {width} x {height} pixels, more than the"
             f" {MOST_PIXELS >> 20} megapixels that are read"
         )
+    return height, width
+
+
+def _decoded(path: Path, raw: bytes, flags: int, size: tuple[int, int]) -> Bytes:
+    import cv2
+
     try:
         pixels = cv2.imdecode(np.frombuffer(raw, dtype=np.uint8), flags)
     except cv2.error as error:
         raise BadInput(f"'{path}' cannot be decoded; get it again") from error
-    if pixels is None or sorted(pixels.shape[:2]) != sorted((height, width)):
+    if pixels is None or sorted(pixels.shape[:2]) != sorted(size):
         raise BadInput(f"'{path}' cannot be decoded; get it again")
     return np.asarray(pixels)
 
@@ -131,19 +167,35 @@ def _has_table(raw: bytes) -> bool:
 
 
 def _indices(path: Path, raw: bytes) -> Bytes:
-    """The indices of a picture with a colour table, which OpenCV does not give."""
-    import io
+    """The indices of a picture with a colour table, which OpenCV looks up.
 
-    from PIL import Image
+    Without its table, and said to be grey, the same picture gives the indices themselves.
+    """
+    import cv2
 
-    _decode(path, -1)  # the same checks as for any other picture
-    with Image.open(io.BytesIO(raw)) as picture:
-        return np.asarray(picture, dtype=np.uint8)
+    height, width = _checked_size(path, raw)
+    grey = bytearray(raw[12:29])
+    grey[13] = 0  # the colour type
+    depth = grey[12]
+    if depth not in (1, 2, 4, 8):
+        raise BadInput(f"'{path}' has a colour table for {depth} bits; get it again")
+    parts = [_PNG, raw[8:12], bytes(grey), struct.pack(">I", zlib.crc32(grey))]
+    parts += [chunk for kind, chunk in _png_chunks(raw) if kind in (b"IDAT", b"IEND")]
+    values = _decoded(path, b"".join(parts), cv2.IMREAD_UNCHANGED, (height, width))
+    # Grey of fewer bits is spread over 0 to 255.
+    return values if depth == 8 else values // np.uint8(255 // ((1 << depth) - 1))
 
 
 def _png_size(raw: bytes) -> tuple[int, int]:
     """Walks all chunks: each must be whole and have its checksum, up to the end mark."""
     width, height = struct.unpack_from(">II", raw, 16)
+    for _ in _png_chunks(raw):
+        pass
+    return height, width
+
+
+def _png_chunks(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Each chunk's kind, and all of its bytes."""
     place = len(_PNG)
     while True:
         if place + 12 > len(raw):
@@ -154,8 +206,9 @@ def _png_size(raw: bytes) -> tuple[int, int]:
             raise ValueError("it breaks off before its end")
         if zlib.crc32(memoryview(raw)[place + 4 : end]) != struct.unpack_from(">I", raw, end)[0]:
             raise ValueError("a checksum inside does not agree")
+        yield kind, raw[place : end + 4]
         if kind == b"IEND":
-            return height, width
+            return
         place = end + 4
 
 

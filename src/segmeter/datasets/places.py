@@ -17,7 +17,9 @@ __all__ = [
     "known",
     "lacking",
     "names_in",
+    "passed_over",
     "pictures_in",
+    "printable",
     "set_folder",
     "some_at_hand",
     "stem",
@@ -53,17 +55,61 @@ def set_folder(
 
 
 def pictures_in(folder: Path) -> list[Path]:
-    """The pictures in a folder, by code points of their names; hidden files are passed over."""
-    found = (p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.name[0] != ".")
-    return sorted(found, key=lambda p: p.name)
+    """The pictures in a folder, by code points of their names.
+
+    Passed over are hidden files, what is no regular file (a pipe, a device, a link to
+    nothing) and names that are not UTF-8: no table or report could hold them.
+    """
+    names = (name for name in names_in(folder) if name[0] != ".")
+    return [folder / name for name in sorted(names) if _suffix(name) in SUFFIXES]
+
+
+def passed_over(folder: Path) -> str:
+    """A sentence on what looks like a picture in a folder and is not read; often empty."""
+    names = [name for name in _listed(folder) if name[0] != "."]
+    read = names_in(folder)
+    gifs = [name for name in names if _suffix(name) == ".gif"]
+    odd = [name for name in names if _suffix(name) in SUFFIXES and name not in read]
+    parts = [
+        f"{_count(gifs, 'GIF')} not read, the first is '{gifs[0]}': save as PNG" if gifs else "",
+        f"{_count(odd, 'file')} left out, the first is '{printable(odd[0])}': it is no regular"
+        " file, or its name is not UTF-8" if odd else "",
+    ]  # fmt: skip
+    return "; ".join(filter(None, parts))
 
 
 def names_in(folder: Path) -> frozenset[str]:
-    """The names of what lies in a folder, asked for once; none when there is no folder."""
+    """The names of the regular files in a folder, asked for once; none without a folder."""
     try:
-        return frozenset(os.listdir(folder))
+        with os.scandir(folder) as entries:
+            return frozenset(e.name for e in entries if _writable(e.name) and e.is_file())
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _count(names: Sequence[str], what: str) -> str:
+    return f"1 {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
+def _writable(name: str) -> bool:
+    """Whether a name can be written as UTF-8, as every table and report must."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def printable(name: str) -> str:
+    """A name as text that UTF-8 can hold: bytes of another encoding are shown as such."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
@@ -125,8 +171,12 @@ def digest(files: Iterable[Path]) -> str:
     pieces = min(_MOST_PIECES, max(1, _MOST_READ // (_PIECE * max(len(paths), 1))))
     parts: list[object] = []
     for path in paths:
+        name = f"{path.parent.name}/{path.name}"
+        if not path.is_file():  # named, but not opened: a pipe would wait for ever
+            parts += [name, "no regular file"]
+            continue
         size = path.stat().st_size
-        parts += [f"{path.parent.name}/{path.name}", size, _sample(path, size, pieces)]
+        parts += [name, size, _sample(path, size, pieces)]
     return fingerprint(*parts)
 
 

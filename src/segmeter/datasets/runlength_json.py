@@ -15,7 +15,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco import outline
-from segmeter.datasets.pictures import read_bytes, read_rgb
+from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 
 __all__ = ["JsonBeside", "RunLengthJson", "read_json", "run_lengths_in"]
@@ -55,7 +55,8 @@ class RunLengthJson:
         return digest([*self._files, *(self._pictures[name] for name in self.scenes())])
 
     def _targets(self, scene: str) -> list[Target]:
-        return _targets(self._masks[scene], f"{self.card.name}/{scene}")
+        picture = self._pictures[scene]
+        return _targets(self._masks[scene], picture, f"{self.card.name}/{scene}")
 
 
 class JsonBeside:
@@ -71,23 +72,26 @@ class JsonBeside:
 
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, self._beside)
-        picture, file = self._beside[scene]
+        picture, _ = self._beside[scene]
         name = self.card.name
-        return Picture(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene, file))
+        return Picture(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
 
     def fingerprint(self) -> str:
         return digest(path for both in self._beside.values() for path in both)
 
-    def _targets(self, scene: str, file: Path) -> list[Target]:
-        found = run_lengths_in({scene: read_json(file)})
+    def _targets(self, scene: str) -> list[Target]:
+        picture, file = self._beside[scene]
+        found = run_lengths_in({f"{scene}.png": read_json(file)})
         if found is None:
             raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
-        return _targets(found[scene], f"{self.card.name}/{scene}")
+        return _targets(found[scene], picture, f"{self.card.name}/{scene}")
 
 
-def _targets(masks: Sequence[Named], where: str) -> list[Target]:
+def _targets(masks: Sequence[Named], picture: Path, where: str) -> list[Target]:
+    """Masks whose claimed size is the picture's own; it is compared before they are unpacked."""
+    size = picture_size(picture)
     return [
-        Target(name, outline(mask, (1, 1), f"{where}, '{name}'"), label=label)
+        Target(name, outline(mask, size, f"{where}, '{name}'"), label=label)
         for name, label, mask in masks
     ]
 
