@@ -95,7 +95,7 @@ def print_proposals(curves: Mapping[str, ProposalCurve]) -> None:
             if number in _SHOWN:
                 shown = "all" if number == _SHOWN[-1] else str(number)
                 table.add_row(shown, *(f"{values[place]:.3f}" for values in columns.values()))
-        Console().print(table)
+        Console(markup=False).print(table)
 
 
 def same_size(

@@ -51,7 +51,7 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
     if as_json:
         print(summary_json(rows))
         return
-    console = Console(width=min(Console().width, 100))
+    console = Console(width=min(Console().width, 100), markup=False)
     headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
     for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
         console.print(table)

@@ -57,7 +57,7 @@ def _print(found: Sequence[Difference]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(markup=False)
     for place in dict.fromkeys((d.dataset, d.user, d.reading) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.reading) == place]
         title = ", ".join(filter(None, (*place[:2], f"reading {place[2]}")))

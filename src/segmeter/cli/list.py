@@ -57,7 +57,7 @@ def list_names(
         names = {k: [{"name": e.name, "summary": e.summary} for e in _SHELVES[k]] for k in chosen}
         print(json.dumps(names, indent=1))
         return Exit.DONE
-    console = Console()
+    console = Console(markup=False)
     for title in chosen:
         table = Table(
             title=title, title_justify="left", show_header=False, box=None, pad_edge=False
@@ -76,7 +76,7 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     for key, value in facts.items():
         table.add_row(key.replace("_", " "), _words(value))
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def _words(value: Any) -> str:

@@ -176,7 +176,7 @@ def _print(values: dict[str, float], title: str) -> None:
         text = card.summary if card is not None else _PARTS.get(name, "")
         shown = f"{value:.4f}" if math.isfinite(value) else "undefined"
         table.add_row(name, shown, card.better if card is not None else "higher", text)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 _PARTS = {

@@ -184,7 +184,7 @@ def _print(rows: list[MetaRow], pictures: str) -> None:
         overall = "" if row.overall is None else f"{100 * row.overall:.1f}"
         cells = [_cell(found) for found in (row.sihd, row.sabd, row.sisd)]
         table.add_row(row.measure, row.reading, *cells, overall)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def _cell(found: Interval | None) -> str:

@@ -150,7 +150,7 @@ def _print(found: list[tuple[str, Row]]) -> None:
     for reading, row in found:
         value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
         table.add_row(row.what, reading, row.score, value, f"{low} to {high}", str(row.keys))
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def _number(value: float, row: Row) -> str:

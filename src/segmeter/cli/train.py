@@ -158,7 +158,7 @@ def _teller() -> Callable[[Step], None]:
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     bar = Progress(console=console, disable=not sys.stderr.isatty(), transient=True)
     task = bar.add_task("steps", total=None)
     bar.start()

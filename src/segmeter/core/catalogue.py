@@ -287,12 +287,19 @@ def _always(thing: T) -> Callable[[], T]:
 def _value(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """A value as `parse` reads it back: text that looks like JSON, or parts options, is quoted.
+
+    >>> _text("soft"), _text(2024), _text("2024")
+    ('soft', '2024', '"2024"')
+    """
+    if isinstance(value, str) and "&" not in value and _value(value) == value:
+        return value
+    return json.dumps(value).replace("&", "\\u0026")
 
 
 models: Shelf[Any] = Shelf("model", "segmeter.models")

@@ -80,6 +80,8 @@ class Folder:
         smallest: int = 0,
         grid: str = "affine",
     ) -> None:
+        if not isinstance(path, str):  # a name such as 2024 is read as a number
+            raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
         folder = Path(path)
         if not folder.is_dir():
             raise NotFound(f"no folder '{path}'")

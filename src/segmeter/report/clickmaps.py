@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -64,16 +65,16 @@ def map_page(
     )
     page = resources.files("segmeter.report").joinpath("assets/clickmap.html").read_text()
     # The data hold numbers and names of measures only; "<" is escaped all the same.
-    for mark, text in (
-        ("%TITLE%", str(escape(title))),
-        ("%PICTURE%", _address(picture)),
-        ("%FIGURES%", shown),
-        ("%FACTS%", listed),
-        ("%CHOICES%", choices),
-        ("%DATA%", json.dumps(data).replace("<", "\\u003c")),
-    ):
-        page = page.replace(mark, text)
-    return page
+    texts = {
+        "TITLE": str(escape(title)),
+        "PICTURE": _address(picture),
+        "FIGURES": shown,
+        "FACTS": listed,
+        "CHOICES": choices,
+        "DATA": json.dumps(data).replace("<", "\\u003c"),
+    }
+    # All at once: a title that reads %DATA% stays what it is.
+    return re.sub(r"%([A-Z]+)%", lambda mark: texts.get(mark[1], mark[0]), page)
 
 
 def _address(picture: bytes) -> str:

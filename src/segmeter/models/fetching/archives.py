@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -17,6 +20,11 @@ __all__ = ["is_archive", "unpack", "unpack_one"]
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip", ".whl")
 _BLOCK = 1 << 20
+_MOST_RATIO, _LEAST_LIMIT = 16, 1 << 26
+# What the libraries raise for damaged, encrypted or made-up archives.
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError,
+            ValueError, RuntimeError, NotImplementedError, struct.error, IndexError,
+            OverflowError)  # fmt: skip
 
 Member = tuple[str, int, IO[bytes]]
 """Path inside the archive, size in bytes, content."""
@@ -61,12 +69,25 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
     try:
         if archive.name.lower().endswith((".zip", ".whl")):
             with zipfile.ZipFile(archive) as packed:
-                yield _zipped(packed)
+                yield _limited(_zipped(packed), archive)
         else:
             with tarfile.open(archive, "r|*") as stream:
-                yield _tarred(stream)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+                yield _limited(_tarred(stream), archive)
+    except _DAMAGED as error:
         raise BadWeights(f"'{archive}' is damaged or cut short ({error})") from error
+
+
+def _limited(members: Iterator[Member], archive: Path) -> Iterator[Member]:
+    """Members, until they announce more than an honest archive of this size can hold."""
+    left = _MOST_RATIO * archive.stat().st_size + _LEAST_LIMIT
+    for path, size, content in members:
+        left -= size
+        if size < 0 or left < 0:
+            raise BadWeights(
+                f"'{archive}' unpacks to more than {_MOST_RATIO} times its size; it is a bomb, "
+                "or not what it should be"
+            )
+        yield path, size, content
 
 
 def _tarred(stream: tarfile.TarFile) -> Iterator[Member]:

@@ -1,0 +1,340 @@
+"""Files made to do harm, or by people with odd habits: read, or refused in a sentence."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from scipy.io import savemat
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.folder import Folder
+from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.mask_files import objects_in, void_in
+from segmeter.datasets.matlab import read_mat
+from segmeter.datasets.numpy_files import read_npy
+from segmeter.datasets.pairing import pair
+from segmeter.datasets.pictures import read_bytes, read_values
+from segmeter.models.fetching.archives import unpack, unpack_one
+from segmeter.report.clickmaps import map_page
+
+Write = Callable[[Path, Any], Path]
+SQUARE = np.zeros((12, 16), np.uint8)
+SQUARE[3:9, 4:12] = 255
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, write: Write, photo: Any) -> Path:
+    """A folder with one picture and its mask."""
+    write(tmp_path / "images" / "a.png", photo)
+    write(tmp_path / "masks" / "a.png", SQUARE)
+    return tmp_path
+
+
+def _coco(folder: Path, things: list[dict[str, Any]], **image: Any) -> Folder:
+    record = {"id": 1, "file_name": "a.png", "height": 12, "width": 16, **image}
+    things = [{"id": 1, "image_id": 1, "category_id": 1, **thing} for thing in things]
+    content = {"images": [record], "annotations": things, "categories": [{"id": 1, "name": "x"}]}
+    (folder / "a_coco.json").write_text(json.dumps(content))
+    return Folder(str(folder))
+
+
+def _peak(call: Callable[[], object]) -> int:
+    """Bytes that Python and NumPy asked for at most."""
+    tracemalloc.start()
+    try:
+        call()
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak
+
+
+# Files that are none.
+
+
+@pytest.mark.parametrize("kind", ["pipe", "zero", "nothing", "folder"])
+def test_what_is_no_regular_file_is_passed_over_and_said(pictures: Path, kind: str) -> None:
+    odd = pictures / "images" / "b.png"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    elif kind == "folder":
+        odd.mkdir()
+    else:
+        odd.symlink_to("/dev/zero" if kind == "zero" else pictures / "gone.png")
+    data = Folder(str(pictures))
+    assert data.scenes() == ["a"]
+    assert "left out, the first is 'b.png'" in data.recognised
+    assert data.fingerprint()
+    for read in (read_bytes, read_values, lambda path: read_npy(path, 10)):
+        with pytest.raises((BadInput, NotFound), match=r"regular|link to nothing"):
+            read(odd)
+
+
+def test_pipes_as_masks_and_coco_pictures_do_not_hang(pictures: Path) -> None:
+    os.mkfifo(pictures / "masks" / "a_2.png")
+    assert len(Folder(str(pictures)).load("a").targets) == 1
+    os.mkfifo(pictures / "b.json")
+    os.mkfifo(pictures / "images" / "c.png")
+    with pytest.raises(NotFound, match="none of its"):
+        _coco(pictures, [{"segmentation": [[1, 1, 9, 1, 9, 9]]}], file_name="c.png")
+
+
+def test_names_that_are_not_utf8_are_passed_over_and_said(pictures: Path) -> None:
+    odd = os.fsencode(pictures / "images") + b"/caf\xe9.png"
+    Path(os.fsdecode(odd)).write_bytes((pictures / "images" / "a.png").read_bytes())
+    data = Folder(str(pictures))
+    assert data.scenes() == ["a"]
+    assert r"'caf\xe9.png'" in data.recognised
+    data.recognised.encode()
+
+
+def test_gifs_are_said(pictures: Path) -> None:
+    for name in ("b.gif", "c.GIF"):
+        (pictures / "images" / name).write_bytes(b"GIF89a")
+    assert "2 GIFs are not read, the first is 'b.gif'" in Folder(str(pictures)).recognised
+
+
+# Sizes that are claimed.
+
+
+def test_coco_sizes_are_compared_with_the_picture_before_anything_is_filled(pictures: Path) -> None:
+    whole = [0, 0, 16000, 0, 16000, 16000, 0, 16000]
+    data = _coco(pictures, [{"segmentation": [whole]}], height=16000, width=16000)
+
+    def read() -> None:
+        with pytest.raises(BadInput, match="says the picture is 16000 x 16000, but it is 16 x 12"):
+            _ = data.load("a").targets
+
+    assert _peak(read) < 1 << 22
+
+
+def test_run_lengths_are_compared_with_the_picture_before_they_are_unpacked(pictures: Path) -> None:
+    claims = {"size": [16384, 16384], "counts": [0, 16384 * 16384]}
+    (pictures / "masks.json").write_text(json.dumps({"a.png": claims}))
+    data = Folder(str(pictures))
+
+    def read() -> None:
+        with pytest.raises(BadInput, match="claims a picture of"):
+            _ = data.load("a").targets
+
+    assert _peak(read) < 1 << 22
+    thing = {"segmentation": claims, "iscrowd": 0}
+    with pytest.raises(BadInput, match="claims a picture of"):
+        _ = _coco(pictures, [thing]).load("a").targets
+
+
+def _palette(path: Path, indices: Any, bits: int = 8, **info: Any) -> Path:
+    picture = Image.frombytes("P", indices.shape[::-1], indices.tobytes())
+    picture.putpalette(list(range(256)) * 3)
+    picture.save(path, bits=bits, **info)
+    return path
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+def test_indices_of_a_colour_table_are_read_whatever_their_bits(tmp_path: Path, bits: int) -> None:
+    indices = (np.arange(35).reshape(5, 7) % (1 << bits)).astype(np.uint8)
+    path = _palette(tmp_path / "a.png", indices, bits)
+    assert path.read_bytes()[24] == bits
+    assert np.array_equal(read_values(path), indices)
+
+
+def test_palette_masks_with_a_large_text_chunk_are_read(tmp_path: Path) -> None:
+    note = PngInfo()
+    note.add_text("why", "x" * (5 << 20), zip=True)
+    path = _palette(tmp_path / "a.png", SQUARE // 85, pnginfo=note)
+    assert np.array_equal(read_values(path), SQUARE // 85)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(
+        ">I", zlib.crc32(kind + content)
+    )  # fmt: skip
+
+
+def test_palette_masks_of_14000_a_side_are_read(tmp_path: Path) -> None:
+    side = 14_000
+    head = struct.pack(">IIBBBBB", side, side, 1, 3, 0, 0, 0)
+    rows = zlib.compress(b"\0" * ((side // 8 + 1) * side), 1)
+    parts = [(b"IHDR", head), (b"PLTE", b"\0\0\0\xff\xff\xff"), (b"IDAT", rows), (b"IEND", b"")]
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts))
+    assert read_values(path).shape == (side, side)
+
+
+# Names and ids.
+
+
+def test_a_coco_name_that_no_file_can_have_leaves_out_that_picture_only(pictures: Path) -> None:
+    record = {"height": 12, "width": 16}
+    images = [{"id": n, "file_name": name, **record} for n, name in
+              enumerate(["a.png", "b\0.png", "c\ud800.png"])]  # fmt: skip
+    things = [{"id": n, "image_id": n, "segmentation": [[1, 1, 9, 1, 9, 9]]} for n in range(3)]
+    file = pictures / "things.json"
+    file.write_text(json.dumps({"images": images, "annotations": things, "categories": []}))
+    data = CocoJson(Folder(str(pictures)).card, file, pictures / "images")
+    assert data.scenes() == ["a"]
+    assert "2 of 3 pictures are not in" in data.card.missing
+    data.card.missing.encode()
+
+
+def test_objects_of_one_name_go_by_their_files_names(pictures: Path, write: Write) -> None:
+    (pictures / "masks" / "a.png").unlink()
+    for name in ("a_1", "a-1", "a_2"):
+        write(pictures / "masks" / f"{name}.png", SQUARE)
+    data = Folder(str(pictures))
+    scene = data.load("a")
+    assert sorted(target.id for target in scene.targets) == ["2", "a-1", "a_1"]
+    assert "2 objects of like names go by their files' names" in data.recognised
+    scene.check()
+
+
+def test_two_objects_of_one_id_are_refused(pictures: Path) -> None:
+    outline = {"segmentation": [[1, 1, 9, 1, 9, 9]]}
+    scene = _coco(pictures, [outline, outline]).load("a")
+    with pytest.raises(BadInput, match="two targets are called '1'"):
+        scene.check()
+
+
+def test_masks_are_paired_in_linear_time(tmp_path: Path) -> None:
+    """Counted, not timed: each mask looks at the prefixes of its own name only."""
+    for part in ("images", "masks"):
+        (tmp_path / part).mkdir()
+    for k in range(200):
+        (tmp_path / "images" / f"p_{k}.png").touch()
+        (tmp_path / "masks" / f"p_{k}_mask.png").touch()
+    pairs = pair(tmp_path)
+    looked: list[str] = []
+
+    class Counting(dict[str, Path]):
+        def __contains__(self, key: object) -> bool:
+            looked.append(str(key))
+            return super().__contains__(key)
+
+    from segmeter.datasets import pairing
+
+    pairs.pictures = Counting(pairs.pictures)
+    for path in sorted((tmp_path / "masks").iterdir()):
+        pairing._assign(pairs, path)
+    assert len(looked) <= 4 * 200
+    assert len(pairs.paired) == 200
+    assert not pairs.lonely
+
+
+@pytest.mark.parametrize("name", ["2024", "true", "1e5", "null", "[1]", '"x"', "a&b", "NaN", "-1"])
+def test_a_folder_may_have_a_name_that_looks_like_json(
+    pictures: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = Spec("folder", {"path": name})
+    assert Spec.parse(str(spec)) == spec
+    (pictures / name).mkdir()
+    for part in ("images", "masks"):
+        (pictures / part).rename(pictures / name / part)
+    monkeypatch.chdir(pictures)
+    assert Folder(**Spec.parse(str(spec)).options).scenes() == ["a"]
+
+
+def test_a_path_that_was_read_as_a_number_is_refused_in_a_sentence() -> None:
+    with pytest.raises(BadInput, match="its path is text"):
+        Folder(**Spec.parse("folder?path=2024").options)
+
+
+# Label maps.
+
+
+def test_255_is_a_label_like_any_other_where_there_are_16_bits(
+    tmp_path: Path, write: Write
+) -> None:
+    labels = np.arange(4000, dtype=np.uint16).reshape(50, 80).repeat(2, 0).repeat(2, 1)
+    path = write(tmp_path / "a.png", labels)
+    assert void_in([path]) is None
+    assert "255" in {target.id for target in objects_in(path, "labels", None)}
+    assert void_in([write(tmp_path / "b.png", np.array([[0, 1, 255]], np.uint8))]) == 255
+
+
+def test_5000_objects_are_a_label_map(tmp_path: Path, write: Write) -> None:
+    labels = np.arange(5000, dtype=np.uint16).reshape(50, 100).repeat(4, 0).repeat(4, 1)
+    found = objects_in(write(tmp_path / "a.png", labels), "labels", None)
+    assert len(found) == 4999
+    assert {target.mask.area for target in found} == {16}
+    noise = np.random.default_rng(0).integers(0, 60_000, (200, 300)).astype(np.uint16)
+    with pytest.raises(BadInput, match="a picture, not a label map"):
+        objects_in(write(tmp_path / "b.png", noise), "labels", None)
+
+
+def test_labels_whose_boxes_take_too_much_are_refused(tmp_path: Path, write: Write) -> None:
+    noise = np.random.default_rng(0).integers(0, 4000, (600, 900)).astype(np.uint16)
+    with pytest.raises(BadInput, match="give fewer labels"):
+        objects_in(write(tmp_path / "a.png", noise), "labels", None)
+
+
+# MATLAB, archives, pages.
+
+
+@pytest.mark.parametrize("name", ["labels", "ucm2", "segs"])
+def test_infinity_in_a_mat_file_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.mat"
+    savemat(path, {name: np.full((5, 7), np.inf)})
+    with pytest.raises(BadInput, match=r"a\.mat"):
+        read_results(path)
+
+
+def test_a_mat_file_whose_shape_is_infinite_is_refused(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    savemat(out, {"labels": np.ones((5, 7))})
+    raw = bytearray(out.getvalue())
+    shape = raw.index(struct.pack("<IIii", 5, 8, 5, 7))
+    raw[shape : shape + 16] = struct.pack("<IIff", 7, 8, float("inf"), 7.0)  # 32-bit floats
+    path = tmp_path / "a.mat"
+    path.write_bytes(raw)
+    with pytest.raises(BadInput, match="not a whole MATLAB file"):
+        read_mat(path, "labels")
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, suffix: str) -> None:
+    archive, bomb = tmp_path / f"a{suffix}", b"\0" * (80 << 20)
+    if suffix == ".zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+            packed.writestr("top/w.pth", bomb)
+    else:
+        with tarfile.open(archive, "w:gz", compresslevel=1) as stream:
+            info = tarfile.TarInfo("top/w.pth")
+            info.size = len(bomb)
+            stream.addfile(info, io.BytesIO(bomb))
+    out = tmp_path / "out"
+    out.mkdir()
+    for take in (
+        lambda: unpack(archive, out, (".pth",)),
+        lambda: unpack_one(archive, "w.pth", out / "w.pth"),
+    ):
+        with pytest.raises(BadWeights, match="16 times its size"):
+            take()
+    assert not list(out.iterdir())
+
+
+def test_a_title_that_reads_like_a_mark_stays_a_title() -> None:
+    picture = cv2.imencode(".png", SQUARE)[1].tobytes()
+    page = map_page(
+        '%DATA%"><script>%TITLE%', picture, (12, 16), {"IoU": np.zeros((12, 16))}, (0, 0), 1,
+        (3, 3), [("%CHOICES%", "%FACTS%")],
+    )  # fmt: skip
+    assert "<title>%DATA%&#34;&gt;&lt;script&gt;%TITLE%</title>" in page
+    assert page.count('"shape"') == 1
+    assert "<dt>%CHOICES%</dt><dd>%FACTS%</dd>" in page
