@@ -255,6 +255,8 @@ def costs(
     from segmeter.study.interactions import fit_costs, interactions
 
     study = _open(plan, db, data, None)
+    if study.plan.kind != "interact":
+        raise BadInput("costs are fitted from studies of kind 'interact', where people segment")
     with study.ledger.reading() as connection:
         found = fit_costs(interactions(connection))
     out.write_text(found.toml(), encoding="utf-8")

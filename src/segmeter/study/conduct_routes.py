@@ -16,7 +16,7 @@ from fastapi.responses import RedirectResponse, Response
 from segmeter.study.exports import export
 from segmeter.study.guards import Limiter, signed, signed_by
 from segmeter.study.pages_for import Pages
-from segmeter.study.progress import heat_picture, heat_targets, progress
+from segmeter.study.progress import heat_picture, heat_targets, is_shown, progress
 from segmeter.study.running import Refused, RunningStudy
 
 __all__ = ["conduct_routes"]
@@ -96,9 +96,9 @@ def _add_looking(router: APIRouter, study: RunningStudy, pages: Pages, gate: Gat
         target: Annotated[str, Query(max_length=500)],
     ) -> Response:
         gate.check(request)
-        if (scene, target) not in set(study.stimuli.targets()):
-            raise Refused(404, "there is no such target")
         with study.ledger.reading() as connection:
+            if not is_shown(connection, scene, target):
+                raise Refused(404, "there is no such target")
             raw = heat_picture(connection, study.stimuli, scene, target)
         return Response(raw, media_type="image/jpeg" if raw[:2] == b"\xff\xd8" else "image/png")
 

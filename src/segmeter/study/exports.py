@@ -43,8 +43,11 @@ def export(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: Path
     `previews.csv`, where the mode stands in place of the data set. Ratings: `ratings.csv`.
     Always: `trials.parquet` with every answer, counted or not, and its flags.
     """
+    trials = list(trial_rows(connection, plan))
+    if not trials:
+        raise BadInput("nobody has been given anything yet: there is nothing to export")
     folder.mkdir(parents=True, exist_ok=True)
-    written = [_write_parquet(folder / "trials.parquet", list(trial_rows(connection, plan)))]
+    written = [_write_parquet(folder / "trials.parquet", trials)]
     if plan.clicks:
         rows = list(click_rows(connection, plan, stimuli))
         written.append(_write_csv(folder / "clicks.csv", COLUMNS, rows))
@@ -193,8 +196,6 @@ def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not rows:
-        raise BadInput("nobody has been given anything yet: there is nothing to export")
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name) for row in rows] for name in names}
     part = path.with_name(f"{path.name}.part")

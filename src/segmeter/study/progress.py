@@ -15,7 +15,7 @@ from segmeter.study import tables as t
 from segmeter.study.drawing import encoded
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["Progress", "heat_picture", "heat_targets", "progress"]
+__all__ = ["Progress", "heat_picture", "heat_targets", "is_shown", "progress"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,12 @@ def heat_targets(connection: sa.Connection, most: int = 24) -> list[dict[str, An
         .limit(most)
     )
     return [dict(row) for row in connection.execute(asked).mappings()]
+
+
+def is_shown(connection: sa.Connection, scene: str, target: str) -> bool:
+    """Whether the study has such a target at all."""
+    asked = sa.select(t.tasks.c.id).where(t.tasks.c.scene == scene, t.tasks.c.target == target)
+    return connection.execute(asked).first() is not None
 
 
 def heat_picture(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:

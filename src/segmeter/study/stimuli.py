@@ -73,18 +73,18 @@ class Stimuli:
             if scene not in known:
                 raise BadInput(f"[data] scenes: the data set has no scene '{scene}'")
         for scene in self.plan.scenes or known:
-            for name, target in self.shown(scene).targets.items():
-                if self._wanted(scene, name, target):
-                    yield scene, name
+            loaded = self.dataset.load(scene)  # its pixels are not needed yet
+            shrink = min(1.0, self.plan.largest_side / max(loaded.shape))
+            for target in loaded.targets:
+                if self._wanted(scene, target, shrink):
+                    yield scene, target.id
 
     def shown(self, scene: str) -> Shown:
         return self._shown.get(scene, lambda: self._show(scene))
 
     def label(self, scene: str, target: str, language: str) -> str:
         """The description of a target in words: the plan's, or the data's label."""
-        given = self.plan.descriptions.get(f"{scene}/{target}", {})
-        found = given.get(language) or given.get("") or next(iter(given.values()), "")
-        return found or self.shown(scene).targets[target].label
+        return self._described(scene, target, language) or self.shown(scene).targets[target].label
 
     def mask(self, scene: str, target: str, part: str, source: str) -> Mask:
         """What a task is about, at the shown size."""
@@ -161,14 +161,19 @@ class Stimuli:
             targets[target.id] = Target(target.id, mask, ignore, target.label, target.groups)
         return Shown(loaded, pixels, targets)
 
-    def _wanted(self, scene: str, name: str, target: Target) -> bool:
-        chosen = self.plan.targets
+    def _described(self, scene: str, target: str, language: str) -> str:
+        given = self.plan.descriptions.get(f"{scene}/{target}", {})
+        return given.get(language) or given.get("") or next(iter(given.values()), "")
+
+    def _wanted(self, scene: str, target: Target, shrink: float) -> bool:
+        chosen, name = self.plan.targets, target.id
         if chosen and name not in chosen and f"{scene}/{name}" not in chosen:
             return False
         least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
-        if target.mask.area < least:
+        if target.mask.area * shrink**2 < least:
             return False
-        if any(mode.told for mode in self.plan.modes) and not self.label(scene, name, "en"):
+        told = any(mode.told for mode in self.plan.modes)
+        if told and not (self._described(scene, name, "en") or target.label):
             raise BadInput(
                 f"'{scene}/{name}' has no description, which a mode shows; "
                 "write one under [descriptions] or leave the target out"

@@ -136,6 +136,7 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         Column("mean distance", "% of the target's diagonal", 1, percent=True, plot=True),
         Column("median", "%", 1, percent=True),
         Column("largest", "%", 1, percent=True),
+        Column("spread", "largest − smallest of a target, mean, %", 1, percent=True),
     )
     rows = []
     for mode in dict.fromkeys(row["condition"] for row in counted):
@@ -143,7 +144,8 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         away = centre_distances(some, stimuli)
         found = Resampling([row["scene"] for row in some], seed=mode).interval(away)
         mean = Value(found.value, found.low, found.high)
-        rows.append((mode, len(some), mean, float(np.median(away)), max(away)))
+        spread = _spread(some, away)
+        rows.append((mode, len(some), mean, float(np.median(away)), max(away), spread))
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
     note = Note(
         "The centre click is the point farthest from the target's edge. Intervals draw pictures "
@@ -151,6 +153,14 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         "IoU differs between people's clicks, `segmeter run tetris --clicks clicks.csv` tells."
     )
     return Section("How far from the centre people click", "", [table, note])
+
+
+def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
+    """By how much the nearest and the farthest click of a target differ, on average."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row, distance in zip(rows, away, strict=True):
+        found.setdefault((row["scene"], row["target"]), []).append(distance)
+    return float(np.mean([max(each) - min(each) for each in found.values()]))
 
 
 def _modes(clicks: Clicks, stimuli: Stimuli) -> Section:
