@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,3 +82,11 @@ def test_from_links_to_results(typed: Typed, plan: Path, tmp_path: Path) -> None
     code, said, _ = typed("calibrate", "--clicks", clicks, "-d", "mini", "-o", tmp_path / "fit")
     assert (code, "fitted on" in said) == (0, True)
     assert (tmp_path / "fit" / "prior.json").is_file()
+
+
+def test_a_port_that_is_taken_is_said(typed: Typed, plan: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code, _, said = typed("study", "serve", plan, "--port", taken.getsockname()[1])
+    assert (code, "take another --port" in said) == (2, True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segmeter.core.errors import BadInput
 from segmeter.core.plans import Roots
 from segmeter.study.ledger import Ledger
 from segmeter.study.plan import Plan
@@ -61,6 +62,13 @@ def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: st
     """Listen until interrupted; `behind` is the address of a trusted reverse proxy."""
     import uvicorn
 
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            taken = f"{host}:{port} cannot be used ({error.strerror})"
+            raise BadInput(f"{taken}; take another --port or --host") from None
     uvicorn.run(
         app,
         host=host,

@@ -136,7 +136,7 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         Column("mean distance", "% of the target's diagonal", 1, percent=True, plot=True),
         Column("median", "%", 1, percent=True),
         Column("largest", "%", 1, percent=True),
-        Column("spread", "largest − smallest of a target, mean, %", 1, percent=True),
+        Column("spread", "within a target, %", 1, percent=True),
     )
     rows = []
     for mode in dict.fromkeys(row["condition"] for row in counted):
@@ -148,8 +148,9 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
         rows.append((mode, len(some), mean, float(np.median(away)), max(away), spread))
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
     note = Note(
-        "The centre click is the point farthest from the target's edge. Intervals draw pictures "
-        "anew. TETRIS found a mean above 15 %, and up to half of the diagonal. How much a model's "
+        "The centre click is the point farthest from the target's edge; the spread is the farthest "
+        "less the nearest click of a target, on average. Intervals draw pictures anew. "
+        "TETRIS found a mean above 15 %, and up to half of the diagonal. How much a model's "
         "IoU differs between people's clicks, `segmeter run tetris --clicks clicks.csv` tells."
     )
     return Section("How far from the centre people click", "", [table, note])
@@ -180,25 +181,33 @@ def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
 def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[Block]:
     columns = (
         Column("what"),
-        Column("reading"),
-        Column("score"),
-        Column("mean", digits=3, plot=True),
+        Column("PL1", "object sides", 3, plot=True),
+        Column("KS", "share alike, %", 1, percent=True),
+        Column("WD", "object sides", 3, plot=True),
+        Column("energy", "object sides", 3),
         Column("targets", digits=0),
     )
-    rows = []
+    found: dict[tuple[str, str], dict[str, similarity.Row]] = {}
     try:
         for reading in _READINGS:
             for row in rule(clicks, _Sides(stimuli), reading):
-                value = Value(row.value, row.low, row.high)
-                label = Label(reading, reading=reading)
-                rows.append((row.what, label, row.score.upper(), value, row.keys))
+                found.setdefault((row.what, reading), {})[row.score] = row
     except BadInput as error:
         return [Note(f"Not enough clicks yet: {error}.", "warning")]
+    rows: list[tuple[Cell, ...]] = []
+    for (what, read), scores in found.items():
+        values = [_value(scores.get(score)) for score in ("pl1", "ks", "wd", "energy")]
+        rows.append((Label(what, reading=read), *values, scores["pl1"].keys))
     note = Note(
-        "PL1 and WD are distances in the object's sides, lower is more alike; KS is the share of "
-        "targets on which the two samples cannot be told apart. Intervals draw pictures anew."
+        "PL1 and WD are distances, lower is more alike; KS is the share of targets on which the "
+        "two samples cannot be told apart; the energy distance is zero on average for samples of "
+        "one distribution. Intervals draw pictures anew."
     )
     return [Table(name, columns, rows), note]
+
+
+def _value(row: similarity.Row | None) -> Cell:
+    return None if row is None else Value(row.value, row.low, row.high)
 
 
 class _Sides:
