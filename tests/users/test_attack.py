@@ -145,7 +145,7 @@ def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch)
     movable = []
     movable_clicks = view.movable_clicks
     monkeypatch.setattr(
-        view, "soften", lambda asks: (movable.append(len(asks)), movable_clicks(asks))[1]
+        view, "movable_clicks", lambda asks: (movable.append(len(asks)), movable_clicks(asks))[1]
     )
     halves = follow(observations, ["best", "worst"], steps=2)
     assert movable == [2, 1, 1]
