@@ -1,0 +1,74 @@
+"""Volumes that cannot be read: a sentence each, and the rest goes on."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+nibabel = pytest.importorskip("nibabel")
+
+
+def save(path: Path, values: Any, affine: Any = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(values, np.eye(4) if affine is None else affine), path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two good cases among six bad ones, in nnU-Net's layout."""
+    voxels = np.arange(12 * 14 * 6, dtype=np.float32).reshape(12, 14, 6)
+    labels = np.zeros((12, 14, 6), np.uint8)
+    labels[3:8, 4:9, 1:5] = 1
+    data = tmp_path / "data"
+    for case in ("good", "fine", "grid", "nan", "channels", "huge", "flat", "lonely"):
+        save(data / "imagesTr" / f"{case}.nii", voxels)
+        if case != "lonely":
+            save(data / "labelsTr" / f"{case}.nii", labels)
+    save(data / "labelsTr" / "grid.nii", labels[:-1])
+    broken = voxels.copy()
+    broken[0, 0, 0] = np.nan
+    save(data / "imagesTr" / "nan.nii", broken)
+    save(data / "imagesTr" / "channels.nii", np.stack([voxels, voxels], axis=3))
+    huge = data / "imagesTr" / "huge.nii"
+    raw = bytearray(huge.read_bytes())
+    raw[40:56] = struct.pack("<8h", 3, 10000, 10000, 10000, 1, 1, 1, 1)
+    huge.write_bytes(raw)
+    flat = data / "imagesTr" / "flat.nii"
+    raw = bytearray(flat.read_bytes())
+    raw[280:328] = struct.pack("<12f", 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1, 0)
+    flat.write_bytes(raw)
+    return data
+
+
+def test_bad_cases_are_named_and_the_others_are_played(
+    typed: Any, folder: Path, tmp_path: Path
+) -> None:
+    from segmeter.store import Run
+
+    words = ("--model", "disc", "--dataset", folder, "--user", "box-per-slice", "--workers", 0)
+    out = tmp_path / "run"
+    code, said, complaint = typed("run", "volumes", *words, "--reading", "sound", "--out", out)
+    assert code == 1, complaint
+    assert "1 images have no labels and are left out, the first is 'lonely'" in said + complaint
+    run = Run.open(out)
+    played = {row["scene"] for row in run.sql("select distinct scene from rows").to_pylist()}
+    assert played == {"good", "fine"}
+    errors = {
+        r["scene"]: r["error"] for r in run.sql("select scene, error from errors").to_pylist()
+    }
+    expected = {
+        "grid": "a label map of 11 x 14 x 6 voxels does not fit 12 x 14 x 6",
+        "nan": "voxels that are no finite numbers",
+        "channels": "has 2 channels; choose one with channel=0",
+        "huge": "claims 10000 x 10000 x 10000 voxels",
+        "flat": "its affine cannot be inverted",
+    }
+    assert errors.keys() == expected.keys()
+    for scene, sentence in expected.items():
+        assert sentence in errors[scene]
+        assert "\n" not in errors[scene]
