@@ -64,8 +64,8 @@ def evaluate(
         options=dict(options or {}),
     )
     roots = Roots(_path(data), _path(weights))
-    run_plan(plan, Path(out), roots=roots, workers=workers, objects=objects or None)
-    return Run.open(out, roots)
+    run_plan(plan, out, roots=roots, workers=workers, objects=objects or None)
+    return Run.open(out, roots, trust=True)
 
 
 def _listed(things: Any) -> list[Any]:

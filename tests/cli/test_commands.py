@@ -91,8 +91,8 @@ def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
     share = SummaryRow("m", "d", "", "sound", "fb-ods", 0.42, 0.417, 0.428, 1)
     clicks = SummaryRow("m", "d", "", "sound", "noc@90", 2.75, 2.33, 3.0, 1)
     (table,) = _tables([share, clicks], (), "scene")
-    assert table.title == "d, 1 scene"
-    cells = [next(iter(column.cells)) for column in table.columns]
+    assert str(table.title) == "d, 1 scene"
+    cells = [str(next(iter(column.cells))) for column in table.columns]
     assert cells == ["m\nsound", "0.42\n0.42–0.43", "2.75\n2.3–3.0"]
 
 

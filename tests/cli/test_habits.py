@@ -134,6 +134,7 @@ def test_a_second_demo_finds_room_beside_another(
     monkeypatch.chdir(tmp_path)
     first, second = (Plan("noc", (Spec(name),), (Spec("mini"),)) for name in ("disc", "noisy"))
     assert _folder_for(first) == Path("runs/demo")
-    RunFolder.prepare(Path("runs/demo"), first)
+    with RunFolder.claimed(Path("runs/demo"), first):
+        pass
     assert _folder_for(first) == Path("runs/demo")
     assert _folder_for(second) == Path("runs/demo-2")

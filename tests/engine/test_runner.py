@@ -28,7 +28,7 @@ from segmeter.engine.jobs import Outcome
 from segmeter.models.drawn import Disc, Oracle
 from segmeter.report.trail import missing
 from segmeter.store import Run, RunFolder
-from segmeter.store.parts import DiskFull
+from segmeter.store.places import DiskFull
 
 PLAN = Plan(
     "noc",
@@ -135,7 +135,7 @@ def test_kernels_use_the_cores_at_hand_and_the_rows_are_the_same(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("segmeter.core.threads._count", 1)
-    monkeypatch.setattr("segmeter.engine.runner.usable_cores", lambda: 3)
+    monkeypatch.setattr("segmeter.engine.executors.usable_cores", lambda: 3)
     run_plan(PLAN, tmp_path / "run", workers=0)
     assert threads() == 3
     assert rows(tmp_path / "run") == rows(whole)

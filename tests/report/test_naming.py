@@ -71,8 +71,8 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) ->
     spec = folder(str(tmp_path / "mine"))
     plan = Plan("noc", (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "run", workers=0).failed == 0
-    (path,) = write_report(Run.open(tmp_path / "run"), tmp_path / "run")
-    page = path.read_text("utf-8")
+    (path,) = write_report(Run.open(tmp_path / "run"))
+    page = Path(path).read_text("utf-8")
     assert "on mine · segmeter</title>" in page
     told, _, trail = page.partition('<section id="the-trail"')
     assert str(spec) not in told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -19,12 +18,21 @@ from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
-from segmeter.core.prompts import Click, round_to_json
+from segmeter.core.prompts import Click, Prompt, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sessions import Judge, Player, Round, Trajectory, play
 from segmeter.core.users import User
 
-__all__ = ["Defaults", "fill", "judge_by", "play_scene", "rows_of"]
+__all__ = [
+    "Defaults",
+    "fill",
+    "judge_by",
+    "mask_of",
+    "play_scene",
+    "prompt_of",
+    "rows_of",
+    "target_columns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +109,10 @@ def rows_of(
     """One row a round."""
     player = record.player
     head: Row = {
-        "target": player.target.id,
         "user": player.user.name,
         "reading": player.reading,
-        "cluster": player.target.groups.get("photograph", scene.id),
-        "label": player.target.label,
-        "groups": json.dumps(dict(player.target.groups), sort_keys=True),
-        **_extent(player.target.mask),
-        "height": scene.shape[-2],
-        "width": scene.shape[-1],
         "seconds_look": seconds_look,
+        **target_columns(scene, player.target),
     }
     for made in record.rounds:
         mask = made.mask.encoded() if keep_masks else None
@@ -126,12 +128,40 @@ def _extent(mask: Mask) -> dict[str, int | None]:
     return {"area": mask.area, "outline_px": edges}
 
 
+def target_columns(scene: Scene, target: Target) -> Row:
+    """What every row says about the target that was played on."""
+    return {
+        "target": target.id,
+        "cluster": target.groups.get("photograph", scene.id),
+        "label": target.label,
+        "groups": dict(target.groups),
+        **_extent(target.mask),
+        "shape": list(scene.shape),
+    }
+
+
+def mask_of(row: Row, shape: tuple[int, ...] | None = None) -> Mask:
+    """The mask that a row keeps; BadInput if it is not one of the scene's shape."""
+    size = tuple(row["shape"]) if shape is None else shape
+    try:
+        return Mask.decoded(row["mask"], size)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        raise BadInput(f"the mask of {row['scene']}, {row['target']} is damaged") from error
+
+
+def prompt_of(row: Row) -> Prompt | None:
+    """The one prompt of a row's round; none where the user was content or gave several."""
+    prompts = () if row["prompt"] is None else round_from_json(row["prompt"])
+    return prompts[0] if len(prompts) == 1 else None
+
+
 def _round_columns(made: Round) -> dict[str, Any]:
     alone = made.prompts[0] if len(made.prompts) == 1 else None
     click = alone if isinstance(alone, Click) else None
     return {
         "round": made.number,
         "prompt": round_to_json(made.prompts),
+        "z": None if click is None or len(click.point) < 3 else float(click.point[-3]),
         "y": None if click is None else float(click.point[-2]),
         "x": None if click is None else float(click.point[-1]),
         "positive": None if click is None else click.positive,

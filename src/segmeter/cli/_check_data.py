@@ -113,11 +113,11 @@ def page_sections(found: Findings) -> list[Section]:
 def write_page(found: Findings, path: Path) -> Path:
     """The page as one file."""
     from segmeter.report.page import Page, render
-    from segmeter.store.parts import write_text
+    from segmeter.store.local import write_file
 
     facts = [f"{found.scenes} scenes", f"{found.targets} targets", f"{len(found.classes)} classes"]
     page = Page(
         f"Check of {found.name}", "what a benchmark would play", facts, page_sections(found)
     )
-    write_text(path, render(page))
+    write_file(path, render(page).encode())
     return path

@@ -21,6 +21,8 @@ __all__ = [
     "GoalChoice",
     "Models",
     "ReadingChoice",
+    "RunAddress",
+    "Trust",
     "Weights",
     "benchmark_options",
     "dataset_spec",
@@ -46,6 +48,13 @@ GoalChoice = Annotated[
     str | None,
     typer.Option(
         "--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."
+    ),
+]
+RunAddress = Annotated[str, typer.Argument(help="A run folder, or the address of a run.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Run the Python files that the run names; never for a stranger's."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]

@@ -7,17 +7,19 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from segmeter.cli._words import printable
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
+from segmeter.store.places import Address
 
 __all__ = ["print_summary", "rows_json", "summary_json"]
 
@@ -38,9 +40,12 @@ def rows_json(rows: Sequence[Mapping[str, object]]) -> str:
     return json.dumps({"rows": plain}, indent=1, allow_nan=False)
 
 
-def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
-    """What a run gave, then where to look further."""
-    run = Run.open(out)
+def print_summary(out: Address, tally: Tally, as_json: bool) -> None:
+    """What a run gave, then where to look further.
+
+    Whoever has just played it trusts what it names.
+    """
+    run = Run.open(out, trust=True)
     try:
         rows = run.summary()
     except BadInput:
@@ -52,14 +57,14 @@ def print_summary(out: Path, tally: Tally, as_json: bool) -> None:
         print(summary_json(rows))
         return
     console = Console(width=min(Console().width, 100), markup=False)
-    headline = getattr(catalogue.benchmarks.make(run.plan.benchmark), "headline", ())
+    headline = getattr(run.benchmark, "headline", ())
     for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
         console.print(table)
     for said in _closing(out, tally):
-        console.print(said, soft_wrap=True, markup=False, highlight=False)
+        console.print(printable(said), soft_wrap=True, markup=False, highlight=False)
 
 
-def _closing(out: Path, tally: Tally) -> list[str]:
+def _closing(out: Address, tally: Tally) -> list[str]:
     """What failed, and where to look further; a run without a row has nothing to report."""
     count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
     if tally.failed and not tally.done + tally.before:
@@ -77,8 +82,8 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         known = [row.measure for row in here]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = f"{here[0].targets} {unit}{'s' if here[0].targets != 1 else ''}"
-        title = ", ".join(filter(None, (dataset, user, count)))
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        title = printable(", ".join(filter(None, (dataset, user, count))))
+        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)
         shown = _fitting(here, shown)
         for name in shown:
@@ -86,7 +91,8 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
             cells = (_cell(values.get(name)) for name in shown)
-            table.add_row(f"{catalogue.short(model)}\n{reading}", *cells)
+            label = Text(printable(f"{catalogue.short(model)}\n{reading}"))
+            table.add_row(label, *cells)
         tables.append(table)
     return tables
 

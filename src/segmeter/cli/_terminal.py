@@ -7,6 +7,7 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from segmeter.cli._words import printable
 from segmeter.engine.jobs import Outcome
 
 __all__ = ["Bar"]
@@ -50,7 +51,7 @@ class Bar:
 
     def _name(self, outcome: Outcome) -> None:
         if self._failures <= _NAMED:
-            said = f"failed: {outcome.job}: {outcome.error}"
+            said = printable(f"failed: {outcome.job}: {outcome.error}")
         elif self._failures == _NAMED + 1:
             said = "failed: more scenes, which the report will name"
         else:

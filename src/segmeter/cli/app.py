@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import pkgutil
+import signal
 import sys
+import threading
 import traceback
 from typing import Any, cast
 
 import typer
 
 import segmeter.cli
+from segmeter.cli._words import printable, speak_plainly
 from segmeter.core.errors import SegmeterError
 
 __all__ = ["Exit", "app", "commands", "run_app"]
@@ -71,6 +75,8 @@ def _top(
 
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
+    speak_plainly()
+    _hear_one_interrupt()
     commands()
     typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
     try:
@@ -85,7 +91,7 @@ def run_app() -> None:
     except SystemExit as stop:  # typer's own way of ending, also when nobody reads on
         code = _unread() if isinstance(stop.__context__, BrokenPipeError) else stop.code
     except OSError as error:
-        code = _complain(f"'{error.filename}' cannot be used: {error.strerror or error}")
+        code = _complain(_unusable(error))
     except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
     except Exception:  # noqa: BLE001  Python's own exit code would read as 'done with errors'
@@ -132,8 +138,28 @@ def _unread() -> int:
     return Exit.DONE
 
 
+def _unusable(error: OSError) -> str:
+    """An error of the system's, with the file it is about where that is known."""
+    if error.errno == errno.ENOSPC:
+        return f"the disk is full ({error.filename or 'while writing'}); free some space"
+    if error.filename is None:
+        return f"the system refused: {error.strerror or error}"
+    return f"'{error.filename}' cannot be used: {error.strerror or error}"
+
+
+def _hear_one_interrupt() -> None:
+    """The first Ctrl-C stops the command; further ones do not disturb it while it tidies up."""
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, stop)
+
+
 def _complain(sentence: str) -> int:
     if "--debug" in sys.argv:
         traceback.print_exc()
-    typer.echo(f"segmeter: {sentence}", err=True)
+    typer.echo(f"segmeter: {printable(sentence)}", err=True)
     return Exit.BAD_INPUT

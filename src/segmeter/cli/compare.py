@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, GoalChoice, settings
+from segmeter.cli._options import AsJson, Cost, GoalChoice, RunAddress, Trust, settings
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
 
@@ -18,10 +18,11 @@ __all__ = ["compare"]
 
 @app.command()
 def compare(
-    run: Annotated[Path, typer.Argument(help="A run folder with at least two models.")],
+    run: RunAddress,
     reading: Annotated[str, typer.Option("--reading", help="published, sound or both.")] = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Say which differences between models are established and which are not.
@@ -32,13 +33,11 @@ def compare(
     Example: `segmeter compare runs/mine`
     """
     from segmeter.cli._options import readings
-    from segmeter.core import catalogue
     from segmeter.core.errors import BadInput
     from segmeter.store import Run
 
     wanted = readings(reading)
-    results = Run.open(run, settings=settings(cost, goal))
-    found = catalogue.benchmarks.make(results.plan.benchmark).differences(results)
+    found = Run.open(run, settings=settings(cost, goal), trust=trust).differences()
     if not found:
         raise BadInput(f"'{run}' has only one model; there is nothing to compare")
     found = [difference for difference in found if difference.reading in wanted]
@@ -56,19 +55,20 @@ def _print(found: Sequence[Difference]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console(markup=False)
     for place in dict.fromkeys((d.dataset, d.user, d.reading) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.reading) == place]
-        title = ", ".join(filter(None, (*place[:2], f"reading {place[2]}")))
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        title = printable(", ".join(filter(None, (*place[:2], f"reading {place[2]}"))))
+        table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("measure", no_wrap=True)
         table.add_column("first\nless second", overflow="fold", max_width=24)
         for name in ("difference\n95 % interval", "p\n(Holm)"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("verdict", no_wrap=True)
         for d in sorted(here, key=lambda d: not d.established):
-            table.add_row(*_row(d))
+            table.add_row(*(Text(printable(cell)) for cell in _row(d)))
         console.print(table)
 
 

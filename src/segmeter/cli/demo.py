@@ -59,8 +59,8 @@ def demo(
     folder = out or _folder_for(plan)
     tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar())
     print_summary(folder, tally, as_json=False)
-    (page,) = write_report(Run.open(folder), folder)
-    typer.echo(f"the report lies at {page.resolve()}")
+    (page,) = write_report(Run.open(folder))
+    typer.echo(f"the report lies at {Path(page).resolve()}")
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 
 
@@ -93,7 +93,8 @@ def _folder_for(plan: Plan) -> Path:
 
     for number in itertools.count(1):
         path = Path("runs") / ("demo" if number == 1 else f"demo-{number}")
-        if not (path / "plan.json").is_file() or RunFolder(path).plan.subjects == plan.subjects:
+        folder = RunFolder(path)
+        if not folder.begun or folder.plan.subjects == plan.subjects:
             break
     return path
 

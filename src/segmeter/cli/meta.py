@@ -143,7 +143,7 @@ def _write_report(
     from segmeter import __version__
     from segmeter.benchmarks.seism.meta_sections import meta_sections
     from segmeter.report.page import Page, render
-    from segmeter.store.parts import write_text
+    from segmeter.store.local import write_file
 
     page = Page(
         title=f"Which measures tell good from bad on {dataset}",
@@ -151,7 +151,7 @@ def _write_report(
         facts=[_told(pairs, methods), f"segmeter {__version__}"],
         sections=meta_sections(rows, pairs),
     )
-    write_text(path, render(page))
+    write_file(path, render(page).encode())
 
 
 def _plain(row: MetaRow) -> dict[str, Any]:

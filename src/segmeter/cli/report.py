@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, Data, GoalChoice, roots, settings
+from segmeter.cli._options import AsJson, Cost, Data, GoalChoice, RunAddress, Trust, roots, settings
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["report"]
@@ -25,7 +26,7 @@ class Kind(StrEnum):
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: RunAddress,
     to: Annotated[
         Path | None, typer.Option("--to", help="Where to write; inside RUN by default.")
     ] = None,
@@ -42,6 +43,7 @@ def report(
         Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
     ] = None,
     goal: GoalChoice = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Write a run's report: one page that needs nothing else.
@@ -53,7 +55,7 @@ def report(
     from segmeter.report.writing import write_report
     from segmeter.store import Run
 
-    results = Run.open(run, roots(data, None), settings(cost, goal))
+    results = Run.open(run, roots(data, None), settings(cost, goal), trust=trust)
     if as_json:
         from segmeter.cli._tables import summary_json
 
@@ -64,6 +66,6 @@ def report(
         from segmeter.benchmarks.breakdown import breakdown
 
         more.append(breakdown(results, by, groups))
-    for path in write_report(results, run, to, kind.value, more):
-        typer.echo(f"report: {path}")
+    for written in write_report(results, to, kind.value, more):
+        typer.echo(f"report: {printable(written)}")
     return Exit.DONE

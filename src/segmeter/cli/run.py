@@ -20,6 +20,7 @@ from segmeter.cli._options import (
     readings,
     roots,
 )
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
@@ -33,8 +34,10 @@ __all__ = ["run"]
 def run(
     benchmark: Annotated[str, typer.Argument(help="Which benchmark; see 'segmeter list'.")],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Run folder; by default runs/BENCHMARK-N, printed."),
+        str | None,
+        typer.Option(
+            "--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N, printed."
+        ),
     ] = None,
     model: Models = None,
     method: Annotated[
@@ -89,6 +92,12 @@ def run(
         typer.Option("--workers", min=0, help="Processes; changes speed, never results."),
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads a worker.")] = 1,
+    executor: Annotated[
+        str | None, typer.Option("--executor", help="Who does the work: inline or local.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Play anew what other weights or sources played.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Play a benchmark; stop it at any time, the same command goes on.
@@ -128,9 +137,18 @@ def run(
     if add:
         plan = _added(plan, out, places)
     if out is None:
-        out = free_folder(plan, places)
+        out = str(free_folder(plan, places))
         typer.echo(f"run folder: {out}", err=True)
-    tally = run_plan(plan, out, roots=places, workers=workers, progress=Bar())
+    tally = run_plan(
+        plan,
+        out,
+        roots=places,
+        workers=workers,
+        progress=Bar(),
+        again=again,
+        executor=executor,
+        tell=lambda sentence: typer.echo(printable(sentence), err=True),
+    )
     print_summary(out, tally, as_json)
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 
@@ -164,7 +182,7 @@ def _say_estimate(plan: Plan, places: Roots, workers: int | None, as_json: bool)
     return Exit.DONE
 
 
-def _added(plan: Plan, out: Path | None, places: Roots) -> Plan:
+def _added(plan: Plan, out: str | None, places: Roots) -> Plan:
     """The plan of an existing run with more models or data sets; all else must agree."""
     from segmeter.engine.adding import add_to_run
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, roots
+from segmeter.cli._options import AsJson, Data, RunAddress, Trust, roots
 from segmeter.cli.app import Exit, app
 
 __all__ = ["score"]
@@ -16,11 +15,12 @@ __all__ = ["score"]
 
 @app.command()
 def score(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: RunAddress,
     measure: Annotated[
         list[str], typer.Option("--measure", help="Measure by name; 'segmeter list measures'.")
     ],
     data: Data = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Add a measure from the masks a run has kept.
@@ -31,7 +31,7 @@ def score(
 
     scored = {}
     for name in measure:
-        scored[name] = score_run(run, name, roots(data, None))
+        scored[name] = score_run(run, name, roots(data, None), trust=trust)
         if not as_json:
             typer.echo(f"{name}: {scored[name]} scenes scored in {run}")
     if as_json:

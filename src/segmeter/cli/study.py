@@ -328,7 +328,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
         rounds=1,
         clicks=clicks,
         weights=weights,
-        out=out / "rclicks",
+        out=str(out / "rclicks"),
     )
 
 

@@ -88,8 +88,20 @@ class Results(Protocol):
         """What whoever reads the run asked for, such as the path of a cost model."""
         ...
 
-    def sql(self, query: str) -> Any:
-        """A query over the views `rows` and `errors`, as a pyarrow table."""
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Parts that cannot be read and are left out, and why."""
+        ...
+
+    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        """A query over the views `rows` and `errors`, as a pyarrow table.
+
+        What comes from a run goes in as parameters, `?` or `$name`, never into the text.
+        """
+        ...
+
+    def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:
+        """All rows of one job, masks included."""
         ...
 
     def curves(self, measure: str) -> list[Curves]: ...

@@ -5,7 +5,7 @@ Each is a small protocol. Whoever has its methods has the capability; nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
     from segmeter.core.models import Prediction, Reading
+    from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
-    from segmeter.core.scenes import Target
+    from segmeter.core.scenes import Dataset, Target
     from segmeter.core.users import Observation, User
 
 __all__ = [
+    "ChecksData",
     "ChoosesUsers",
     "CountsEffort",
     "ForgetsPrompts",
@@ -145,6 +147,13 @@ class CountsEffort(Protocol):
     def nominal(self) -> str:
         """Interactions as a paper would print them, such as `5` or `2X` for two per slice."""
         ...
+
+
+@runtime_checkable
+class ChecksData(Protocol):
+    """A benchmark that refuses files of its own that are wrong before anything is written."""
+
+    def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None: ...
 
 
 class Team(Protocol):

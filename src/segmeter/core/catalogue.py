@@ -16,6 +16,8 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -30,6 +32,7 @@ __all__ = [
     "benchmarks",
     "datasets",
     "detectors",
+    "installed_only",
     "measures",
     "methods",
     "models",
@@ -39,6 +42,21 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_installed_only: ContextVar[bool] = ContextVar("installed_only", default=False)
+
+
+@contextmanager
+def installed_only(active: bool = True) -> Iterator[None]:
+    """Look up only what is installed: a name in a file is refused and the file is not run.
+
+    Names that come out of a run, which may be somebody else's, are looked up like this.
+    """
+    before = _installed_only.set(active)
+    try:
+        yield
+    finally:
+        _installed_only.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,11 @@ class Shelf(Generic[T]):
     def entry(self, name: str) -> Entry[T]:
         """The entry of a name, or of an object in a file, `file.py:object`."""
         if ".py:" in name:
+            if _installed_only.get():
+                raise NotFound(
+                    f"the {self.kind} '{name}' is a Python file, and reading a run runs none; if "
+                    "you trust whoever made the run and the file, say --trust"
+                )
             return _from_file(self.kind, name)
         if not self._complete and name not in self._entries:
             self._find(name)

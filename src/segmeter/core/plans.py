@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -63,16 +63,26 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
+        """A plan from its text; whatever is not one is refused in a sentence."""
         try:
             data = json.loads(text)
-            specs = {
-                key: tuple(Spec(**spec) for spec in data[key])
-                for key in ("subjects", "datasets", "users")
-            }
-            lists = {key: tuple(data[key]) for key in ("readings", "measures")}
-            return cls(**{**data, **specs, **lists})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(f"plan cannot be read: {error}") from error
+        if not isinstance(data, dict):
+            raise BadInput("plan cannot be read: it is no object")
+        known = {f.name for f in fields(cls)}
+        strange = [key for key in data if key not in known]
+        if strange:
+            raise BadInput(f"plan cannot be read: nobody knows its field {strange[0]!r}")
+        for name in known:
+            if not _IS_FIELD[name](data.get(name, _MISSING.get(name))):
+                raise BadInput(f"plan cannot be read: its field '{name}' is missing or wrong")
+        specs = {
+            key: tuple(Spec(s["name"], s.get("options", {})) for s in data.get(key, ()))
+            for key in ("subjects", "datasets", "users")
+        }
+        lists = {key: tuple(data.get(key, ())) for key in ("readings", "measures")}
+        return cls(**{**data, **specs, **lists})
 
     @property
     def id(self) -> str:
@@ -81,6 +91,60 @@ class Plan:
     def differs_in(self, other: Plan) -> list[str]:
         """Names of the fields in which two plans differ."""
         return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_specs(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(v, dict)
+        and v.keys() <= {"name", "options"}
+        and isinstance(v.get("name"), str)
+        and _is_map(v.get("options", {}))
+        for v in value
+    )
+
+
+# What a plan may leave out, since a request may, and what stands there then.
+_MISSING: dict[str, Any] = {
+    "kind": "model",
+    "users": [],
+    "rounds": 0,
+    "readings": [],
+    "measures": [],
+    "seed": 0,
+    "threads": 1,
+    "keep_masks": True,
+    "options": {},
+    "fingerprints": {},
+}
+_MOST = 2**31
+_IS_FIELD: dict[str, Callable[[Any], bool]] = {
+    "benchmark": lambda v: isinstance(v, str),
+    "subjects": _is_specs,
+    "datasets": _is_specs,
+    "kind": lambda v: v in ("model", "method"),
+    "users": _is_specs,
+    "rounds": _is_count,
+    "readings": lambda v: _is_texts(v) and set(v) <= {"published", "sound"},
+    "measures": _is_texts,
+    "seed": lambda v: type(v) is int,
+    "threads": lambda v: _is_count(v) and v >= 1,
+    "limit": lambda v: v is None or _is_count(v),
+    "keep_masks": lambda v: isinstance(v, bool),
+    "options": _is_map,
+    "fingerprints": lambda v: _is_map(v) and all(isinstance(p, str) for p in v.values()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +158,10 @@ class Job:
     @property
     def id(self) -> str:
         return fingerprint(self.subject, self.dataset, self.scene, size=10)
+
+    def identity(self) -> dict[str, str]:
+        """What tells this job's rows from those of others: model, data set and scene."""
+        return {"model": str(self.subject), "dataset": str(self.dataset), "scene": self.scene}
 
     def __str__(self) -> str:
         return f"{self.subject.name} on {self.dataset.name}/{self.scene}"

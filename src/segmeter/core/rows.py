@@ -26,8 +26,9 @@ __all__ = [
     "measure_column",
 ]
 
-Kind = Literal["text", "integer", "number", "flag", "integers", "map"]
-"""Text, whole number, number, true or false, list of whole numbers, map from text to text."""
+Kind = Literal["text", "integer", "number", "flag", "integers", "map", "bytes"]
+"""Text, whole number, number, true or false, list of whole numbers, map from text to text,
+bytes."""
 
 JOB_KEY = ("model", "dataset", "scene")
 """What tells one job's rows from another's."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
@@ -12,21 +11,22 @@ from segmeter.core.plans import Plan, Roots
 from segmeter.engine.jobs import Objects
 from segmeter.engine.runner import complete
 from segmeter.store.folder import RunFolder
-from segmeter.store.parts import write_text
+from segmeter.store.places import Address
 
 __all__ = ["add_to_run"]
 
 _MAY_DIFFER = {"subjects", "datasets", "fingerprints"}
 
 
-def add_to_run(plan: Plan, out: Path, roots: Roots, objects: Objects | None = None) -> Plan:
+def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None = None) -> Plan:
     """Widen the plan in a run folder by the subjects and data sets of another; the wider plan.
 
     What is left out of the request (data sets, users, rounds) is taken from the run. Users
     cannot be added to scenes that were played: play them into a run of their own, and
     'segmeter compare RUN RUN' reads both.
     """
-    held = RunFolder.existing(out).plan
+    folder = RunFolder.existing(out)
+    held = folder.plan
     wanted = replace(
         plan,
         subjects=plan.subjects or held.subjects,
@@ -51,7 +51,7 @@ def add_to_run(plan: Plan, out: Path, roots: Roots, objects: Objects | None = No
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
         raise RunConflict(f"data set '{changed[0]}' has changed since '{out}' was run")
-    write_text(out / "plan.json", whole.to_json())
+    folder.widen(whole)
     return whole
 
 

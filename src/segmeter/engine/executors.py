@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Protocol
 
+from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.threads import usable_cores
-from segmeter.engine.jobs import Outcome, Worker
+from segmeter.engine.jobs import Objects, Outcome, Worker
+from segmeter.store.places import Address, Place
 
-__all__ = ["Executor", "Inline", "Local"]
+__all__ = ["Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
 
+_GROUP = "segmeter.executors"
+_PATIENCE_S = 10.0  # for a worker that was told to stop
 _AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
 
 
@@ -42,12 +46,50 @@ class Executor(Protocol):
     def stop(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """What an executor is made for: a plan, where its rows go, and how many may work at it."""
+
+    plan: Plan
+    run: Place
+    roots: Roots
+    objects: Objects | None = None
+    workers: int = 0
+
+
+def executor_names() -> list[str]:
+    """All executors that can be named: our own, and those that are installed."""
+    installed = importlib.metadata.entry_points(group=_GROUP)
+    return sorted({*_OWN, *(point.name for point in installed)})
+
+
+def executor_named(name: str | None, seats: Seats) -> Executor:
+    """The executor of a name; without one `local` where there are workers, else `inline`.
+
+    Another package offers its own as an entry point of the group `segmeter.executors`: a
+    function from `Seats` to an executor.
+    """
+    chosen = name or ("local" if seats.workers and seats.run.shared else "inline")
+    if chosen in _OWN:
+        return _OWN[chosen](seats)
+    for point in importlib.metadata.entry_points(group=_GROUP):
+        if point.name == chosen:
+            made: Executor = point.load()(seats)
+            return made
+    hint, known = suggestion(chosen, executor_names()), ", ".join(executor_names())
+    raise NotFound(f"no executor '{chosen}';{hint} there are {known}")
+
+
 class Inline:
     """Works in this very process: for tests, notebooks and objects that cannot travel."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._waiting: deque[Job] = deque()
+
+    @classmethod
+    def of(cls, seats: Seats) -> Inline:
+        return cls(Worker(seats.plan, seats.run, seats.roots, seats.objects, usable_cores()))
 
     @property
     def room(self) -> int:
@@ -74,12 +116,22 @@ class _Worker:
 class Local:
     """Worker processes on this machine, each with its own model."""
 
-    def __init__(self, plan: Plan, run: Path, roots: Roots, workers: int) -> None:
+    def __init__(self, plan: Plan, run: Address, roots: Roots, workers: int) -> None:
         share = max(1, usable_cores() // workers)
         self._start: Callable[[int], _Worker] = lambda seat: _start_worker(
             plan, run, roots, seat, share
         )
         self._workers = [self._start(seat) for seat in range(workers)]
+
+    @classmethod
+    def of(cls, seats: Seats) -> Local:
+        if not seats.run.shared:
+            raise BadInput(
+                f"'{seats.run.address}' lies in the memory of one process; take --executor inline"
+            )
+        if seats.objects:
+            raise BadInput("objects of your own cannot travel to workers; take executor inline")
+        return cls(seats.plan, seats.run.address, seats.roots, max(1, seats.workers))
 
     @property
     def room(self) -> int:
@@ -102,7 +154,10 @@ class Local:
         for worker in self._workers:
             worker.process.terminate()
         for worker in self._workers:
-            worker.process.join()
+            worker.process.join(_PATIENCE_S)
+            if worker.process.is_alive():  # deep in a library that does not hear
+                worker.process.kill()
+                worker.process.join()
             worker.pipe.close()
 
     def _receive(self, worker: _Worker) -> list[Outcome]:
@@ -126,17 +181,31 @@ class Local:
         return [Outcome(lost, f"the worker died (exit code {code})", retryable=True)]
 
 
-def _start_worker(plan: Plan, run: Path, roots: Roots, seat: int, cores: int) -> _Worker:
+def _start_worker(plan: Plan, run: Address, roots: Roots, seat: int, cores: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     given = (plan, run, roots, seat, cores, theirs)
     process = context.Process(target=_work, args=given, daemon=True)
-    process.start()
+    with _interrupts_held():
+        process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
-def _work(plan: Plan, run: Path, roots: Roots, seat: int, cores: int, pipe: Connection) -> None:
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits: a worker born now never hears it, whatever it is still importing."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(plan: Plan, run: Address, roots: Roots, seat: int, cores: int, pipe: Connection) -> None:
     """A worker's life: take jobs, read ahead, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()
@@ -174,3 +243,6 @@ def _die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+_OWN: dict[str, Callable[[Seats], Executor]] = {"inline": Inline.of, "local": Local.of}

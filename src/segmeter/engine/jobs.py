@@ -10,22 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
+from segmeter.core.capabilities import OnDevice, WithWeights
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError, raised_at
 from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.seeds import fingerprint
 from segmeter.core.threads import set_threads
 from segmeter.store.folder import RunFolder
-from segmeter.store.parts import DiskFull
+from segmeter.store.places import Address, DiskFull, Place, RunGone
+from segmeter.store.results import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "steady_arithmetic"]
+__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "source_of", "steady_arithmetic"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended. `fatal` stops the run, such as a full disk."""
+    """How a job ended. `fatal` stops the run: a full disk, a run folder that was removed."""
 
     job: Job
     error: str | None = None
@@ -40,7 +45,7 @@ class Worker:
     def __init__(
         self,
         plan: Plan,
-        run: Path,
+        run: Address | Place,
         roots: Roots,
         objects: Objects | None = None,
         cores: int = 1,
@@ -52,6 +57,7 @@ class Worker:
         self.roots = roots
         self.objects = objects or {}
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
+        self.schema = _rows_of(self.benchmark, plan)
         self._subject: tuple[Spec, Any] | None = None
         self._datasets: dict[str, Dataset] = {}
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -71,9 +77,8 @@ class Worker:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             subject = self._make_subject(job.subject)
             rows = self.benchmark.work(subject, ready, self.plan)
-            labels = {"model": str(job.subject), "dataset": str(job.dataset), "scene": job.scene}
-            self.folder.finish(job, [labels | row for row in rows], _trail(job, subject))
-        except DiskFull as error:
+            self._keep(job, rows, _trail(job, subject))
+        except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
             return Outcome(job, f"{error}{raised_at(error)}", traceback.format_exc())
@@ -81,6 +86,15 @@ class Worker:
             message = f"{type(error).__name__}: {error}{raised_at(error)}"
             return Outcome(job, message, traceback.format_exc(), retryable=True)
         return Outcome(job)
+
+    def _keep(self, job: Job, rows: list[Row], trail: dict[str, str]) -> None:
+        """Write the rows with their identity, in the columns that the benchmark declares."""
+        labels = job.identity()
+        whole = [labels | row for row in rows]
+        if self.schema is not None:
+            for row in whole:
+                self.schema.check(row)
+        self.folder.finish(job, whole, trail | {"plan": self.plan.id}, self.schema)
 
     def _read(self, job: Job) -> Scene:
         key = str(job.dataset)
@@ -115,17 +129,34 @@ def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
     ]
 
 
+def source_of(spec: Spec) -> str:
+    """The fingerprint of the file that a `file.py:name` lies in; nothing for all others."""
+    if ".py:" not in spec.name:
+        return ""
+    file = Path(spec.name.rpartition(":")[0])
+    return fingerprint(file.read_bytes()) if file.is_file() else ""
+
+
+def _rows_of(benchmark: Any, plan: Plan) -> Schema | None:
+    """The declared columns with one for each measure; None if the benchmark declares nothing."""
+    schema = declared_rows(benchmark)
+    if schema is None:
+        return None
+    ids = [catalogue.measures.make(name).id for name in plan.measures]
+    return schema.plus(columns_of_measures(ids))
+
+
 def _trail(job: Job, subject: Any) -> dict[str, str]:
     """What a part says about where its numbers come from."""
     from segmeter.engine.provenance import library_versions
 
     card = subject.card
-    device = str(getattr(subject, "device", "cpu"))
     return {
         "subject": str(job.subject),
-        "weights": str(getattr(subject, "weights_path", "")),
+        "weights": str(subject.weights_path) if isinstance(subject, WithWeights) else "",
         "fingerprint": card.fingerprint,
-        "device": device,
+        "source": source_of(job.subject),
+        "device": str(subject.device) if isinstance(subject, OnDevice) else "cpu",
         "licence": card.licence,
         "citation": card.citation,
         **library_versions(),

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import ChoosesUsers, prompts_given_by
+from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
 from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
-from segmeter.engine.executors import Executor, Inline, Local
-from segmeter.engine.jobs import Objects, Outcome, Worker, jobs_of
+from segmeter.engine.executors import Executor, Seats, executor_named
+from segmeter.engine.jobs import Objects, Outcome, jobs_of
 from segmeter.engine.provenance import command_entry
+from segmeter.engine.resuming import finished_before, subject_prints
 from segmeter.store.folder import RunFolder
+from segmeter.store.places import Address, Place
 
 __all__ = ["Progress", "Tally", "complete", "default_workers", "run_plan"]
 
@@ -76,9 +77,8 @@ def complete(
     }
     if to_play:
         _check_truths(plan, datasets)
-    check = getattr(benchmark, "check", None)
-    if check is not None:
-        check(plan, datasets)
+    if isinstance(benchmark, ChecksData):
+        benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
 
@@ -151,15 +151,18 @@ def _refuse_twins(kind: str, names: Sequence[str]) -> None:
 
 def run_plan(
     plan: Plan,
-    out: Path,
+    out: Address | Place,
     *,
     roots: Roots | None = None,
     workers: int | None = None,
     objects: Objects | None = None,
     progress: Progress | None = None,
     command: Mapping[str, Any] | None = None,
+    again: bool = False,
+    executor: str | None = None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Tally:
-    """Run a plan into a folder, or go on where an earlier command stopped.
+    """Run a plan into a folder or an address, or go on where an earlier command stopped.
 
     Parameters
     ----------
@@ -167,28 +170,31 @@ def run_plan(
         Processes; 0 works in this one. Has no influence on the results.
     objects
         Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
+    again
+        Play jobs anew that were played with other weights or another source than are here now.
+    executor
+        Who does the jobs, by name; chosen by the number of workers unless given.
+    tell
+        Told what a person should know, such as which parts were damaged.
     """
     roots = roots or Roots()
     plan, datasets = complete(plan, roots, objects)
-    folder = RunFolder.prepare(out, plan)
-    with folder.locked():
-        folder.sign(command or command_entry())
+    with RunFolder.claimed(out, plan) as folder:
         jobs = jobs_of(plan, datasets)
-        left = [job for job in jobs if not folder.done(job)]
+        done_before = finished_before(folder, jobs, subject_prints(plan, roots, objects), again)
+        for sentence in done_before.said:
+            tell(sentence)
+        folder.sign(command or command_entry())
+        left = [job for job in jobs if job.id not in done_before.ids]
         if progress:
             progress.begin(len(jobs), len(jobs) - len(left))
-        count = (
-            0 if objects else min(default_workers(plan) if workers is None else workers, len(left))
-        )
-        executor: Executor = (
-            Local(plan, out, roots, count)
-            if count
-            else Inline(Worker(plan, out, roots, objects, usable_cores()))
-        )
+        count = 0 if objects else default_workers(plan) if workers is None else workers
+        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)))
+        working = executor_named(executor, seats)
         try:
-            done, failed = _drive(left, executor, folder, progress)
+            done, failed = _drive(left, working, folder, progress)
         finally:
-            executor.stop()
+            working.stop()
             if progress:
                 progress.end()
     return Tally(done, len(jobs) - len(left), failed)

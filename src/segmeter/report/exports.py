@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Literal
 
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.report.wording import amount, cell_text, spread
 
-__all__ = ["Format", "export", "formats", "tables_of", "to_csv", "to_latex", "to_markdown"]
+__all__ = ["Format", "exported", "formats", "tables_of", "to_csv", "to_latex", "to_markdown"]
 
 Format = Literal["csv", "md", "tex"]
 _LATEX = {
@@ -41,28 +40,28 @@ def to_csv(table: Table) -> str:
     for column, limits in zip(table.columns, wide, strict=True):
         name = _heading(column)
         heads += [name, f"{name}, low", f"{name}, high"] if limits else [name]
-    writer.writerow(heads)
+    writer.writerow([_harmless(head) for head in heads])
     for row in table.rows:
         cells: list[object] = []
         for cell, limits, column in zip(row, wide, table.columns, strict=True):
             cells += _fields(cell, limits, column)
-        writer.writerow(cells)
+        writer.writerow([_harmless(cell) for cell in cells])
     return file.getvalue()
 
 
 def to_markdown(table: Table) -> str:
     """A pipe table; intervals stand in brackets."""
-    heads = [_heading(c).replace("|", "\\|") for c in table.columns]
+    heads = [_markdown(_heading(c)) for c in table.columns]
     rules = ["---:" if c.digits is not None else "---" for c in table.columns]
     lines = [heads, rules] + [
         [
-            cell_text(cell, column).replace("|", "\\|").replace("\n", " ")
+            _markdown(cell_text(cell, column))
             for cell, column in zip(row, table.columns, strict=True)
         ]
         for row in table.rows
     ]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return (f"{table.caption}\n\n" if table.caption else "") + text + "\n"
+    return (f"{_markdown(table.caption)}\n\n" if table.caption else "") + text + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -98,16 +97,39 @@ def tables_of(sections: Sequence[Section]) -> Iterator[Table]:
                 yield block
 
 
-def export(sections: Sequence[Section], folder: Path, kinds: Sequence[Format]) -> list[Path]:
-    """Write every table in every format asked for; the files written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for table in tables_of(sections):
-        for kind in kinds:
-            path = folder / f"{_stem(table.name)}.{kind}"
-            path.write_text(formats[kind](table), "utf-8")
-            written.append(path)
-    return written
+def exported(sections: Sequence[Section], kinds: Sequence[Format]) -> dict[str, str]:
+    """Every table in every format asked for, by the name of its file."""
+    return {
+        f"{_stem(table.name)}.{kind}": formats[kind](table)
+        for table in tables_of(sections)
+        for kind in kinds
+    }
+
+
+def _harmless(cell: object) -> object:
+    """A text that no spreadsheet takes for a formula; numbers stay numbers.
+
+    >>> _harmless("=1+1"), _harmless(-2.5)
+    ("'=1+1", -2.5)
+    """
+    if not isinstance(cell, str):
+        return cell
+    spelled = _spelled(cell)
+    return f"'{spelled}" if spelled.lstrip().startswith(("=", "+", "-", "@")) else spelled
+
+
+def _markdown(text: str) -> str:
+    """A text in which Markdown finds no HTML, no link and no end of a cell."""
+    plain = _spelled(text.replace("\n", " ")).replace("<", "&lt;")
+    return plain.replace("|", "\\|").replace("](", "]\\(")
+
+
+def _spelled(text: str) -> str:
+    """A text with its control characters spelled out."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "replace").decode()
+        for c in text
+    )
 
 
 def _stem(name: str) -> str:
@@ -148,4 +170,4 @@ def _latex_cell(cell: Cell, column: Column) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)
+    return "".join(_LATEX.get(c, c) for c in _spelled(text))

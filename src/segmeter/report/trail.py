@@ -34,6 +34,10 @@ def missing(run: Results) -> Section:
         [model, f"{dataset}: {_named(scenes)}", "not run yet; the same command goes on"]
         for (model, dataset), scenes in lacking.items()
     ]
+    rows += [
+        ["", part, f"damaged ({why}); the same command plays its job again"]
+        for part, why in run.damaged.items()
+    ]
     if not rows:
         subjects = "model" if run.plan.kind == "model" else "method"
         return Section(

@@ -11,11 +11,12 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
-from segmeter.report.exports import export
+from segmeter.report.exports import exported
 from segmeter.report.naming import display_names, renamed
 from segmeter.report.page import Page, render
 from segmeter.report.trail import missing, trail
-from segmeter.store.parts import write_text
+from segmeter.store import Run
+from segmeter.store.local import write_file
 
 __all__ = ["Kind", "page_of", "sections_of", "write_report"]
 
@@ -23,36 +24,46 @@ Kind = Literal["html", "csv", "md", "tex"]
 
 
 def write_report(
-    run: Results,
-    folder: Path,
+    run: Run,
     to: Path | None = None,
     kind: Kind = "html",
     more: Sequence[Section] = (),
-) -> list[Path]:
+) -> list[str]:
     """Write what a run's benchmark has to say; the files written.
 
-    A page goes to `report.html` in the folder, tables go to `tables/`, unless `to` says
+    A page goes to `report.html` in the run, tables go to `tables/`, unless `to` says
     otherwise. `more` are sections to add to the benchmark's own.
     """
     sections = sections_of(run, more)
-    if kind != "html":
-        return export(sections, to or folder / "tables", [kind])
-    page = to or folder / "report.html"
-    write_text(page, render(page_of(run, sections)))
-    return [page]
+    if kind == "html":
+        return [_written(run, "report.html", render(page_of(run, sections)), to)]
+    return [
+        _written(run, f"tables/{name}", text, None if to is None else to / name)
+        for name, text in exported(sections, [kind]).items()
+    ]
 
 
-def sections_of(run: Results, more: Sequence[Section] = ()) -> list[Section]:
+def _written(run: Run, name: str, text: str, to: Path | None) -> str:
+    """Write a file into the run, or where the person wants it; its address."""
+    if to is not None:
+        write_file(to, text.encode())
+        return str(to)
+    run.folder.place.put(name, text.encode(), leased=False)
+    return f"{run.address}/{name}"
+
+
+def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
-    own = catalogue.benchmarks.make(run.plan.benchmark).sections(run)
+    own = run.sections()
     return [*renamed([*own, *more, missing(run)], run.plan.datasets), trail(run)]
 
 
-def page_of(run: Results, sections: Sequence[Section]) -> Page:
+def page_of(run: Run, sections: Sequence[Section]) -> Page:
     """Title and facts of a run's page: what was measured, on how much, how long."""
     plan = run.plan
     names = display_names(plan.datasets)
-    entry = catalogue.benchmarks.entry(plan.benchmark)
+    with catalogue.installed_only(not run.trust):
+        entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(
         title=f"{plan.benchmark}: {_listed(map(str, plan.subjects))} on {_listed(names.values())}",

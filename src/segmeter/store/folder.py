@@ -5,118 +5,237 @@ RUN/provenance.json    every command that worked on it, and on what machine
 RUN/parts/JOB.parquet  the rows of one finished job
 RUN/errors/JOB.parquet the error row of a job that failed
 RUN/scores/MEASURE/JOB.parquet  values added later
+RUN/aside/JOB.parquet  parts that could not be read, kept for whoever wants to look
+RUN/kept/              summaries, computed once
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.store.parts import write_part, write_text
+from segmeter.core.rows import ERROR_ROWS, Schema
+from segmeter.store.parts import PART_NAME, decode, encode, trail_of
+from segmeter.store.places import Address, Place, place_of
 
-__all__ = ["RunFolder"]
+__all__ = ["Part", "RunFolder", "measure_folder"]
 
 # Fields of a plan whose names a person would not guess.
 _PLAIN = {"subjects": "models or methods", "datasets": "data sets"}
+_MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
+_OURS = {"parts", "errors", "scores", "aside", "kept", "provenance.json"}
+
+Part = tuple[str, str]
+"""Folder and name of a file that holds rows."""
 
 
 class RunFolder:
-    """A folder that holds one plan and what is finished of it."""
+    """A folder, or an address of a storage, that holds one plan and what is finished of it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, address: Address | Place) -> None:
+        self.place = place_of(address)
+
+    @property
+    def address(self) -> str:
+        return self.place.address
+
+    @property
+    def path(self) -> Path:
+        """The folder of a run that lies on a disk."""
+        return Path(self.address)
 
     @classmethod
-    def existing(cls, path: Path) -> RunFolder:
+    def existing(cls, address: Address | Place) -> RunFolder:
         """A folder that already holds a run."""
-        if not (path / "plan.json").is_file():
-            what = "no such folder" if not path.exists() else "it has no plan.json"
-            raise NotFound(f"'{path}' is not a run ({what}); 'segmeter run' makes one")
-        return cls(path)
+        folder = cls(address)
+        if not folder.begun:
+            what = "it has no plan.json" if folder.place.others() else "no such folder"
+            raise NotFound(f"'{folder.address}' is not a run ({what}); 'segmeter run' makes one")
+        return folder
 
     @classmethod
-    def prepare(cls, path: Path, plan: Plan) -> RunFolder:
-        """The folder for a plan: a new one, or the one that holds the very same plan."""
-        folder = cls(path)
-        if (path / "plan.json").is_file():
-            held = folder.plan
-            if held != plan:
-                fields = ", ".join(_PLAIN.get(f, f) for f in held.differs_in(plan))
-                raise RunConflict(
-                    f"'{path}' holds another plan (different {fields}); "
-                    "choose another --out, or remove that folder"
-                )
-            return folder
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunConflict(f"'{path}' exists and is not a run; choose another --out")
-        write_text(path / "plan.json", plan.to_json())
-        return folder
+    @contextmanager
+    def claimed(cls, address: Address | Place, plan: Plan) -> Iterator[RunFolder]:
+        """The folder for a plan, held alone: a new one, or the one that holds the very same plan.
+
+        A folder with other things is left alone, and so is one that somebody else writes to.
+        """
+        folder = cls(address)
+        folder._refuse_strangers()  # before a lock is put there
+        folder.place.begin()
+        with folder.place.lease():
+            folder._refuse_strangers()
+            folder._keep_plan(plan)
+            yield folder
+
+    @property
+    def begun(self) -> bool:
+        """Whether a plan lies there."""
+        try:
+            return self.place.exists("plan.json")
+        except NotADirectoryError:
+            if not self.path.is_file():
+                raise
+            raise RunConflict(f"'{self.address}' exists and is not a run; choose another") from None
 
     @property
     def plan(self) -> Plan:
-        return Plan.from_json((self.path / "plan.json").read_text())
+        return Plan.from_json(self._text("plan.json"))
 
     @property
     def provenance(self) -> list[dict[str, Any]]:
-        """One entry a command that worked on this run."""
-        file = self.path / "provenance.json"
-        if not file.is_file():
+        """One entry for each command that worked on this run."""
+        if not self.place.exists("provenance.json"):
             return []
         try:
-            entries: list[dict[str, Any]] = json.loads(file.read_text())
-        except ValueError as error:
-            raise BadInput(f"'{file}' is damaged: {error}") from error
-        return entries
+            entries = json.loads(self._text("provenance.json"))
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"'{self.address}/provenance.json' is damaged: {error}") from error
+        return [_entry(entry, self.address) for entry in _listed(entries, self.address)]
 
     def sign(self, entry: Mapping[str, Any]) -> None:
-        """Add a command to the provenance."""
-        write_text(
-            self.path / "provenance.json", json.dumps([*self.provenance, dict(entry)], indent=1)
-        )
+        """Add a command to the provenance; one that is damaged is set aside first."""
+        try:
+            held = self.provenance
+        except BadInput:
+            self.place.put("aside/provenance.json", self.place.read("provenance.json"))
+            held = []
+        text = json.dumps([*held, dict(entry)], indent=1)
+        self.place.put("provenance.json", text.encode())
 
-    def part(self, job: Job) -> Path:
-        return self.path / "parts" / f"{job.id}.parquet"
+    def widen(self, plan: Plan) -> None:
+        """Put a plan that asks for more in place of the one that lies here."""
+        with self.place.lease():
+            self.place.put("plan.json", plan.to_json().encode())
 
     def done(self, job: Job) -> bool:
-        return self.part(job).is_file()
+        return self.place.exists(_part(job))
 
-    def finish(self, job: Job, rows: Sequence[Mapping[str, Any]], trail: Mapping[str, str]) -> None:
-        """Keep a finished job's rows; an earlier error of it is forgotten."""
-        write_part(self.part(job), rows, trail)
-        self._error(job).unlink(missing_ok=True)
+    def finished(self) -> set[str]:
+        """Ids of all jobs whose rows lie here."""
+        return {name.removesuffix(".parquet") for _, name in self.parts()}
+
+    def parts(self, folder: str = "parts") -> list[Part]:
+        """The files with rows in a folder; whatever else lies there is no part of the run."""
+        return [(folder, h.name) for h in self.place.files(folder) if PART_NAME.fullmatch(h.name)]
+
+    def finish(
+        self,
+        job: Job,
+        rows: Sequence[Mapping[str, Any]],
+        trail: Mapping[str, str],
+        schema: Schema | None = None,
+    ) -> None:
+        """Keep a finished job's rows; an earlier error and scores of it are forgotten."""
+        for measure in self.measures():
+            self.place.remove(f"scores/{measure}/{job.id}.parquet")
+        self.place.put(_part(job), encode(rows, trail, schema))
+        self.place.remove(_error(job))
 
     def fail(self, job: Job, message: str, detail: str) -> None:
         """Keep an error row, so that what is missing has a name."""
-        row = {
-            "model": str(job.subject),
-            "dataset": str(job.dataset),
-            "scene": job.scene,
-            "round": 0,
-            "error": message,
-            "detail": detail,
-        }
-        write_part(self._error(job), [row])
+        row = job.identity() | {"error": message, "detail": detail}
+        self.place.put(_error(job), encode([row], schema=ERROR_ROWS))
 
-    def scores(self, measure: str) -> Path:
-        return self.path / "scores" / measure
+    def rows(self, job: Job) -> Any:
+        """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
+        return decode(self.place.read(_part(job)))
 
-    def _error(self, job: Job) -> Path:
-        return self.path / "errors" / f"{job.id}.parquet"
+    def trail(self, job_id: str) -> dict[str, str]:
+        """What a part says about where its numbers come from; BadInput if it is damaged."""
+        return trail_of(decode(self.place.read(f"parts/{job_id}.parquet")).schema)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Only one command at a time may write here; the system drops the lock at death."""
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunConflict(
-                    f"another command is writing to '{self.path}'; wait for it or stop it"
-                ) from None
-            yield
+    def set_aside(self, job_id: str) -> None:
+        """Move a part that cannot be read out of the way; its job can be played again."""
+        name = f"{job_id}.parquet"
+        self.place.put(f"aside/{name}", self.place.read(f"parts/{name}"))
+        self.place.remove(f"parts/{name}")
+
+    def measures(self) -> list[str]:
+        """Measures that were added later; a folder of another name is no measure."""
+        return [name for name in self.place.folders("scores") if _MEASURE.fullmatch(name)]
+
+    def score(self, measure: str, job: Job, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the values of a measure for a finished job."""
+        self.place.put(f"{measure_folder(measure)}/{job.id}.parquet", encode(rows))
+
+    def scored(self, measure: str) -> set[str]:
+        """Ids of the jobs that have values of a measure."""
+        names = (name for _, name in self.parts(measure_folder(measure)))
+        return {name.removesuffix(".parquet") for name in names}
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Only one command at a time may write here."""
+        return self.place.lease()
+
+    def _keep_plan(self, plan: Plan) -> None:
+        if not self.begun:
+            for job_id in self.finished():  # of a run whose folder was removed under it
+                self.set_aside(job_id)
+            self.place.put("plan.json", plan.to_json().encode())
+            return
+        held = self.plan
+        if held != plan:
+            fields = ", ".join(_PLAIN.get(f, f) for f in held.differs_in(plan))
+            raise RunConflict(
+                f"'{self.address}' holds another plan (different {fields}); "
+                "choose another --out, or remove that folder"
+            )
+
+    def _refuse_strangers(self) -> None:
+        """Refuse a folder with things that no run has put there."""
+        if not self.begun and set(self.place.others()) - _OURS:
+            raise RunConflict(f"'{self.address}' exists and is not a run; choose another --out")
+
+    def _text(self, name: str) -> str:
+        try:
+            return self.place.read(name, _MOST_BYTES).decode()
+        except UnicodeDecodeError as error:
+            raise BadInput(f"'{self.address}/{name}' is damaged: it is no text") from error
+
+
+def measure_folder(measure: str) -> str:
+    """Where values of a measure lie; names that are no plain word are refused."""
+    if not _MEASURE.fullmatch(measure):
+        raise BadInput(
+            f"measure '{measure}' cannot be kept: its name may hold letters, digits, '-', '_' and "
+            "'.', 64 at most"
+        )
+    return f"scores/{measure}"
+
+
+def _part(job: Job) -> str:
+    return f"parts/{job.id}.parquet"
+
+
+def _error(job: Job) -> str:
+    return f"errors/{job.id}.parquet"
+
+
+def _listed(entries: Any, address: str) -> list[Any]:
+    if not isinstance(entries, list):
+        raise BadInput(f"'{address}/provenance.json' is damaged: it is no list of commands")
+    return entries
+
+
+def _entry(entry: Any, address: str) -> dict[str, Any]:
+    """A command as it should be: texts, and maps from text to plain values."""
+    if not isinstance(entry, dict):
+        raise BadInput(f"'{address}/provenance.json' is damaged: a command is no object")
+    texts = {key: str(entry.get(key, "")) for key in ("at", "command")}
+    maps = {key: entry.get(key, {}) for key in ("machine", "libraries")}
+    if any(not isinstance(held, dict) for held in maps.values()):
+        raise BadInput(f"'{address}/provenance.json' is damaged: a machine is no object")
+    plain = {key: {str(k): _plain(v) for k, v in held.items()} for key, held in maps.items()}
+    return {**texts, **plain}
+
+
+def _plain(value: Any) -> str | int | float | None:
+    return value if isinstance(value, str | int | float | None) else str(value)

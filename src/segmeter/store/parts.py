@@ -1,56 +1,147 @@
-"""Parts: the rows of one job as one parquet file, written whole or not at all."""
+"""Parts: the rows of one job as one parquet file, with declared types, checked when read."""
 
 from __future__ import annotations
 
-import errno
-import os
-import secrets
+import io
+import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import Kind, Schema
 
-__all__ = ["DiskFull", "write_part", "write_text"]
+__all__ = [
+    "PART_NAME",
+    "arrow_type",
+    "decode",
+    "encode",
+    "footer",
+    "kind_of",
+    "trail_of",
+    "wrong_types",
+]
 
+PART_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
+"""Parts are named by their jobs; whatever else lies in their folder is no part."""
 
-class DiskFull(SegmeterError):
-    """No room left for a part; what was finished before is safe."""
-
-
-def write_part(
-    path: Path, rows: Sequence[Mapping[str, Any]], metadata: Mapping[str, str] | None = None
-) -> None:
-    """Write rows to a parquet file that appears complete or does not appear."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = pa.table({name: pa.array([row.get(name) for row in rows]) for name in columns})
-    table = table.replace_schema_metadata(dict(metadata or {}))
-    _atomically(path, lambda file: pq.write_table(table, file, compression="zstd"))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file that appears complete or does not appear."""
-    _atomically(path, lambda file: file.write(text.encode()))
+_BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
 
 
-def _atomically(path: Path, fill: Any) -> None:
-    """Write beside the place, flush to the disk, then rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f".open-{secrets.token_hex(8)}"
+@cache
+def arrow_type(kind: Kind) -> Any:
+    """How a kind of column is kept."""
+    types = {
+        "text": pa.string(),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+        "flag": pa.bool_(),
+        "integers": pa.list_(pa.int64()),
+        "map": pa.map_(pa.string(), pa.string()),
+        "bytes": pa.binary(),
+    }
+    return types[kind]
+
+
+def encode(
+    rows: Sequence[Mapping[str, Any]],
+    metadata: Mapping[str, str] | None = None,
+    schema: Schema | None = None,
+) -> bytes:
+    """Rows as a parquet file; columns have the declared types, or those that they seem to have.
+
+    Declared columns come first, in their order; one that no row has is left out.
+    """
+    present = list(dict.fromkeys(key for row in rows for key in row))
+    declared = {} if schema is None else {c.name: arrow_type(c.kind) for c in schema.columns}
+    names = [n for n in declared if n in present] + [n for n in present if n not in declared]
+    arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
+    table = pa.table(arrays).replace_schema_metadata(dict(metadata or {}))
+    file = io.BytesIO()
+    pq.write_table(table, file, compression="zstd", write_page_checksum=True)
+    return file.getvalue()
+
+
+def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
+    """The table in a parquet file; BadInput if there is none."""
     try:
-        with beside.open("xb") as file:  # not mkstemp: whoever may read the folder may read this
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException as error:
-        beside.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(
-                f"the disk that holds {path.parent} is full; free some space and give the same "
-                "command again, what was finished is kept"
-            ) from error
-        raise
+        source = pa.BufferReader(data)
+        table = pq.read_table(source, columns=columns, page_checksum_verification=True)
+        table.validate(full=True)
+    except _BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+    return table
+
+
+def footer(data: bytes) -> Any:
+    """The Arrow schema of a parquet file by its footer alone; BadInput if there is none."""
+    try:
+        return pq.read_schema(pa.BufferReader(data))
+    except _BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+
+
+def trail_of(schema: Any) -> dict[str, str]:
+    """What a part says about where its numbers come from."""
+    raw: Mapping[bytes, bytes] = schema.metadata or {}
+    said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
+    said.pop("ARROW:schema", None)
+    return said
+
+
+def kind_of(type_: Any) -> Kind | None:
+    """The kind of column that an Arrow type stands for; none for types that no row has."""
+    t = pa.types
+    if t.is_list(type_) or t.is_large_list(type_):
+        return "integers" if t.is_integer(type_.value_type) else None
+    if t.is_map(type_):
+        texts = kind_of(type_.key_type) == kind_of(type_.item_type) == "text"
+        return "map" if texts else None
+    plain: tuple[tuple[Any, Kind], ...] = (
+        (t.is_string, "text"),
+        (t.is_large_string, "text"),
+        (t.is_boolean, "flag"),
+        (t.is_integer, "integer"),
+        (t.is_floating, "number"),
+        (t.is_binary, "bytes"),
+    )
+    return next((kind for test, kind in plain if test(type_)), None)
+
+
+def wrong_types(found: Any, schema: Schema) -> str:
+    """The first thing in which a part's columns are not what is declared; nothing if none is."""
+    declared = {column.name: column.kind for column in schema.columns}
+    lost = [name for name in schema.key if name not in found.names]
+    if lost:
+        return f"it has no column '{lost[0]}'"
+    if len(set(found.names)) != len(found.names):
+        return "it has two columns of the same name"
+    for name, type_ in zip(found.names, found.types, strict=True):
+        kind = kind_of(type_)
+        if pa.types.is_null(type_) and name not in schema.key:
+            continue
+        if kind is None or not _fits(kind, declared.get(name, kind), name):
+            return f"its column '{name}' holds {type_} where {declared.get(name, 'rows')} belongs"
+    return ""
+
+
+def _fits(kind: Kind, wanted: Kind, name: str) -> bool:
+    """Whole numbers do as numbers; groups were JSON text once."""
+    as_text = name == "groups" and kind == "text"
+    return kind == wanted or (kind == "integer" and wanted == "number") or as_text
+
+
+def _array(values: Sequence[Any], type_: Any, name: str) -> Any:
+    if type_ is not None and pa.types.is_map(type_):
+        values = [None if v is None else sorted(dict(v).items()) for v in values]
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise BadInput(f"column '{name}' cannot hold what a row has: {error}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200] or type(error).__name__

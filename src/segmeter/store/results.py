@@ -1,29 +1,53 @@
-"""Results: a run as tables, by SQL over its parts."""
+"""Results: a run as tables, by SQL over its parts.
+
+Reading a run looks names up among what is installed; a file that the run names is never run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Curves, SummaryRow
+from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.rows import (
+    ERROR_ROWS,
+    JOB_KEY,
+    SESSION_ROWS,
+    Schema,
+    columns_of_measures,
+    measure_column,
+)
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import RunFolder
+from segmeter.store.kept import kept_differences, kept_summary
+from segmeter.store.places import Address, Place
+from segmeter.store.views import Checked, check_parts, connect, quoted
 
 if TYPE_CHECKING:
     import duckdb
 
 __all__ = ["Run"]
 
-_KEY = 'model, dataset, scene, target, "user", reading, round'
+T = TypeVar("T")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
+
+
+class _PartsChanged(Exception):
+    """A part turned out to be damaged while something was computed from all of them."""
 
 
 class Run:
@@ -34,62 +58,119 @@ class Run:
         folder: RunFolder,
         roots: Roots | None = None,
         settings: Mapping[str, Any] | None = None,
+        *,
+        trust: bool = False,
     ) -> None:
         self.folder = folder
         self.roots = roots or Roots()
         self.settings: Mapping[str, Any] = settings or {}
+        self.trust = trust
         self.plan: Plan = folder.plan
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._datasets: dict[str, Dataset] = {}
+        self._checked: Checked | None = None
+        self._steady = False
 
     @classmethod
     def open(
         cls,
-        path: Path | str,
+        address: Address | Place,
         roots: Roots | None = None,
         settings: Mapping[str, Any] | None = None,
+        *,
+        trust: bool = False,
     ) -> Run:
-        """A run folder.
+        """A run folder, or a run at an address such as `s3://bucket/run`.
 
         `roots` say where its pictures lie, for those who want to show them; `settings` go to
-        the benchmark's statistics, such as the path of a cost model.
+        the benchmark's statistics, such as the path of a cost model. Only with `trust` may the
+        run name a benchmark or a data set in a Python file, which is then run.
         """
-        return cls(RunFolder.existing(Path(path)), roots, settings)
+        return cls(RunFolder.existing(address), roots, settings, trust=trust)
+
+    @property
+    def address(self) -> str:
+        return self.folder.address
 
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Commands that worked on the run, and what each subject was made of."""
         return {"commands": self.folder.provenance, "subjects": self._trails()}
 
-    def summary(self) -> list[SummaryRow]:
-        """The benchmark's own summary: every number with its interval."""
-        rows: list[SummaryRow] = catalogue.benchmarks.make(self.plan.benchmark).summary(self)
-        return rows
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Parts that are left out, and why."""
+        return self._parts().damaged
 
-    def sql(self, query: str) -> pa.Table:
-        """Run a query over the views `rows` and `errors`."""
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        """The benchmark that the run was made by, if it is installed or the run is trusted."""
+        with self._reading():
+            made: Benchmark = catalogue.benchmarks.make(self.plan.benchmark)
+        return made
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that rows of this run have."""
         try:
-            import duckdb
-        except ModuleNotFoundError as error:
-            raise NotFound(
-                "summaries need duckdb, which is not installed here; the rows are kept, take the "
-                "run folder to a machine that has it"
-            ) from error
-        if self._connection is None:
-            self._connection = self._views()
+            declared = declared_rows(self.benchmark)
+        except NotFound:  # rows can be asked for without it
+            declared = None
+        if declared is None:
+            return _JOB_ROWS
+        named = [name for name in self.plan.measures if _COLUMN.fullmatch(measure_column(name))]
+        return declared.plus(columns_of_measures(named))
+
+    def summary(self) -> list[SummaryRow]:
+        """The benchmark's own summary: every number with its interval; computed once."""
+        benchmark = self.benchmark
+        return self._steadily(lambda: kept_summary(self, lambda: benchmark.summary(self)))
+
+    def differences(self) -> list[Difference]:
+        """The benchmark's paired comparisons; computed once."""
+        benchmark = self.benchmark
+        return self._steadily(lambda: kept_differences(self, lambda: benchmark.differences(self)))
+
+    def sections(self) -> Sequence[Section]:
+        """What the benchmark has to say on a page."""
+        benchmark = self.benchmark
+        return self._steadily(lambda: benchmark.sections(self))
+
+    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
+        """Run a query over the views `rows` and `errors`; `$name` or `?` stand for parameters."""
         try:
-            return self._connection.sql(query).to_arrow_table()
-        except duckdb.Error as error:
-            raise BadInput(f"'{self.folder.path}' cannot answer: {error}") from error
+            return self._ask(query, parameters)
+        except _failures() as error:
+            if not self._look_again():
+                raise self._unanswered(error) from error
+        try:
+            return self._ask(query, parameters)
+        except _failures() as error:
+            raise self._unanswered(error) from error
+
+    def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
+        """All rows of one job, masks included, without a look at any other."""
+        job = f"{fingerprint(model, dataset, scene, size=10)}.parquet"
+        if not any(part[1] == job for part, _ in self._parts().parts):
+            return []
+        only = tuple(p for p in self._parts().parts if p[0][1] == job)
+        connection = connect(self.folder, Checked(only), Checked(), self.schema)
+        key = ", ".join(quoted(name) for name in self.schema.key)
+        try:
+            found = connection.sql(f"select * from rows order by {key}").to_arrow_table()
+        except _failures():
+            self._look_again()  # leaves it out of what is asked next
+            return []
+        rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
+        return rows
 
     def curves(self, measure: str) -> list[Curves]:
         """A measure of every target over the rounds, by model, data set, user and reading."""
-        column = measure.replace("-", "_")
         table = self.sql(f"""
             select model, dataset, "user", reading, scene, target,
                    any_value(cluster) as cluster,
-                   list("{column}" order by round) as curve
-            from rows group by all order by all
+                   list({quoted(measure_column(measure))} order by round) as curve
+            from rows group by all order by model, dataset, "user", reading, scene, target
         """)
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for row in table.to_pylist():
@@ -99,55 +180,117 @@ class Run:
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""
-        return self._dataset(dataset).load(scene)
+        return self._guarded(lambda: self._dataset(dataset).load(scene))
 
     def scenes(self, dataset: str) -> list[str]:
         """All scenes the plan asks for; NotFound where the data is not at hand."""
-        return list(self._dataset(dataset).scenes()[: self.plan.limit])
+        return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """While the run is read, names in files are not followed unless it is trusted."""
+        with catalogue.installed_only(not self.trust):
+            yield
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        with self._reading():
+            return work()
+
+    def _steadily(self, work: Callable[[], T]) -> T:
+        """Do something on one and the same set of parts: anew if one turns out to be damaged."""
+        self._steady = True
+        try:
+            return self._guarded(work)
+        except _PartsChanged:
+            return self._guarded(work)
+        finally:
+            self._steady = False
 
     def _dataset(self, name: str) -> Dataset:
         if name not in self._datasets:
-            self._datasets[name] = catalogue.datasets.make(name, **self.roots.options())
+            spec = next((s for s in self.plan.datasets if str(s) == name), None)
+            if spec is None:
+                raise NotFound(f"'{self.address}' was not played on a data set '{name}'")
+            made: Dataset = catalogue.datasets.make(spec, **self.roots.options())
+            self._refuse_other_data(spec, made)
+            self._datasets[name] = made
         return self._datasets[name]
 
-    def _views(self) -> duckdb.DuckDBPyConnection:
-        import duckdb
+    def _refuse_other_data(self, spec: Spec, made: Dataset) -> None:
+        """A folder that a run names is shown only if it is the data that was played on."""
+        noted = self.plan.fingerprints.get(str(spec), "")
+        if spec.options and noted and made.fingerprint() != noted:
+            raise NotFound(f"the data of '{spec}' is not what '{self.address}' was played on")
 
-        connection = duckdb.connect(":memory:")
-        parts = sorted((self.folder.path / "parts").glob("*.parquet"))
-        if not parts:
-            raise BadInput(f"'{self.folder.path}' has no finished job yet")
-        glob = _quoted(self.folder.path / "parts" / "*.parquet")
-        joined, added = "", ""
-        for folder in sorted((self.folder.path / "scores").glob("*")):
-            name = folder.name.replace("-", "_")
-            files = _quoted(folder / "*.parquet")
-            joined += f' left join read_parquet({files}) as "{name}_" using ({_KEY})'
-            added += f', "{name}_".value as "{name}"'
-        connection.execute(
-            f"create view rows as select parts.*{added} "
-            f"from read_parquet({glob}, union_by_name=true) as parts{joined}"
-        )
-        connection.execute(f"create view errors as {self._errors_query()}")
+    def _unanswered(self, error: Exception) -> BadInput:
+        said = str(error).split("\n")[0]
+        return BadInput(f"'{self.address}' cannot answer: {said}")
+
+    def _ask(self, query: str, parameters: Sequence[Any] | Mapping[str, Any]) -> pa.Table:
+        if self._connection is None:
+            self._connection = self._connected()
+        given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
+        return self._connection.sql(query, params=given or None).to_arrow_table()
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        checked = self._parts()
+        if not checked.parts:
+            why = next(iter(checked.damaged.items()), None)
+            said = f"; {why[0]}: {why[1]}" if why else ""
+            raise BadInput(f"'{self.address}' has no finished job yet{said}")
+        errors = check_parts(self.folder, "errors", ERROR_ROWS)
+        connection = connect(self.folder, checked, errors, self.schema)
+        if self._untrue(connection) and self._look_again():
+            connection = connect(self.folder, self._parts(), errors, self.schema)
         return connection
 
-    def _errors_query(self) -> str:
-        if any((self.folder.path / "errors").glob("*.parquet")):
-            files = _quoted(self.folder.path / "errors" / "*.parquet")
-            return f"select * from read_parquet({files}, union_by_name=true)"
-        names = ("model", "dataset", "scene", "error", "detail")
-        return f"select {', '.join(f'null::varchar as {n}' for n in names)} where false"
+    def _untrue(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Whether some rows are not those of the job that their part is named by."""
+        inner = ", ".join(quoted(n) for n in self.schema.key if n not in JOB_KEY) or "1"
+        found = connection.sql(f"""
+            select model, dataset, scene, count(*) as many, count(distinct ({inner})) as apart
+            from rows group by all
+        """).fetchall()
+        ids = {fingerprint(*job, size=10) for *job, many, apart in found if many == apart}
+        names = {part[1].removesuffix(".parquet") for part, _ in self._parts().parts}
+        return len(ids) != len(found) or ids != names
+
+    def _parts(self) -> Checked:
+        if self._checked is None:
+            self._checked = check_parts(self.folder, "parts", self.schema)
+        return self._checked
+
+    def _look_again(self) -> bool:
+        """Read every part to its end, leave out what is damaged; whether that is news."""
+        before = self._parts()
+        self._checked = check_parts(self.folder, "parts", self.schema, thoroughly=True)
+        self._connection = None
+        news = len(self._checked.damaged) > len(before.damaged)
+        if news and self._steady:
+            raise _PartsChanged
+        return news
 
     def _trails(self) -> dict[str, dict[str, str]]:
         """What each subject's first part says about weights, device and libraries."""
         trails: dict[str, dict[str, str]] = {}
-        for part in sorted((self.folder.path / "parts").glob("*.parquet")):
-            raw = pq.read_schema(part).metadata or {}
-            trail = {k.decode(): v.decode() for k, v in raw.items()}
+        for trail in self._parts().trails():
             trails.setdefault(trail.pop("subject", "?"), trail)
             if len(trails) == len(self.plan.subjects):
                 break
         return trails
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a query or a damaged file can raise."""
+    import duckdb
+
+    return (duckdb.Error, pa.ArrowException, OSError)
+
+
+def declared_rows(benchmark: object) -> Schema | None:
+    """The schema that a benchmark declares, if it does."""
+    schema = getattr(benchmark, "schema", None)
+    return schema if isinstance(schema, Schema) else None
 
 
 def _curves(key: tuple[str, ...], rows: list[dict[str, Any]]) -> Curves:
@@ -159,7 +302,3 @@ def _curves(key: tuple[str, ...], rows: list[dict[str, Any]]) -> Curves:
     keys = tuple((row["scene"], row["target"]) for row in rows)
     clusters = tuple(row["cluster"] or row["scene"] for row in rows)
     return Curves(model, dataset, user, cast(Reading, reading), keys, clusters, values)
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

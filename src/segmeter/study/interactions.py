@@ -22,6 +22,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, Prompt
+from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Picture
 from segmeter.core.sessions import Player, Round, Trajectory
 from segmeter.core.users import Observation
@@ -129,14 +130,15 @@ def write_run(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: P
         readings=("sound",),
         measures=MEASURES,
     )
-    run = RunFolder.prepare(folder, run_plan)
     jobs: dict[tuple[str, str], list[tuple[Interaction, str]]] = {}
     for each, number in zip(found, numbers, strict=True):
         jobs.setdefault((each.model, each.scene), []).append((each, f"person-{number}"))
-    for (model, scene), played in jobs.items():
-        job = Job(Spec.parse(model), Spec.parse(plan.dataset), scene)
-        rows = list(_rows(stimuli, scene, played, plan))
-        run.finish(job, rows, {"subject": model, "people": "real"})
+    schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
+    with RunFolder.claimed(folder, run_plan) as run:
+        for (model, scene), played in jobs.items():
+            job = Job(Spec.parse(model), Spec.parse(plan.dataset), scene)
+            rows = [job.identity() | row for row in _rows(stimuli, scene, played, plan)]
+            run.finish(job, rows, {"subject": model, "people": "real"}, schema)
     return folder
 
 
@@ -160,8 +162,7 @@ def _rows(
         target = next(one for one in shown.targets if one.id == each.target)
         record = Trajectory(Player(target, _Person(user), "sound"))
         record.rounds.extend(_rounds(each, shown.shape, plan.rounds))
-        for row in rows_of(shown, record, 0.0, True):
-            yield {"model": each.model, "dataset": shown.dataset, "scene": scene, **row}
+        yield from rows_of(shown, record, 0.0, True)
 
 
 def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[Round]:

@@ -13,6 +13,7 @@ from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
@@ -27,6 +28,7 @@ class Noc:
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
     name: str = "noc"
+    schema: ClassVar[Schema] = SESSION_ROWS
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:

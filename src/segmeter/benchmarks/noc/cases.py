@@ -12,10 +12,9 @@ import numpy as np
 from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.noc.leaderboard import Comparison
 from segmeter.benchmarks.noc.statistics import Group, targets_of
-from segmeter.core.benchmarks import Results
-from segmeter.core.errors import SegmeterError
-from segmeter.core.masks import Mask
-from segmeter.core.prompts import Prompt, from_json
+from segmeter.benchmarks.sessions import mask_of, prompt_of
+from segmeter.core.benchmarks import Results, Row
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
 from segmeter.stats.rounds import first_round
@@ -141,27 +140,26 @@ def _reached(group: Group, key: Key, goal: Goal) -> int:
 
 def _frames(run: Results, group: Group, key: Key) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
-    model, dataset, user, reading = (_quoted(part) for part in group.key)
-    scene, target = (_quoted(part) for part in key)
-    boundary = ", boundary_iou" if "boundary-iou" in group.others else ""
-    table = run.sql(f"""
-        select round, prompt, mask, height, width, seconds_answer, iou{boundary}
-        from rows where model = {model} and dataset = {dataset} and "user" = {user}
-        and reading = {reading} and scene = {scene} and target = {target} order by round
-    """)
-    rows = table.to_pylist()
+    model, dataset, user, reading = group.key
+    rows = [
+        row
+        for row in run.job_rows(model, dataset, key[0])
+        if (row["user"], row["reading"], row["target"]) == (user, reading, key[1])
+    ]
     if any(row["mask"] is None for row in rows):
         return []
-    return [_frame(row) for row in rows]
+    try:
+        return [_frame(row, "boundary-iou" in group.others) for row in rows]
+    except BadInput:  # a run that was damaged or made up
+        return []
 
 
-def _frame(row: dict[str, Any]) -> Frame:
-    mask = Mask.from_coco({"size": [row["height"], row["width"]], "counts": row["mask"]})
-    prompt: Prompt | None = None if row["prompt"] is None else from_json(row["prompt"])
+def _frame(row: Row, boundary: bool) -> Frame:
+    prompt = prompt_of(row)
     scores = {"IoU": row["iou"]}
-    if "boundary_iou" in row:
+    if boundary:
         scores["boundary"] = row["boundary_iou"]
-    return Frame(mask, prompt, scores, None if prompt is None else row["seconds_answer"])
+    return Frame(mask_of(row), prompt, scores, None if prompt is None else row["seconds_answer"])
 
 
 def _by_hardness(comparison: Comparison) -> list[Key]:
@@ -210,7 +208,3 @@ def _curve(group: Group, key: Key) -> Any:
 def _title(case: Case) -> str:
     scene, target = case.key
     return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -6,7 +6,6 @@ for IoU and the areas under its curve.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -323,6 +322,11 @@ def _key(curves: Curves) -> tuple[str, str, str, str]:
     return curves.model, curves.dataset, curves.user, curves.reading
 
 
+# Kinds of a round's prompts, as `click` or `box+click`; empty where nothing was said.
+_KINDS = """
+    array_to_string(regexp_extract_all(
+        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
+"""
 Times = tuple[list[list[str]], Floats, Floats, Floats, Floats | None]
 
 
@@ -342,7 +346,7 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
             select model, dataset, median(seconds_look) as typical
             from (select distinct model, dataset, scene, seconds_look from rows) group by all)
         select model, dataset, "user", reading, scene, target,
-               list(prompt order by round) as prompts,
+               list({_KINDS} order by round) as kinds,
                any_value(typical) / any_value(sharing) as look,
                list(seconds_answer order by round) as answer,
                list(seconds_user order by round) as busy,
@@ -361,8 +365,8 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
 
 def _table(rows: Sequence[dict[str, Any]], rounds: int) -> Times:
     """One row a target; a session that was stopped early says and costs nothing any more."""
-    longest = max(rounds, *(len(row["prompts"]) for row in rows))
-    kinds = [_padded([_kind(t) for t in row["prompts"]], longest, "") for row in rows]
+    longest = max(rounds, *(len(row["kinds"]) for row in rows))
+    kinds = [_padded(row["kinds"], longest, "") for row in rows]
     answer, user = (
         np.array([_padded(row[c], longest, 0.0) for row in rows], dtype=float)
         for c in ("answer", "busy")
@@ -376,11 +380,3 @@ def _table(rows: Sequence[dict[str, Any]], rounds: int) -> Times:
 def _padded(values: Sequence[Any], length: int, rest: Any) -> list[Any]:
     known = [rest if v is None else v for v in values]
     return known + [rest] * (length - len(known))
-
-
-def _kind(prompts: str | None) -> str:
-    """Kinds of a round's prompts, as `click` or `box+click`; empty where nothing was said."""
-    if prompts is None:
-        return ""
-    said = json.loads(prompts)
-    return "+".join(str(next(iter(one))) for one in (said if isinstance(said, list) else [said]))

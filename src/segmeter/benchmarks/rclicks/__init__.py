@@ -21,6 +21,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 
@@ -76,6 +77,7 @@ class Rclicks:
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
     name: str = "rclicks"
+    schema: ClassVar[Schema] = SESSION_ROWS
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",

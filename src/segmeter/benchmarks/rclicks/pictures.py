@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
 from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.sources import source
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
-from segmeter.core.errors import SegmeterError
-from segmeter.core.masks import Mask
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Outline
@@ -198,13 +198,15 @@ def _blend(
 
 def _first_points(run: Results, case: _Case) -> list[Click]:
     """Where people clicked first: recorded clicks, else drawn ones."""
-    table = run.sql(f"""
+    table = run.sql(
+        """
         select distinct "user", y, x, positive from rows
-        where round = 1 and dataset = {_quoted(case.dataset)} and y is not null
-        and scene = {_quoted(case.scene.id)} and target = {_quoted(case.target.id)}
+        where round = 1 and dataset = ? and y is not null and scene = ? and target = ?
         and reading = (select max(reading) from rows)
-        and ("user" like 'replay-%' or "user" like 'map-sample-%') order by "user"
-    """)
+        and ("user" like 'replay-%' or "user" like 'map-sample-%') order by "user", y, x
+        """,
+        (case.dataset, case.scene.id, case.target.id),
+    )
     rows = table.to_pylist()
     people = [row for row in rows if row["user"].startswith("replay")]
     return [Click((r["y"], r["x"]), r["positive"]) for r in (people or rows)[:_DOTS]]
@@ -214,23 +216,19 @@ def _mean_mask(
     run: Results, model: str, case: _Case, reading: str
 ) -> npt.NDArray[np.float64] | None:
     """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
-    table = run.sql(f"""
-        select "user", mask, height, width from rows
-        where round = 1 and model = {_quoted(model)} and dataset = {_quoted(case.dataset)}
-        and scene = {_quoted(case.scene.id)} and target = {_quoted(case.target.id)}
-        and reading = {_quoted(reading)}
-        and ("user" like 'replay-%' or "user" like 'map-sample-%')
-    """)
-    rows = table.to_pylist()
+    rows = [
+        row
+        for row in run.job_rows(model, case.dataset, case.scene.id)
+        if (row["round"], row["target"], row["reading"]) == (1, case.target.id, reading)
+        and row["user"].startswith(("replay-", "map-sample-"))
+    ]
     people = [row for row in rows if row["user"].startswith("replay")] or rows
     if not people or any(row["mask"] is None for row in people):
         return None
-    total = np.zeros((people[0]["height"], people[0]["width"]))
-    for row in people:
-        size = [row["height"], row["width"]]
-        total += Mask.from_coco({"size": size, "counts": row["mask"]}).dense()
+    total = np.zeros(case.target.mask.shape)
+    try:
+        for row in people:
+            total += mask_of(row, case.target.mask.shape).dense()
+    except BadInput:  # a run that was damaged or made up
+        return None
     return total / len(people)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

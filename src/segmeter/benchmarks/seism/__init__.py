@@ -14,10 +14,39 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Seism", "subject_spec"]
+__all__ = ["SEISM_ROWS", "Seism", "subject_spec"]
+
+
+def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) for name in names)
+
+
+SEISM_ROWS = Schema(
+    "settings",
+    (
+        *(column for column in SESSION_ROWS.columns if column.name in SESSION_KEY),
+        Column("setting", "text", "of the method, or the threshold of its hierarchy"),
+        Column("threshold", "number"),
+        *_columns("number", "fb", "pb", "rb"),
+        *_columns("integer", "matched_truth", "truth_pixels", "matched_guess", "guess_pixels"),
+        *_columns("integer", "regions"),
+        *_columns("number", "dhd", "sdhd", "vd", "sc", "ssc", "bgm", "bce", "gce", "lce", "voi"),
+        *_columns("number", "nvoi", "pri", "fr", "pr", "rr", "fop", "pop", "rop", "fop_paper"),
+        *_columns("number", "pop_paper", "rop_paper"),
+        Column("covered", "number", "pixels of ground-truth regions that are covered"),
+        Column("coverable", "integer"),
+        Column("best_covered", "number", "covered when every region chooses its setting"),
+        Column("cluster", "text", "what intervals resample: the photograph"),
+        Column("shape", "integers", "height and width"),
+        *_columns("number", "seconds_look", "seconds_measure"),
+    ),
+    SESSION_KEY,
+)
+"""One row for each setting of a method on a picture."""
 
 _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI, VoI)"
 
@@ -31,6 +60,7 @@ class Seism:
     """
 
     name: str = "seism"
+    schema: ClassVar[Schema] = SEISM_ROWS
     headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
 
     def plan(self, plan: Plan) -> Plan:

@@ -161,7 +161,6 @@ def _settings(hierarchy: Hierarchy, counts: Sequence[int]) -> Iterator[tuple[str
 
 
 def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> Iterator[Row]:
-    height, width = scene.partitions[0].shape
     best = _best_covered(levels)
     known: dict[int, Row] = {}  # equal levels share one comparison
     for place, level in enumerate(levels, start=1):
@@ -179,8 +178,7 @@ def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> 
             **known[key],
             "best_covered": best,
             "cluster": scene.id,
-            "height": height,
-            "width": width,
+            "shape": list(scene.partitions[0].shape),
             **extra,
         }
 

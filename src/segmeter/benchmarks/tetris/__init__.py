@@ -15,10 +15,27 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Settings", "Tetris"]
+__all__ = ["TETRIS_ROWS", "Settings", "Tetris"]
+
+TETRIS_ROWS = SESSION_ROWS.plus(
+    (
+        Column("taken_over", "flag", "whether the centre click's session was taken over"),
+        Column("start_y", "number", "where the attack started"),
+        Column("start_x", "number"),
+        Column("start_iou", "number"),
+        Column("trials", "text", "clicks tried, as JSON: y, x, IoU, BIoU, fair, accepted"),
+        Column("diagonal_px", "number", "of the object's box"),
+        Column("map", "bytes", "IoU of every click on a grid"),
+        Column("tries", "integer", "clicks that a search tried"),
+        Column("people", "text", "recorded first clicks as JSON: y, x, IoU, BIoU"),
+        Column("shifts", "bytes", "IoU of the box at a lattice of shifts"),
+    )
+)
+"""Rows of sessions with what the attacks did."""
 
 _DEFAULTS = Defaults(users=("centre-click", "worst-click", "best-click"), rounds=10)
 
@@ -61,6 +78,7 @@ class Tetris:
     """The best and the worst click of ten rounds, beside the centre click."""
 
     name: str = "tetris"
+    schema: ClassVar[Schema] = TETRIS_ROWS
     headline: ClassVar[tuple[str, ...]] = (
         "iou-min",
         "iou-base",

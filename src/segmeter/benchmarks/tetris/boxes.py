@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of
+from segmeter.benchmarks.tetris import TETRIS_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
@@ -22,6 +23,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, View
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
+from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Bound, Player, play
@@ -77,6 +79,7 @@ class TetrisBoxes:
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
+    schema: ClassVar[Schema] = TETRIS_ROWS
     headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:

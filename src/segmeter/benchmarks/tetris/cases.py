@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.benchmarks.tetris.extremes import map_of
 from segmeter.benchmarks.tetris.groups import Group, Key, roles_of
 from segmeter.benchmarks.tetris.heat import colours, heat_picture
-from segmeter.core.benchmarks import Results
+from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import NotFound, SegmeterError
-from segmeter.core.masks import Mask
-from segmeter.core.prompts import Click, from_json
+from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
 
@@ -50,9 +50,9 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
                 f"{_title(key)} with the truth and the mask after the worst first {prompt}",
                 outlines=(
                     Outline(target.mask, "truth", "the truth"),
-                    Outline(_mask(worst), "guess", f"{group.model}, worst {prompt}"),
+                    Outline(mask_of(worst), "guess", f"{group.model}, worst {prompt}"),
                 ),
-                prompts=[p for p in (_prompt(worst),) if p is not None],
+                prompts=[p for p in (prompt_of(worst),) if p is not None],
                 close=True,
                 link=shown.get((key, group.model), "") if prompt == "click" else "",
             )
@@ -102,11 +102,13 @@ def _varied_maps(run: Results, group: Group) -> list[tuple[dict[str, Any], Key, 
     """A model's maps by how much IoU varies over the object."""
     if "all-min" not in group.singles:
         return []
-    model, dataset = (text.replace("'", "''") for text in (group.model, group.dataset))
-    table = run.sql(f"""
-        select scene, target, map, y, x from rows where model = '{model}'
-        and dataset = '{dataset}' and "user" = 'worst-of-all' order by scene, target
-    """)
+    table = run.sql(
+        """
+        select scene, target, map, y, x from rows where model = ? and dataset = ?
+        and "user" = 'worst-of-all' order by scene, target
+        """,
+        (group.model, group.dataset),
+    )
     rows: list[dict[str, Any]] = table.to_pylist()
     spread = [float(np.nanstd(map_of(row["map"])[0])) for row in rows]
     order = sorted(range(len(rows)), key=lambda i: -spread[i])
@@ -117,7 +119,7 @@ def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     pictures = []
     for key, group in _widest(members, _MAPS):
-        (row,) = _query(run, group, key, "\"user\" = 'tight-box'", "shifts, round")
+        (row,) = _rows_by(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
@@ -195,42 +197,27 @@ def _place(run: Results, group: Group, key: Key) -> tuple[Scene, Target]:
 
 def _rows(run: Results, group: Group, key: Key) -> dict[str, list[dict[str, Any]]]:
     """The rounds of the three sessions, by role."""
-    columns = (
-        '"user", round, prompt, mask, height, width, iou, boundary_iou, seconds_answer, taken_over'
-    )
     roles = roles_of(run)
-    users = ", ".join(f"'{user}'" for user in roles)
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in _query(run, group, key, f'"user" in ({users})', columns):
+    for row in _rows_by(run, group, key, roles):
         found.setdefault(roles[row["user"]], []).append(row)
     return found
 
 
-def _query(run: Results, group: Group, key: Key, where: str, columns: str) -> list[dict[str, Any]]:
-    model, dataset, reading, scene, target = (
-        "'" + text.replace("'", "''") + "'"
-        for text in (group.model, group.dataset, group.reading, *key)
-    )
-    rows: list[dict[str, Any]] = run.sql(f"""
-        select {columns} from rows where model = {model} and dataset = {dataset}
-        and reading = {reading} and scene = {scene} and target = {target} and {where}
-        order by round
-    """).to_pylist()
-    return rows
+def _rows_by(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
+    """The rows of some users on one target, round by round."""
+    scene, target = key
+    return [
+        row
+        for row in run.job_rows(group.model, group.dataset, scene)
+        if (row["reading"], row["target"]) == (group.reading, target) and row["user"] in users
+    ]
 
 
 def _frame(row: dict[str, Any]) -> Frame:
     note = "fell behind: took over the centre clicks' session" if row["taken_over"] else ""
     scores = {"IoU": row["iou"], "boundary": row["boundary_iou"]}
-    return Frame(_mask(row), _prompt(row), scores, row["seconds_answer"], note)
-
-
-def _mask(row: dict[str, Any]) -> Mask:
-    return Mask.from_coco({"size": [row["height"], row["width"]], "counts": row["mask"]})
-
-
-def _prompt(row: dict[str, Any]) -> Any:
-    return None if row["prompt"] is None else from_json(row["prompt"])
+    return Frame(mask_of(row), prompt_of(row), scores, row["seconds_answer"], note)
 
 
 def _title(key: Key) -> str:

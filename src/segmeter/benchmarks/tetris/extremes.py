@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import judge_by
+from segmeter.benchmarks.sessions import judge_by, target_columns
 from segmeter.benchmarks.tetris.clickmap import ClickMap, click_map, score_prompts
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
@@ -115,14 +115,9 @@ def _row(
     click = Click(point)
     mask = render(view, view.answer([Ask((click,))]))[0]
     return {
-        "target": target.id,
         "user": user,
         "reading": "sound",
-        "cluster": target.groups.get("photograph", scene.id),
-        "label": target.label,
-        "groups": json.dumps(dict(target.groups), sort_keys=True),
-        "height": scene.shape[-2],
-        "width": scene.shape[-1],
+        **target_columns(scene, target),
         "seconds_look": seconds_look,
         "round": 1,
         "prompt": to_json(click),

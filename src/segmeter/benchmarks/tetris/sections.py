@@ -150,12 +150,14 @@ def _order_kept(run: Results, members: Sequence[Group]) -> str:
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
     if reading != "sound":
         return f"{kept}; `published` does not promise it."
-    users = ", ".join(f"'{user}'" for user, role in roles_of(run).items() if role != "base")
-    (row,) = run.sql(f"""
+    users = [user for user, role in roles_of(run).items() if role != "base"]
+    (row,) = run.sql(
+        """
         select avg(taken_over::int) as share from rows
-        where reading = 'sound' and "user" in ({users})
-        and dataset = '{dataset.replace("'", "''")}'
-    """).to_pylist()
+        where reading = 'sound' and list_contains($users, "user") and dataset = $dataset
+        """,
+        {"users": users, "dataset": dataset},
+    ).to_pylist()
     return (
         f"{kept} (reading sound, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.sessions import mask_of
 from segmeter.benchmarks.volumes.statistics import Group
 from segmeter.benchmarks.volumes.tables import label_of
-from segmeter.core.benchmarks import Results
-from segmeter.core.errors import SegmeterError
-from segmeter.core.masks import Mask
+from segmeter.core.benchmarks import Results, Row
+from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
@@ -82,21 +81,23 @@ def _slices(run: Results, group: Group, key: Key) -> Block:
 
 
 def _steps(run: Results, group: Group, key: Key, scene: Scene) -> list[Step]:
-    model, dataset, user, reading = (_quoted(part) for part in group.key)
-    table = run.sql(f"""
-        select round, prompt, mask, dice, interactions
-        from rows where model = {model} and dataset = {dataset} and "user" = {user}
-        and reading = {reading} and scene = {_quoted(key[0])} and target = {_quoted(key[1])}
-        and (not content or round = 1) order by round
-    """)
-    rows = table.to_pylist()
+    model, dataset, user, reading = group.key
+    rows = [
+        row
+        for row in run.job_rows(model, dataset, key[0])
+        if (row["user"], row["reading"], row["target"]) == (user, reading, key[1])
+        and (not row["content"] or row["round"] == 1)
+    ]
     if any(row["mask"] is None for row in rows):
         return []
-    return [_step(row, scene) for row in rows]
+    try:
+        return [_step(row, scene) for row in rows]
+    except BadInput:  # a run that was damaged or made up
+        return []
 
 
-def _step(row: dict[str, Any], scene: Scene) -> Step:
-    mask = Mask.from_coco({"size": list(scene.shape), "counts": row["mask"]})
+def _step(row: Row, scene: Scene) -> Step:
+    mask = mask_of(row, scene.shape)
     spent = f"{row['interactions']:.0f} interactions so far"
     return Step(mask, round_from_json(row["prompt"]), {"Dice": row["dice"]}, spent)
 
@@ -129,10 +130,6 @@ def _extremes(groups: Sequence[Group], key: Key) -> tuple[list[Cell], list[Cell]
 
 def _voxels(run: Results, dataset: str) -> dict[Key, int]:
     table = run.sql(
-        f"select distinct scene, target, voxels from rows where dataset = {_quoted(dataset)}"
+        "select distinct scene, target, voxels from rows where dataset = ? order by all", [dataset]
     )
     return {(row["scene"], row["target"]): row["voxels"] for row in table.to_pylist()}
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,54 @@
+"""Words on a terminal: texts from files and names, with nothing in them that a terminal obeys."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from typing import Any
+
+__all__ = ["printable", "speak_plainly"]
+
+# What an ASCII terminal sees of the few other characters that we print.
+_PLAIN = {
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u2212": "-",
+    "\u00d7": "x",
+    "\u2026": "...",
+    "\u00b1": "+-",
+}
+
+
+def printable(text: object) -> str:
+    """A text with its control characters spelled out; line ends stay.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c == "\n" or _harmless(c) else _spelled(c) for c in str(text))
+
+
+def speak_plainly() -> None:
+    """Let no character stop the output: one that the terminal has not is replaced."""
+    codecs.register_error("segmeter-plain", _replaced)
+    for stream in (sys.stdout, sys.stderr):
+        change = getattr(stream, "reconfigure", None)  # a test's stand-in may not have it
+        if change is not None:
+            change(errors="segmeter-plain")
+
+
+def _harmless(character: str) -> bool:
+    # Not printable: control characters, lone surrogates, and what turns the reading direction.
+    return character.isprintable()
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def _replaced(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    found: Any = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c, "?") for c in found), error.end

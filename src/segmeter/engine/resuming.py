@@ -1,0 +1,111 @@
+"""Resuming: which jobs of a run are finished, and whether by what is here now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.threads import usable_cores
+from segmeter.engine.jobs import Objects, source_of
+from segmeter.store.folder import RunFolder
+
+__all__ = ["FinishedBefore", "Prints", "finished_before", "subject_prints"]
+
+Prints = Mapping[str, Callable[[], dict[str, str]]]
+"""By subject: what its weights and source are now, asked for only where something is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedBefore:
+    """Ids of the jobs that need not be played, and what was found on the way."""
+
+    ids: frozenset[str]
+    said: tuple[str, ...] = ()
+
+
+def subject_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> Prints:
+    """How to know what each model or method is made of now."""
+    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
+    own = objects or {}
+
+    def printed(spec: catalogue.Spec) -> dict[str, str]:
+        if spec.name in own:
+            return {"fingerprint": own[spec.name].card.fingerprint}
+        if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
+            return {"source": source_of(spec)}
+        return {"fingerprint": shelf.make(spec, **roots.options()).card.fingerprint}
+
+    return {str(spec): lambda spec=spec: printed(spec) for spec in plan.subjects}  # type: ignore[misc]  # mypy cannot type a default in a lambda
+
+
+def finished_before(
+    folder: RunFolder, jobs: Sequence[Job], prints: Prints, again: bool = False
+) -> FinishedBefore:
+    """Look at every part of a run before the first job is played.
+
+    A part that cannot be read is set aside and its job is played again. A part that was played
+    with other weights or another source is refused, or played anew if `again`.
+    """
+    there = folder.finished()
+    known = [job for job in jobs if job.id in there]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        looked = list(pool.map(lambda job: _look(folder, job), known))
+    damaged = [(job, found) for job, found in zip(known, looked, strict=True) if _is_text(found)]
+    for job, _ in damaged:
+        folder.set_aside(job.id)
+    sound = [(job, t) for job, t in zip(known, looked, strict=True) if not isinstance(t, str)]
+    stale = _stale(sound, prints)
+    if stale and not again:
+        raise RunConflict(_conflict(folder, stale, len(jobs)))
+    spoilt = {job.id for job, _ in (*damaged, *stale)}
+    said = [
+        f"{folder.address}/parts/{job.id}.parquet ({job}) is damaged: {why}; it was set aside in "
+        "'aside' and the job is played again"
+        for job, why in damaged
+    ]
+    return FinishedBefore(frozenset(job.id for job in known if job.id not in spoilt), tuple(said))
+
+
+def _is_text(found: object) -> bool:
+    return isinstance(found, str)
+
+
+def _look(folder: RunFolder, job: Job) -> dict[str, str] | str:
+    """A part's trail, or what is wrong with it."""
+    try:
+        return folder.trail(job.id)
+    except BadInput as error:
+        return str(error)
+
+
+def _stale(
+    parts: Sequence[tuple[Job, dict[str, str]]], prints: Prints
+) -> list[tuple[Job, tuple[str, str, str]]]:
+    """Parts made of something else than is here: what differs, then, now."""
+    now: dict[str, dict[str, str]] = {}
+    found = []
+    for job, trail in parts:
+        name = str(job.subject)
+        if name not in now:
+            now[name] = prints[name]()
+        for what, today in now[name].items():
+            if what in trail and trail[what] != today:
+                found.append((job, (what, trail[what], today)))
+                break
+    return found
+
+
+def _conflict(
+    folder: RunFolder, stale: Sequence[tuple[Job, tuple[str, str, str]]], total: int
+) -> str:
+    job, (what, then, today) = stale[0]
+    thing = "another source" if what == "source" else "other weights"
+    return (
+        f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.subject}' played with "
+        f"{thing} (fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}); --again plays "
+        "them anew, another --out leaves them as they are"
+    )

@@ -1,0 +1,234 @@
+"""Views: the parts of a run as one table, checked, that SQL can be asked about.
+
+DuckDB sees Arrow data sets made of listed files, never a path: nothing is globbed, nothing is
+quoted into SQL, and the connection itself may open no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Column, Schema, measure_column
+from segmeter.core.seeds import fingerprint
+from segmeter.store.folder import Part, RunFolder
+from segmeter.store.parts import arrow_type, decode, kind_of, trail_of, wrong_types
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Checked", "check_parts", "connect", "quoted", "wrong_rows"]
+
+_MOST_PIXELS = 1 << 31  # of a scene that a row claims to have been played on
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Parts whose columns are what is declared, and why others are left out."""
+
+    parts: tuple[tuple[Part, Any], ...] = ()  # with their Arrow schemas
+    damaged: Mapping[str, str] = field(default_factory=dict)
+
+    def trails(self) -> Iterable[dict[str, str]]:
+        return (trail_of(schema) for _, schema in self.parts)
+
+
+def check_parts(
+    folder: RunFolder, where: str, schema: Schema, *, thoroughly: bool = False
+) -> Checked:
+    """Look at every part of a folder: its columns, and `thoroughly` its rows as well."""
+    import pyarrow.parquet as pq
+
+    files, root = folder.place.arrow()
+    good, damaged = [], {}
+    for part in folder.parts(where):
+        name = "/".join(part)
+        try:
+            if thoroughly:
+                table = decode(folder.place.read(name))
+                found, wrong = table.schema, wrong_rows(table, schema, part[1])
+            else:
+                found, wrong = pq.read_schema(f"{root}/{name}", filesystem=files), ""
+        except (BadInput, pa.ArrowException, OSError, ValueError) as error:
+            wrong = str(error).split("\n")[0][:200]
+        else:
+            wrong = wrong_types(found, schema) or wrong
+        if wrong:
+            damaged[name] = wrong
+        else:
+            good.append((part, found))
+    return Checked(tuple(good), damaged)
+
+
+def wrong_rows(table: Any, schema: Schema, name: str) -> str:
+    """What is wrong with the rows of a part; nothing if all is well."""
+    if not set(schema.key) <= set(table.column_names):
+        return "it lacks columns"
+    for column in schema.key:
+        if table[column].null_count:
+            return f"a row has no '{column}'"
+    keys = list(zip(*(table[column].to_pylist() for column in schema.key), strict=True))
+    if len(set(keys)) != len(keys):
+        return "two rows have the same key"
+    jobs = {key[: len(JOB_KEY)] for key in keys}
+    if jobs and {f"{fingerprint(*job, size=10)}.parquet" for job in jobs} != {name}:
+        return "its rows belong to another job than its name"
+    if "shape" in table.column_names and not all(_sane(s) for s in table["shape"].to_pylist()):
+        return "a row claims a scene of impossible size"
+    return ""
+
+
+def _sane(shape: Sequence[int | None] | None) -> bool:
+    if shape is None:
+        return True
+    size = 1
+    for side in shape:
+        size *= side if side and side > 0 else _MOST_PIXELS
+    return 2 <= len(shape) <= 3 and size < _MOST_PIXELS
+
+
+def connect(
+    folder: RunFolder, checked: Checked, errors: Checked, schema: Schema
+) -> duckdb.DuckDBPyConnection:
+    """A connection with the views `rows` and `errors` that can reach nothing else."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    pieces = [
+        _legacy_select(connection, folder, group, schema, k)
+        for k, group in enumerate(_by_layout(checked))
+    ]
+    joined, added = _scores(connection, folder, schema, _columns(checked, schema))
+    key = ", ".join(quoted(name) for name in schema.key)
+    connection.execute(
+        f"create view rows as select parts.*{''.join(f', {a}' for a in added)} from "
+        f"({' union all by name '.join(pieces)}) as parts"
+        + "".join(f" left join {table} using ({key})" for table in joined)
+    )
+    connection.execute(f"create view errors as {_errors(connection, folder, errors)}")
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def quoted(name: str) -> str:
+    """A name of a column or table in SQL.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _by_layout(checked: Checked) -> list[list[tuple[Part, Any]]]:
+    """Parts of version 0.1, whose groups are JSON text, apart from all later ones."""
+    old = [p for p in checked.parts if _is_old(p[1])]
+    new = [p for p in checked.parts if not _is_old(p[1])]
+    return [group for group in (old, new) if group]
+
+
+def _is_old(schema: Any) -> bool:
+    named = dict(zip(schema.names, schema.types, strict=True))
+    return "height" in named or kind_of(named.get("groups", pa.null())) == "text"
+
+
+def _legacy_select(
+    connection: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    group: Sequence[tuple[Part, Any]],
+    schema: Schema,
+    number: int,
+) -> str:
+    """Register the parts of one layout; the query that gives them the layout of today."""
+    table = f"parts_{number}"
+    columns = _union((found for _, found in group), schema)
+    if {"height", "width"} <= columns.keys():
+        columns.pop("shape", None)
+    connection.register(table, _dataset(folder, [part for part, _ in group], columns))
+    gone, made = [], []
+    if {"height", "width"} <= columns.keys():
+        gone += ["height", "width"]
+        made.append("[height, width]::bigint[] as shape")
+    if columns.get("groups") == pa.string():
+        gone.append("groups")
+        made.append("try_cast(try_cast(groups as json) as map(varchar, varchar)) as groups")
+    without = f" exclude ({', '.join(gone)})" if gone else ""
+    return f"select {', '.join([f'*{without}', *made])} from {table}"
+
+
+def _union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
+    """Every column of some parts with one type: the declared one, or the first that is known."""
+    declared = {column.name: arrow_type(column.kind) for column in schema.columns}
+    found: dict[str, Any] = dict(declared)
+    for one in dict.fromkeys(s.remove_metadata() for s in schemas):
+        for name, type_ in zip(one.names, one.types, strict=True):
+            if found.get(name) is None or found[name] == pa.null():
+                found[name] = declared.get(name, _canonical(type_))
+            if name == "groups" and kind_of(type_) == "text":
+                found[name] = pa.string()
+    return {n: pa.string() if t == pa.null() else t for n, t in found.items()}
+
+
+def _canonical(type_: Any) -> Any:
+    kind = kind_of(type_)
+    return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)
+
+
+def _dataset(folder: RunFolder, parts: Sequence[Part], columns: Mapping[str, Any]) -> Any:
+    from pyarrow import dataset
+
+    files, root = folder.place.arrow()
+    checking = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return dataset.dataset(
+        [f"{root}/{'/'.join(part)}" for part in parts],
+        schema=pa.schema(list(columns.items())),
+        format=dataset.ParquetFileFormat(default_fragment_scan_options=checking),
+        filesystem=files,
+    )
+
+
+def _columns(checked: Checked, schema: Schema) -> set[str]:
+    return set(schema.names).union(*(found.names for _, found in checked.parts))
+
+
+def _scores(
+    connection: duckdb.DuckDBPyConnection, folder: RunFolder, schema: Schema, known: set[str]
+) -> tuple[list[str], list[str]]:
+    """Measures that were added later: tables to join, and the columns they add."""
+    kinds = {column.name: column for column in schema.columns}
+    wanted = Schema(
+        "scores", (*(kinds[name] for name in schema.key), Column("value", "number")), schema.key
+    )
+    joined, added = [], []
+    for number, measure in enumerate(folder.measures()):
+        column = measure_column(measure)
+        checked = check_parts(folder, f"scores/{measure}", wanted)
+        if column in known or not checked.parts:
+            continue
+        types = {c.name: arrow_type(c.kind) for c in wanted.columns}
+        table = f"score_{number}"
+        connection.register(
+            f"{table}_parts", _dataset(folder, [part for part, _ in checked.parts], types)
+        )
+        key = ", ".join(quoted(name) for name in schema.key)
+        # One value for a key, whatever a damaged file repeats.
+        connection.execute(
+            f"create view {table} as select {key}, max(value) as value from {table}_parts group by "
+            f"{key}"
+        )
+        joined.append(table)
+        added.append(f"{table}.value as {quoted(column)}")
+        known.add(column)
+    return joined, added
+
+
+def _errors(connection: duckdb.DuckDBPyConnection, folder: RunFolder, errors: Checked) -> str:
+    types = {column.name: arrow_type(column.kind) for column in ERROR_ROWS.columns}
+    if not errors.parts:
+        empty = ", ".join(f"null::varchar as {quoted(name)}" for name in types)
+        return f"select {empty} where false"
+    connection.register("error_parts", _dataset(folder, [p for p, _ in errors.parts], types))
+    return "select * from error_parts"

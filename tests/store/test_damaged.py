@@ -1,0 +1,216 @@
+"""Damage: what cannot be read is set aside, named and played again; what is strange is ignored."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.plans import Plan
+from segmeter.engine import Tally, run_plan
+from segmeter.store import Run, RunFolder
+
+Typed = Callable[..., tuple[int, str, str]]
+
+
+def parts(run: Path) -> list[Path]:
+    return sorted((run / "parts").glob("*.parquet"))
+
+
+def truncated(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-40])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def overwritten(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[200:400] = bytes(200)
+    file.write_bytes(bytes(data))
+
+
+def retyped(file: Path) -> None:
+    table = pq.read_table(file)
+    place = table.column_names.index("iou")
+    pq.write_table(table.set_column(place, "iou", pa.array(["x"] * table.num_rows)), file)
+
+
+def doubled(file: Path) -> None:
+    table = pq.read_table(file)
+    pq.write_table(pa.concat_tables([table, table]), file)
+
+
+def claiming(file: Path) -> None:
+    table = pq.read_table(file)
+    place = table.column_names.index("shape")
+    huge = pa.array([[65536, 65536]] * table.num_rows)
+    pq.write_table(table.set_column(place, "shape", huge), file)
+
+
+HARM = [truncated, emptied, overwritten, retyped, doubled]
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_part_is_left_out_of_a_report_and_named(
+    harm: Callable[[Path], None], run: Path, typed: Typed
+) -> None:
+    harm(parts(run)[0])
+    opened = Run.open(run)
+    assert opened.sql("select count(distinct (model, scene)) as n from rows").to_pylist() == [
+        {"n": 3}
+    ]
+    assert list(opened.damaged) == [f"parts/{parts(run)[0].name}"]
+    assert typed("report", run)[0] == 0
+    assert parts(run)[0].name in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("harm", [truncated, emptied, overwritten])
+def test_a_damaged_part_is_set_aside_and_its_job_played_again(
+    harm: Callable[[Path], None], run: Path
+) -> None:
+    plan, name, said = RunFolder(run).plan, parts(run)[0].name, []
+    harm(parts(run)[0])
+    assert run_plan(plan, run, workers=0, tell=said.append) == Tally(done=1, before=3, failed=0)
+    assert name in said[0]
+    assert (run / "aside" / name).exists()
+    assert len(parts(run)) == 4
+
+
+def test_rows_that_claim_an_impossible_scene_are_left_out(run: Path) -> None:
+    claiming(parts(run)[0])
+    opened = Run.open(run)
+    opened._look_again()
+    assert "impossible size" in next(iter(opened.damaged.values()))
+
+
+def test_mutated_parts_give_sentences_and_no_traces(run: Path, tmp_path: Path) -> None:
+    """Of 400 mutated parts 187 gave traces in a report once."""
+    chance = random.Random(16)
+    clean = parts(run)[0].read_bytes()
+    for _ in range(15):
+        data = bytearray(clean)
+        for _ in range(chance.choice((1, 3, 20))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        parts(run)[0].write_bytes(bytes(data))
+        opened = Run.open(run)
+        try:
+            opened.summary()
+            opened.sections()
+        except SegmeterError as error:
+            assert "\n" not in str(error)
+
+
+def test_stray_files_are_ignored(run: Path, played: Path, typed: Typed) -> None:
+    for place in ("", "parts", "errors", "scores/dice"):
+        (run / place).mkdir(parents=True, exist_ok=True)
+        for name in (".DS_Store", "._x.parquet", f"._{parts(run)[0].name}", "Thumbs.db"):
+            (run / place / name).write_bytes(b"\0stray")
+    assert Run.open(run).sql("from rows").num_rows == Run.open(played).sql("from rows").num_rows
+    assert typed("report", run)[0] == 0
+    assert run_plan(RunFolder(run).plan, run, workers=0) == Tally(0, 4, 0)
+
+
+def test_what_a_kill_leaves_is_removed_by_the_next_command(run: Path) -> None:
+    (run / "scores" / "dice").mkdir(parents=True)
+    left = [run / place / ".open-0123" for place in ("", "parts", "scores/dice")]
+    for file in left:
+        file.write_bytes(b"half")
+    run_plan(RunFolder(run).plan, run, workers=0)
+    assert not [file for file in left if file.exists()]
+
+
+def test_a_run_killed_while_its_plan_was_written_goes_on(played: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    for name in (".lock", ".open-0123", ".DS_Store"):
+        (out / name).write_bytes(b"")
+    assert run_plan(RunFolder(played).plan, out, workers=0).done == 4
+    assert not (out / ".open-0123").exists()
+
+
+BAD = {
+    "binary": b"\xff\xfe\x00\x80",
+    "nested": b"[" * 100_000,
+    "nested objects": b'{"a":' * 100_000,
+    "a list": b"[1]",
+    "a number": b"1",
+    "empty": b"",
+    "a huge number": b"9" * 10_000,
+    "null": b"null",
+    "a string": b'"x"',
+}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typed: Typed) -> None:
+    (run / "plan.json").write_bytes(content)
+    for command in (("report", run), ("report", run, "--json"), ("compare", run)):
+        code, _, err = typed(*command)
+        assert code == 2
+        assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_a_provenance_of_any_content_gives_one_sentence(
+    content: bytes, run: Path, typed: Typed
+) -> None:
+    (run / "provenance.json").write_bytes(content)
+    code, _, err = typed("report", run)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert run_plan(RunFolder(run).plan, run, workers=0) == Tally(0, 4, 0)  # signs anew
+    assert (run / "aside" / "provenance.json").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("subjects", [1]),
+        ("subjects", [{"name": 3}]),
+        ("datasets", {"a": 1}),
+        ("rounds", "many"),
+        ("rounds", -1),
+        ("rounds", 10**30),
+        ("readings", ["both"]),
+        ("measures", [None]),
+        ("limit", 1.5),
+        ("options", []),
+        ("fingerprints", {"a": 1}),
+        ("kind", "person"),
+        ("benchmark", ["noc"]),
+        ("surprise", 1),
+    ],
+)
+def test_a_plan_is_checked_field_by_field(field: str, value: object, run: Path) -> None:
+    plan = json.loads((run / "plan.json").read_text()) | {field: value}
+    with pytest.raises(BadInput, match=f"'{field}'"):
+        Plan.from_json(json.dumps(plan))
+
+
+def test_a_kept_summary_that_was_made_up_is_not_taken(run: Path) -> None:
+    true = Run.open(run).summary()
+    file = run / "kept" / "summary.json"
+    kept = json.loads(file.read_text())
+    assert Run.open(run).summary() == true
+    for rows in ([1], {"a": 1}, [{"model": "x"}], [kept["rows"][0] | {"value": "much"}]):
+        file.write_text(json.dumps(kept | {"rows": rows}))
+        assert Run.open(run).summary() == true
+
+
+def test_a_new_part_makes_the_summary_anew(run: Path, tmp_path: Path) -> None:
+    whole = Run.open(run).summary()
+    lost = parts(run)[0]
+    shutil.move(lost, tmp_path / lost.name)
+    fewer = Run.open(run).summary()
+    assert fewer != whole
+    shutil.move(tmp_path / lost.name, lost)
+    assert Run.open(run).summary() == whole

@@ -1,0 +1,213 @@
+"""A run is something people send each other: opening one executes, follows and breaks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from segmeter.core.errors import BadInput
+from segmeter.store import Run
+from segmeter.store.views import quoted
+
+Typed = Callable[..., tuple[int, str, str]]
+
+TRAP = """
+from pathlib import Path
+Path({mark!r}).write_text("ran")
+class B: ...
+class D: ...
+"""
+
+
+def trap(place: Path) -> tuple[str, Path]:
+    """A Python file that leaves a mark when it is run."""
+    mark = place / "mark"
+    file = place / "x.py"
+    file.write_text(TRAP.format(mark=str(mark)))
+    return str(file), mark
+
+
+def change_plan(run: Path, **fields: Any) -> None:
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps(plan | fields))
+
+
+def first_part(run: Path) -> Path:
+    return min((run / "parts").glob("*.parquet"))
+
+
+COMMANDS = [("report",), ("report", "--json"), ("report", "--format", "csv"), ("compare",)]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("score", "--measure", "dice")])
+def test_a_benchmark_in_a_file_is_not_run(
+    command: tuple[str, ...], run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    file, mark = trap(tmp_path)
+    change_plan(run, benchmark=f"{file}:B")
+    name, *options = command
+    code, _, err = typed(name, run, *options)
+    assert code == 2
+    assert "--trust" in err
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_data_set_in_a_file_is_shown_as_text(
+    command: tuple[str, ...], run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    file, mark = trap(tmp_path)
+    change_plan(run, datasets=[{"name": f"{file}:D", "options": {}}])
+    name, *options = command
+    code, _, err = typed(name, run, *options)
+    assert (code, err) == (0, "")
+    assert not mark.exists()
+
+
+def test_a_data_set_in_the_rows_is_shown_as_text(run: Path, tmp_path: Path, typed: Typed) -> None:
+    file, mark = trap(tmp_path)
+    part = first_part(run)
+    table = pq.read_table(part)
+    place = table.column_names.index("dataset")
+    pq.write_table(
+        table.set_column(place, "dataset", pa.array([f"{file}:D"] * table.num_rows)), part
+    )
+    assert typed("report", run)[0] == 0
+    assert "belong to another job" in (run / "report.html").read_text()
+    assert not mark.exists()
+
+
+def test_trust_runs_the_file(run: Path, tmp_path: Path, typed: Typed) -> None:
+    file, mark = trap(tmp_path)
+    change_plan(run, benchmark=f"{file}:B")
+    typed("report", run, "--json", "--trust")
+    assert mark.exists()
+
+
+def test_a_score_folder_cannot_speak_sql(run: Path, tmp_path: Path, typed: Typed) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    for name in ('x" using (model)) --', "x'y", f"a\" , (select * from '{secret.name}') as \"b"):
+        folder = run / "scores" / name
+        folder.mkdir(parents=True)
+        shutil.copy(first_part(run), folder)
+    (run / "scores" / "dice").mkdir()  # and an empty one
+    assert Run.open(run).folder.measures() == ["dice"]
+    assert typed("report", run)[0] == 0
+    assert typed("report", run, "--json")[0] == 0
+
+
+def test_no_query_reaches_a_file(run: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    opened = Run.open(run)
+    for query in (
+        f"select * from '{secret}'",
+        f"select * from read_csv('{secret}')",
+        f"copy (select 1) to '{tmp_path / 'out.csv'}'",
+        "set enable_external_access = true",
+    ):
+        with pytest.raises(BadInput, match="cannot answer"):
+            opened.sql(query)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_names_are_quoted_and_values_are_parameters(run: Path) -> None:
+    assert quoted('a"b') == '"a""b"'
+    opened = Run.open(run)
+    hostile = "x' or 1 = 1 --"
+    assert opened.sql("select * from rows where model = ?", [hostile]).num_rows == 0
+    assert opened.sql("select * from rows where model = $m", {"m": "disc"}).num_rows > 0
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
+    run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    (run / ".lock").unlink()
+    (run / ".lock").symlink_to(precious)
+    code, _, err = typed("run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", 2,
+                         "--limit", 2, "--out", run, "--workers", 0)  # fmt: skip
+    assert code == 2
+    assert ".lock' is a link" in err
+    assert precious.read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["parts", "errors", "scores", "scores/dice", "kept", "tables"])
+def test_a_folder_that_is_a_link_is_refused(
+    name: str, run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / "results.csv").write_text("kept")
+    place = run / name
+    if place.exists():
+        shutil.rmtree(place)
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(away)
+    code, _, err = typed("report", run, "--format", "csv")
+    if name not in ("kept", "scores/dice"):  # nothing is kept there, no measure is found there
+        assert code == 2
+        assert "is a link" in err
+    assert [p.name for p in away.iterdir()] == ["results.csv"]
+
+
+def test_a_part_or_page_that_is_a_link_is_not_followed(
+    run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("kept")
+    (run / "report.html").symlink_to(precious)
+    (run / "tables").mkdir()
+    (run / "tables" / "missing.csv").symlink_to(precious)
+    assert typed("report", run)[0] == 0
+    assert typed("report", run, "--format", "csv")[0] == 0
+    assert precious.read_text() == "kept"
+    part = first_part(run)
+    part.rename(tmp_path / "part")
+    part.symlink_to(tmp_path / "part")
+    code, _, err = typed("report", run)
+    assert code == 2
+    assert "is a link" in err
+
+
+@pytest.mark.parametrize("name", ["plan.json", "provenance.json"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, run: Path, typed: Typed) -> None:
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    code, _, err = typed("report", run)
+    if name == "plan.json":
+        assert code == 2
+        assert "not a run" in err
+
+
+def test_glob_characters_in_a_name_are_characters(played: Path, tmp_path: Path) -> None:
+    star, one = tmp_path / "x*", tmp_path / "x1"
+    for place in (star, one):
+        shutil.copytree(played, place)
+    for part in sorted((star / "parts").glob("*.parquet"))[1:]:
+        part.unlink()
+    count = Run.open(star).sql("select count(distinct (model, scene)) as n from rows").to_pylist()
+    assert count == [{"n": 1}]
+
+
+def test_pictures_are_shown_only_of_the_data_that_was_played_on(
+    run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    """A run cannot name a private folder and have its pictures put into a page."""
+    private = tmp_path / "private"
+    (private / "images").mkdir(parents=True)
+    (private / "masks").mkdir()
+    spec = {"name": "folder", "options": {"path": str(private)}}
+    change_plan(run, datasets=[spec], fingerprints={f"folder?path={private}": "made up"})
+    assert typed("report", run)[0] == 0
+    assert "data:image" not in (run / "report.html").read_text()

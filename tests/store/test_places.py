@@ -1,0 +1,172 @@
+"""Places: the same verbs on a disk and in memory, whole files only, one writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segmeter.core.errors import BadInput, NotFound, RunConflict
+from segmeter.store import local
+from segmeter.store.leases import LEASE, file_lease
+from segmeter.store.local import LocalPlace, write_file
+from segmeter.store.places import DiskFull, Place, place_of
+
+fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(params=["disk", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "disk":
+        yield place_of(tmp_path / "run")
+    else:
+        yield place_of(f"memory://{tmp_path.name}")
+        fsspec.filesystem("memory").rm(f"/{tmp_path.name}", recursive=True)
+
+
+def test_what_is_put_is_listed_and_read(place: Place) -> None:
+    place.begin()
+    assert place.files("parts") == []
+    place.put("parts/b", b"two")
+    place.put("parts/a", b"one")
+    place.put("scores/dice/a", b"half")
+    assert [(h.name, h.bytes) for h in place.files("parts")] == [("a", 3), ("b", 3)]
+    assert place.folders("scores") == ["dice"]
+    assert place.read("parts/a") == b"one"
+    assert place.exists("parts/a")
+    assert not place.exists("parts/c")
+    with pytest.raises(FileNotFoundError):
+        place.read("parts/c")
+
+
+def test_a_new_content_is_a_new_version(place: Place) -> None:
+    place.begin()
+    place.put("parts/a", b"one")
+    (first,) = place.files("parts")
+    time.sleep(0.01)  # the clock of a file system may be coarse
+    place.put("parts/a", b"two")
+    assert place.files("parts") != [first]
+
+
+def test_removing_twice_is_removing_once(place: Place) -> None:
+    place.begin()
+    place.put("a", b"x")
+    place.remove("a")
+    place.remove("a")
+    assert place.others() == []
+
+
+def test_only_one_holds_the_lease(place: Place) -> None:
+    place.begin()
+    other: Place = pickle.loads(pickle.dumps(place))
+    with place.lease(), pytest.raises(RunConflict, match="another command"), other.lease():
+        pass
+    with other.lease():
+        pass
+
+
+def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
+    place.begin()
+    place.put("plan.json", b"x" * 100)
+    with pytest.raises(BadInput):
+        place.read("plan.json", limit=99)
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        {"holder": "x", "until": time.time() - 1},  # its time is over
+        {"holder": "x", "until": time.time() + 1e9},  # a forgery, or a clock gone wrong
+        [1],
+        {"until": "never"},
+    ],
+)
+def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, tmp_path: Path) -> None:
+    place = LocalPlace(tmp_path)
+    place.put(LEASE, json.dumps(lease).encode())
+    with file_lease(place):
+        assert place.exists(LEASE)
+    assert not place.exists(LEASE)
+
+
+def test_a_lease_that_runs_is_respected(tmp_path: Path) -> None:
+    place = LocalPlace(tmp_path)
+    held = {"holder": "x", "until": time.time() + 100, "machine": "elsewhere", "process": 1}
+    place.put(LEASE, json.dumps(held).encode())
+    with pytest.raises(RunConflict, match="its lease runs to"), file_lease(place):
+        pass
+
+
+def test_without_the_system_lock_a_lease_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "fcntl", None)
+    place = LocalPlace(tmp_path)
+    with place.lease(), pytest.raises(RunConflict), LocalPlace(tmp_path).lease():
+        pass
+
+
+def test_without_anchored_folders_links_are_refused_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_ANCHORED", False)
+    (tmp_path / "away").mkdir()
+    place = LocalPlace(tmp_path / "run")
+    place.begin()
+    place.put("parts/a", b"one")
+    assert place.read("parts/a") == b"one"
+    assert [h.name for h in place.files("parts")] == ["a"]
+    (tmp_path / "run" / "scores").symlink_to(tmp_path / "away")
+    with pytest.raises(BadInput, match="is a link"):
+        place.put("scores/x", b"x")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a//b", "", "a/../b", "a\0"])
+def test_a_name_cannot_leave_the_run(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput):
+        LocalPlace(tmp_path).put(name, b"x")
+
+
+def test_an_unknown_protocol_is_a_sentence() -> None:
+    with pytest.raises(NotFound, match="cannot be opened"):
+        place_of("nowhere://x")
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = LocalPlace(tmp_path / "run")
+    place.begin()
+    (tmp_path / "run" / "a").write_bytes(b"before")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DiskFull, match="is full"):
+        place.put("a", b"after")
+    with pytest.raises(DiskFull, match="is full"):
+        write_file(tmp_path / "b", b"x")
+    assert (tmp_path / "run" / "a").read_bytes() == b"before"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "run"]
+
+
+def test_a_full_disk_while_exporting_is_said(
+    run: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = typed("report", run, "--format", "csv")
+    assert code == 2
+    assert "is full" in err
+    assert not list((run / "tables").iterdir())

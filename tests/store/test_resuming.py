@@ -1,0 +1,160 @@
+"""Going on with a run: by the same weights and source, alone, in the very same folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import RunConflict, SegmeterError
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Scene
+from segmeter.engine import Tally, run_plan
+from segmeter.models.drawn import Disc
+from segmeter.store import Run, RunFolder
+from segmeter.store.places import RunGone
+
+Typed = Callable[..., tuple[int, str, str]]
+PLAN = Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=2)
+MINE = """
+from segmeter.models.drawn import Disc
+class Mine(Disc):
+    def __init__(self):
+        super().__init__(radius={radius})
+"""
+
+
+def with_file(place: Path, radius: int) -> Plan:
+    file = place / "mine.py"
+    file.write_text(MINE.format(radius=radius))
+    sys.modules.pop(next((n for n in sys.modules if n.startswith("segmeter_file_")), ""), None)
+    return replace(PLAN, subjects=(Spec(f"{file}:Mine"),))
+
+
+def weighted(fingerprint: str) -> Disc:
+    class Weighted(Disc):
+        card = replace(Disc.card, name="weighted", fingerprint=fingerprint)
+
+    return Weighted()
+
+
+def test_a_changed_source_is_refused_and_played_anew_when_asked(tmp_path: Path) -> None:
+    plan, out = with_file(tmp_path, 5), tmp_path / "run"
+    run_plan(plan, out, workers=0)
+    first = Run.open(out).sql("select avg(iou) as iou from rows").to_pylist()
+    min((out / "parts").glob("*.parquet")).unlink()
+    plan = with_file(tmp_path, 9)
+    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* another source .* --again"):
+        run_plan(plan, out, workers=0)
+    assert run_plan(plan, out, workers=0, again=True) == Tally(done=2, before=0, failed=0)
+    assert Run.open(out).sql("select avg(iou) as iou from rows").to_pylist() != first
+    assert run_plan(plan, out, workers=0) == Tally(done=0, before=2, failed=0)
+
+
+def test_changed_weights_are_refused_before_the_first_job(tmp_path: Path) -> None:
+    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), tmp_path / "run"
+    run_plan(plan, out, objects={"weighted": weighted("a" * 32)})
+    min((out / "parts").glob("*.parquet")).unlink()
+    with pytest.raises(RunConflict, match="other weights"):
+        run_plan(plan, out, objects={"weighted": weighted("b" * 32)})
+    assert len(list((out / "parts").iterdir())) == 1
+    again = run_plan(plan, out, objects={"weighted": weighted("b" * 32)}, again=True)
+    assert again == Tally(done=2, before=0, failed=0)
+
+
+def test_a_job_that_is_played_anew_forgets_its_scores(tmp_path: Path) -> None:
+    from segmeter.core.plans import Roots
+    from segmeter.engine.scoring import score_run
+
+    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), tmp_path / "run"
+    run_plan(plan, out, objects={"weighted": weighted("a")})
+    assert score_run(out, "dice", Roots()) == 2
+    run_plan(plan, out, objects={"weighted": weighted("b")}, again=True)
+    assert Run.open(out).sql("from rows").num_rows > 0
+    assert score_run(out, "dice", Roots()) == 2
+
+
+def test_of_two_plans_for_one_folder_one_is_refused(tmp_path: Path) -> None:
+    """The plan is written under the lock: no pair of plans is accepted by chance."""
+    for attempt in range(20):
+        out, plans = tmp_path / str(attempt), [PLAN, replace(PLAN, seed=1)]
+        gate, results = threading.Barrier(2), []
+
+        def claim(plan: Plan, out: Path = out, gate: Any = gate, results: Any = results) -> None:
+            gate.wait()
+            try:
+                with RunFolder.claimed(out, plan):
+                    results.append("taken")
+            except RunConflict:
+                results.append("refused")
+
+        threads = [threading.Thread(target=claim, args=(plan,)) for plan in plans]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(results) == ["refused", "taken"]
+
+
+def test_a_folder_removed_in_mid_run_stops_it_and_can_be_used_again(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+
+    class Removing(Disc):
+        def look(self, scene: Scene) -> Any:
+            if scene.id.endswith("1"):
+                shutil.rmtree(out)
+            return super().look(scene)
+
+    plan = replace(PLAN, subjects=(Spec("disc2"),))
+    with pytest.raises(SegmeterError, match="was removed"):
+        run_plan(plan, out, objects={"disc2": Removing()})
+    assert not out.exists()
+    assert run_plan(plan, out, objects={"disc2": Disc()}).done == 2
+
+
+def test_what_a_removed_run_left_does_not_bar_its_folder(tmp_path: Path) -> None:
+    run_plan(PLAN, tmp_path / "run", workers=0)
+    (tmp_path / "run" / "plan.json").unlink()
+    assert run_plan(PLAN, tmp_path / "run", workers=0) == Tally(done=2, before=0, failed=0)
+
+
+def test_nothing_is_put_into_a_folder_that_took_the_place(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_plan(PLAN, out, workers=0)
+    folder = RunFolder(out)
+    assert folder.begun
+    shutil.rmtree(out)
+    out.mkdir()
+    with pytest.raises(RunGone):
+        folder.place.put("parts/x", b"x")
+    assert not list(out.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="the system has no process groups")
+def test_a_doubled_interrupt_ends_like_a_single_one(tmp_path: Path) -> None:
+    """No trace of a worker, and the exit code of an interrupt."""
+    command = [sys.executable, "-m", "segmeter", "run", "noc", "-m", "grabcut", "-d", "mini",
+               "--rounds", "20", "--workers", "2", "--out", str(tmp_path / "run")]  # fmt: skip
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    pause = threading.Event()
+    while not (tmp_path / "run" / "provenance.json").exists() and process.poll() is None:
+        pause.wait(0.01)
+    for _ in range(3):
+        os.killpg(process.pid, signal.SIGINT)
+        pause.wait(0.02)
+    _, said = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert said.strip() == "segmeter: interrupted; what was finished is kept"
