@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.boxes.prompting import masks_of_boxes
-from segmeter.benchmarks.boxes.sections import sections
 from segmeter.benchmarks.boxes.statistics import scored
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
@@ -139,7 +138,7 @@ def _named(name):
 
 
 def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, tmp_path):
-    run = run_boxes(real_data, tmp_path / "r", "truth", ("filler", "plain"))
+    run = run_boxes(real_data, tmp_path / "r", "truth", ("filler", "plain"), limit=3)
     rows = {(r.model, r.reading, r.measure): r for r in run.summary()}
     for reading in ("published", "sound"):
         assert rows["filler", reading, "box-ap"].value == pytest.approx(100.0)
@@ -152,23 +151,23 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
     assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
     assert {s.source for s in scored(run)} == {"truth"}
     write_report(run, tmp_path / "r")
-    assert "Masks from boxes" in (tmp_path / "r" / "report.html").read_text()
-    titles = [s.title for s in sections(run)]
-    assert titles == [
+    page = (tmp_path / "r" / "report.html").read_text()
+    for title in (
         "Masks from boxes",
         "Average precision by size and class",
         "Significant differences (Holm-corrected)",
-    ]
+    ):
+        assert title in page
 
 
 def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, golden, tmp_path):
-    """On twelve pictures, what the run says equals what COCO's evaluator says of the file."""
+    """On six pictures, what the run says equals what COCO's evaluator says of the file."""
     from segmeter.measures.detections import coco_scores
 
     source = golden / "zeroshot" / "real" / "picodet_coco80.json"
-    run = run_boxes(real_data, tmp_path / "r", source, limit=12)
+    run = run_boxes(real_data, tmp_path / "r", source, limit=6)
     data = catalogue.datasets.make("coco", data=real_data / "coco80")
-    truths = [data.load(scene).detection_truth for scene in sorted(data.scenes()[:12])]
+    truths = [data.load(scene).detection_truth for scene in sorted(data.scenes()[:6])]
     ids = {t.image for t in truths}
     found = [d for d in json.loads(source.read_text()) if d["image_id"] in ids]
     layout = coco_layout(truths, truths[0].categories)
