@@ -292,12 +292,15 @@ def resampled_scores(
     >>> resampled_scores(cells(truth, [], rules), rules, np.ones((3, 2)))['ap'].shape
     (3,)
     """
+    # Few pictures are drawn in few different ways; each is counted once.
+    distinct, back = np.unique(weights, axis=0, return_inverse=True)
+    back = back.ravel()
     scores: dict[str, Real] = {}
     for size, limits in size_ranges(reading).items():
         classes = [c for c in _classes(found, limits, rules) if any(m.truths for m in c)]
         if not classes:
             continue
-        each = np.stack([resampled_precision(c, weights) for c in classes])
+        each = np.stack([resampled_precision(c, distinct)[back] for c in classes])
         end = "" if size == "all" else f"-{size}"
         scores[f"ap{end}"] = _mean_known(each.mean(axis=2))
         if size == "all":
