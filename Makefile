@@ -57,7 +57,7 @@ clean:
 
 # The two installations: for use, and for work on segmeter itself (which serves both).
 $(VENV)/.use: EXTRAS := models
-$(VENV)/.develop: EXTRAS := models,volumes,dev,docs
+$(VENV)/.develop: EXTRAS := models,volumes,detectors,study,dev,docs
 $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
 	@echo "installing segmeter[$(EXTRAS)]; the first time takes a few minutes"
 	@$(PIP) install -c constraints.txt cmake ninja nanobind scikit-build-core
