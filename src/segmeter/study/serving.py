@@ -80,6 +80,8 @@ def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: st
         access_log=False,  # addresses of people are nobody's business
         server_header=False,
         timeout_graceful_shutdown=5,
+        # Longer than people think: a connection closed under a request would be an error.
+        timeout_keep_alive=120,
     )
 
 
@@ -91,7 +93,9 @@ def listening(app: FastAPI) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = uvicorn.Config(app, port=port, log_level="warning", access_log=False)
+    settings = uvicorn.Config(
+        app, port=port, log_level="warning", access_log=False, timeout_keep_alive=120
+    )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)
     thread.start()
