@@ -147,6 +147,9 @@ def test_clicks_come_in_order_inside_the_picture_and_not_after_the_end(
     assert step(person, trial, 2, 5.0, 5.0).status_code == 409
     assert step(person, trial, 1, -1.0, 5.0).status_code == 422
     assert step(person, trial, 1, 5.0, 99999.0).status_code == 422
+    study.set_state("paused")
+    assert step(person, trial, 1, 50.0, 50.0).status_code == 423
+    study.set_state("open")
     assert step(person, trial, 1, 50.0, 50.0).status_code == 200
     assert step(person, trial, 1, 51.0, 50.0).status_code == 409
     for number in (2, 3, 4):

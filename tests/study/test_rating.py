@@ -18,6 +18,7 @@ from segmeter.core.prompts import Box, Click
 from segmeter.study import tables as t
 from segmeter.study.drawing import VIEWS, zoom_window
 from segmeter.study.exports import export, rating_rows
+from segmeter.study.plan import Validity
 from segmeter.study.running import RunningStudy
 
 PLAN = """
@@ -174,6 +175,7 @@ def test_practice_comes_first_and_has_to_be_passed(
         assert rate(person, batch["trials"][0], score).status_code == 200
         answer = person.post(f"/api/batches/{batch['batch']}/finish").json()
         assert answer == {"passed": passed}
+    assert study.revalidate(Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
     assert not person.batch()["training"]
     with study.ledger.reading() as connection:
         assert list(rating_rows(connection, study.plan)) == []

@@ -81,7 +81,7 @@ class RunningStudy:
 
     def join(self, token: str, language: str) -> str:
         """Take somebody in who has consented; returns their new session token."""
-        self._check_open()
+        self.check_open()
         session, person = secrets.token_urlsafe(32), secrets.token_urlsafe(12)
         with self.ledger.writing() as work:
             invitation, role = "", "person"
@@ -112,7 +112,7 @@ class RunningStudy:
 
     def batch(self, person: Row) -> dict[str, Any] | None:
         """The person's open batch, or the next one; None when there is nothing left."""
-        self._check_open()
+        self.check_open()
         if person["device"] is None:
             raise Refused(409, "say first what you work with")
         open = self._open_batch(person["id"])
@@ -149,7 +149,7 @@ class RunningStudy:
 
     def answer(self, person: Row, trial: str, given: Answer) -> dict[str, Any]:
         """Keep an answer; the same answer sent again is acknowledged again."""
-        self._check_open()
+        self.check_open()
         task = self.trial(person, trial)
         flags = self._flags(task, given)
         body: dict[str, Any] = {"trial": trial, "answer": given.model_dump(), "flags": flags}
@@ -181,6 +181,8 @@ class RunningStudy:
     def revalidate(self, rules: Validity) -> int:
         """Run other rules over all finished batches; returns how many trials changed."""
         plan, changed = replace(self.plan, validity=rules), 0
+        if not plan.clicks:
+            return 0  # the rules are about clicks
         with self.ledger.writing() as work:
             ids = sa.select(t.batches.c.id).where(t.batches.c.state.in_(["done", "dropped"]))
             for batch in work.connection.execute(ids).scalars().all():
@@ -227,7 +229,8 @@ class RunningStudy:
         if before.validity != self.plan.validity:
             self.revalidate(self.plan.validity)
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse work while the study is paused or closed."""
         if self.state() != "open":
             raise Refused(423, "the study is paused or closed")
 

@@ -62,6 +62,7 @@ class Segmenting:
 
     def step(self, person: Row, trial: str, ask: StepAsk) -> dict[str, Any]:
         """Answer a click with a mask; the same click again with the same mask."""
+        self._study.check_open()
         task = self._study.trial(person, trial)
         self._check(task, ask)
         with self._lock:
