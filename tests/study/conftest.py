@@ -16,9 +16,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra 'study'")
-
 from starlette.testclient import TestClient
 
 from segmeter.study.plan import read_plan
