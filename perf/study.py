@@ -214,7 +214,10 @@ def kill(times: int, url: str | None) -> dict[str, Any]:
         worker = threading.Thread(target=lambda: wrong.extend(send(again(people), 200)))
         worker.start()
         for _ in range(times):
-            time.sleep(0.2 + rng.random())
+            before = acknowledged(people)
+            while acknowledged(people) == before and worker.is_alive():
+                time.sleep(0.01)  # a slow machine must not be killed before anything happens
+            time.sleep(rng.random())
             served.kill()
             served.start()
         _STOP.set()
@@ -238,6 +241,10 @@ def kill(times: int, url: str | None) -> dict[str, Any]:
             "lost from the log": sum(logged.get(s["trial"]) != s["answer"] for s in said),
             "rebuilt alike": answers_in(open_engine(f"sqlite:///{folder}/again.db")) == kept,
         }
+
+
+def acknowledged(people: list[SimulatedPerson]) -> int:
+    return sum(len(person.acknowledged) for person in people)
 
 
 _STOP = threading.Event()

@@ -123,6 +123,12 @@ def visit() -> Callable[..., Visitor]:
 
 
 @pytest.fixture
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For limits on rates no time passes, however slow the machine is."""
+    monkeypatch.setattr("segmeter.study.guards.monotonic", lambda: 0.0)
+
+
+@pytest.fixture
 def a_click() -> Callable[..., dict[str, Any]]:
     return click
 

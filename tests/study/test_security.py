@@ -284,22 +284,22 @@ def test_headers_keep_the_page_to_itself(study: RunningStudy, visit: Any) -> Non
     assert person.http.get("/join/open").headers["cache-control"] == "no-store"
 
 
+@pytest.mark.usefixtures("still")
 def test_too_many_requests_are_slowed_down(study: RunningStudy, visit: Any) -> None:
     person = visit(study, study_app(study, "password"))
-    answers = [person.http.get("/static/study.css").status_code for _ in range(400)]
-    assert 429 in answers
-    assert answers[0] == 200
+    answers = [person.http.get("/static/study.css").status_code for _ in range(160)]
+    assert answers == [200] * 150 + [429] * 10
 
 
+@pytest.mark.usefixtures("still")
 def test_codes_cannot_be_tried_by_the_thousand(study: RunningStudy, visit: Any) -> None:
     person = visit(study, study_app(study, "password"))
     form = person.http.get("/withdraw").text.split('name="form" value="')[1].split('"')[0]
     tries = [
         person.http.post("/withdraw", data={"form": form, "code": f"guess{k}"}).status_code
-        for k in range(30)
+        for k in range(15)
     ]
-    assert tries.count(404) <= 12
-    assert 429 in tries
+    assert tries == [404] * 10 + [429] * 5
 
 
 def test_a_limiter_forgives_with_time() -> None:

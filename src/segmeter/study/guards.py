@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import threading
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,7 +41,7 @@ class Limiter:
         self._lock = threading.Lock()
 
     def allows(self, client: str, now: float | None = None) -> bool:
-        moment = time.monotonic() if now is None else now
+        moment = monotonic() if now is None else now
         with self._lock:
             if len(self._buckets) > 100_000:  # a flood of clients must not fill the memory
                 self._buckets.clear()
