@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= 2
+MINUTES ?= 5
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
@@ -16,7 +17,7 @@ PERF := import_time clicks boundaries partitions similarity groups prior records
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check docs perf published release-check clean
+.PHONY: help demo test check docs perf torture published release-check clean
 
 help:
 	@echo "make demo       set up, play two models on the pictures that ship inside, write a report"
@@ -24,6 +25,7 @@ help:
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
+	@echo "make torture    kill runs at random moments for MINUTES=5, compare what comes out"
 	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
 	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo there"
 	@echo "make clean      remove what make made"
@@ -45,6 +47,9 @@ docs: $(VENV)/.develop
 
 perf: $(VENV)/.develop
 	@for name in $(PERF); do echo "== perf/$$name.py"; $(ONE_THREAD) $(BIN)/python perf/$$name.py || exit 1; done
+
+torture: $(VENV)/.develop
+	@$(ONE_THREAD) $(BIN)/python perf/torture.py --minutes $(MINUTES)
 
 published: $(VENV)/.develop
 	@$(BIN)/python perf/published.py

@@ -1,0 +1,102 @@
+"""How long a large run takes to read: report, compare and --json of 720 000 made-up rows.
+
+`python perf/reading_runs.py [--rows N] [--out FOLDER]` writes the run once and times each
+command in a process of its own, first and second time, with its peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Job, Plan
+from segmeter.core.rows import SESSION_ROWS, columns_of_measures
+from segmeter.store import RunFolder
+
+MODELS, TARGETS, ROUNDS, READINGS = ("disc", "noisy"), 6, 20, ("published", "sound")
+MEASURES = ("iou", "boundary-iou")
+
+
+def write_run(out: Path, rows: int) -> None:
+    """A run of `noc` with curves that rise, and masks of a usual length."""
+    scenes = max(1, rows // (len(MODELS) * TARGETS * ROUNDS * len(READINGS)))
+    plan = Plan(
+        "noc",
+        tuple(map(Spec, MODELS)),
+        (Spec("drawn"),),
+        users=(Spec("centre-click"),),
+        rounds=ROUNDS,
+        readings=READINGS,  # type: ignore[arg-type]  # two of the two
+        measures=MEASURES,
+    )
+    schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
+    rng = np.random.default_rng(0)
+    with RunFolder.claimed(out, plan) as folder:
+        for model in MODELS:
+            for number in range(scenes):
+                job = Job(Spec(model), Spec("drawn"), f"scene-{number:05d}")
+                folder.finish(job, list(_rows(job, rng)), {"subject": model}, schema)
+
+
+def _rows(job: Job, rng: np.random.Generator):  # type: ignore[no-untyped-def]  # rows are dicts
+    for target in range(TARGETS):
+        for reading in READINGS:
+            curve = np.sort(rng.uniform(0.2, 1.0, ROUNDS))
+            for k in range(ROUNDS):
+                yield job.identity() | {
+                    "target": f"object-{target}", "user": "centre-click", "reading": reading,
+                    "round": k + 1, "cluster": job.scene, "shape": [480, 640], "label": "thing",
+                    "groups": {"size": "small"}, "area": 900, "outline_px": 120,
+                    "prompt": '{"click": [100, 200], "positive": true}', "y": 100.0, "x": 200.0,
+                    "positive": True, "score": 0.9, "candidate": 0, "fed": True, "content": False,
+                    "batch": 12, "seconds_look": 0.1, "seconds_answer": 0.01, "seconds_user": 0.001,
+                    "mask": "".join(map(chr, rng.integers(48, 110, 400))),
+                    "iou": float(curve[k]), "boundary_iou": float(curve[k] ** 2),
+                }  # fmt: skip
+
+
+TIMED = """
+import resource, sys, time
+from segmeter.cli.app import run_app
+sys.argv = ["segmeter", *sys.argv[1:]]
+start = time.perf_counter()
+try:
+    run_app()
+finally:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    print(f"{time.perf_counter() - start:.1f} s, {peak:.2f} GB", file=sys.stderr)
+"""
+
+
+def timed(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED, *words], capture_output=True, text=True, check=False
+    )
+    return f"exit {done.returncode}, {done.stderr.strip().splitlines()[-1]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=720_000)
+    parser.add_argument("--out", type=Path, default=None)
+    asked = parser.parse_args()
+    out = asked.out or Path(tempfile.mkdtemp()) / "run"
+    if not (out / "plan.json").exists():
+        start = time.perf_counter()
+        write_run(out, asked.rows)
+        print(f"{asked.rows} rows written in {time.perf_counter() - start:.0f} s")
+    for words in (("report", "--json"), ("compare",), ("report",)):
+        name, *options = words
+        for turn in ("first", "again"):
+            print(f"{' '.join(words)}, {turn}: {timed(name, str(out), *options)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
