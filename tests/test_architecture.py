@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "study": {"core", "kernels", *SCIENCE, "benchmarks", "store", "engine", "report"},
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.
     "__init__.py": {"evaluation"},
-    "evaluation.py": {"core", "engine", "store"},
+    "evaluation.py": {"core", "engine", "store", "report"},
     "__main__.py": {"cli"},
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")

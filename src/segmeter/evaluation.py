@@ -1,86 +1,284 @@
-"""One function for notebooks: play a benchmark with names or objects of your own."""
+"""One function for notebooks and scripts: play a benchmark with names or objects of your own."""
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
 from segmeter.engine import run_plan
-from segmeter.store import Run
+from segmeter.engine.estimates import free_folder
+from segmeter.store import Run as StoredRun
 
-__all__ = ["evaluate"]
+__all__ = ["Run", "evaluate"]
+
+
+class Run(StoredRun):
+    """A run to ask: numbers, sessions, tables and the report; shows itself in a notebook."""
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        models, data = (", ".join(map(str, s)) for s in (plan.subjects, plan.datasets))
+        return f"<run of {plan.benchmark}: {models} on {data}, in {self.address}>"
+
+    def _repr_html_(self) -> str:
+        """The headline statistics as a small table."""
+        rows = self.summary()
+        known = list(dict.fromkeys(r.measure for r in rows))
+        shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
+        keys = list(dict.fromkeys((r.model, r.dataset, r.user, r.reading) for r in rows))
+        values = {(r.model, r.dataset, r.user, r.reading, r.measure): r.value for r in rows}
+        heads = "".join(
+            f"<th>{escape(h)}</th>" for h in ("model", "data", "user", "reading", *shown)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td>{escape(part)}</td>" for part in key)
+            + "".join(f"<td>{_shown(values.get((*key, m)))}</td>" for m in shown)
+            + "</tr>"
+            for key in keys
+        )
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_pandas(self, what: Literal["summary", "sessions", "rows"] = "summary") -> Any:
+        """Statistics, sessions or rows as a DataFrame; masks are left out of rows."""
+        try:
+            import pandas  # type: ignore[import-untyped]  # its stubs are a package of their own
+        except ModuleNotFoundError as error:
+            raise NotFound("to_pandas needs pandas: pip install pandas") from error
+        if what == "summary":
+            from dataclasses import asdict
+
+            return pandas.DataFrame([asdict(row) for row in self.summary()])
+        if what == "sessions":
+            return pandas.DataFrame(self.sessions())
+        known = self.sql("select * from rows limit 0").column_names
+        kept = ", ".join(f'"{name}"' for name in known if name != "mask")
+        return self.sql(f"select {kept} from rows").to_pandas()
+
+    def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
+        """One entry a session: who played what, the rounds to a goal of IoU, the best IoU."""
+        rows: list[dict[str, Any]] = self.sql(f"""
+            select model, dataset, scene, target, "user", reading, any_value(label) as label,
+                   min(case when iou >= {float(goal)} then round end) as rounds_to_goal,
+                   max(iou) as best_iou, max(round) as rounds
+            from rows group by model, dataset, scene, target, "user", reading
+            order by model, dataset, scene, target, "user", reading
+        """).to_pylist()
+        return rows
+
+    def errors(self) -> list[dict[str, str]]:
+        """What failed, by model, data set and scene."""
+        rows: list[dict[str, str]] = self.sql(
+            "select model, dataset, scene, error from errors order by all"
+        ).to_pylist()
+        return rows
+
+    def report(self, to: str | Path | None = None) -> Path:
+        """Write the page; where it lies."""
+        from segmeter.report.writing import write_report
+
+        (page,) = write_report(self, None if to is None else Path(to))
+        return Path(page)
+
+    def table(
+        self,
+        layout: str | None = None,
+        format: Literal["latex", "markdown", "csv", "html"] = "markdown",
+        reading: str = "sound",
+    ) -> str:
+        """The table of a paper, as text."""
+        from segmeter.report.paper_tables import table_text
+
+        return table_text(self, layout, format, reading)
 
 
 def evaluate(
     models: Any,
     datasets: Any = "mini",
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     benchmark: str = "noc",
-    users: Sequence[str] = (),
+    users: Any = (),
+    measures: Any = (),
     rounds: int = 0,
-    readings: Sequence[Reading] = ("published", "sound"),
+    readings: str | Sequence[str] = ("published", "sound"),
     seed: int = 0,
     limit: int | None = None,
-    options: Mapping[str, Any] | None = None,
     data: str | Path | None = None,
     weights: str | Path | None = None,
-    workers: int | None = None,
+    workers: int = 0,
+    until: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
 ) -> Run:
     """Play a benchmark and return the run, ready to be asked.
 
     Parameters
     ----------
-    models, datasets
-        A name, an object, or a list of either. Objects of your own are played in this
-        process; give each its own `card.name`.
-    options
-        Settings of the benchmark's own, such as `{"boxes": "picodet"}`.
+    models, datasets, users, measures
+        A name, an object, or a list of either; a data set may be a folder, a model also a
+        function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
+        are played in this process.
     out
-        Run folder; a run that was stopped goes on.
+        Run folder, `runs/<benchmark>-<n>` by default; a run that was stopped goes on.
+    readings
+        `"sound"`, `"published"`, `"both"` or a list of them.
+    workers
+        Processes; 0 plays in this one and needs no `if __name__ == "__main__":`.
+    until
+        A goal at which sessions end, such as `"iou>=0.9"`.
+    options
+        Settings of the benchmark's own.
+    progress
+        Whether to say how far it is, on stderr; by default where somebody is looking.
+
+    Raises
+    ------
+    SegmeterError
+        When every scene failed. When some did, a warning says so and `run.errors()` names them.
 
     Examples
     --------
     >>> import tempfile
-    >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1, workers=0)
+    >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
     >>> run.sql("select round(avg(iou), 2) as iou from rows").to_pylist()
     [{'iou': 1.0}]
     """
+    if workers and multiprocessing.parent_process() is not None:
+        raise BadInput("evaluate(workers=...) in a script stands under: if __name__ == '__main__':")
     objects: dict[str, Any] = {}
     plan = Plan(
         benchmark,
-        tuple(_spec(thing, objects) for thing in _listed(models)),
-        tuple(_spec(thing, objects) for thing in _listed(datasets)),
-        users=tuple(Spec.parse(name) for name in users),
+        tuple(_model(thing, objects) for thing in _listed(models)),
+        tuple(_data(thing, objects) for thing in _listed(datasets)),
+        users=tuple(_user(thing) for thing in _listed(users)),
         rounds=rounds,
-        readings=tuple(readings),
+        readings=_readings(readings),
+        measures=tuple(_measure(thing) for thing in _listed(measures)),
         seed=seed,
         limit=limit,
-        options=dict(options or {}),
+        options={**(options or {}), **({} if until is None else {"until": until})},
     )
     roots = Roots(_path(data), _path(weights))
-    run_plan(plan, out, roots=roots, workers=workers, objects=objects or None)
-    return Run.open(out, roots, trust=True)
+    own = objects or None
+    place = free_folder(plan, roots, own) if out is None else Path(out)
+    looked_at = sys.stderr.isatty() if progress is None else progress
+    lines = _Lines(str(place), looked_at)
+    tally = run_plan(plan, place, roots=roots, workers=workers, objects=own, progress=lines)
+    run = Run.open(place, roots, trust=True)
+    assert isinstance(run, Run)
+    if tally.failed:
+        _tell(tally.failed, tally.done + tally.before, lines.first)
+    return run
+
+
+class _Lines:
+    """Progress as one line on stderr that is written over; remembers the first failure."""
+
+    def __init__(self, place: str, aloud: bool) -> None:
+        self.place, self.aloud, self.first = place, aloud, ""
+
+    def begin(self, total: int, done: int) -> None:
+        self.total, self.done, self.failed = total, done, 0
+        self._say()
+
+    def step(self, outcome: Any) -> None:
+        self.done += 1
+        self.failed += bool(outcome.error)
+        self.first = self.first or outcome.error or ""
+        self._say()
+
+    def end(self) -> None:
+        if self.aloud:
+            print(file=sys.stderr)
+
+    def _say(self) -> None:
+        if not self.aloud:
+            return
+        failed = f", {self.failed} failed" if self.failed else ""
+        told = f"{self.place}: {self.done} of {self.total} scenes{failed}"
+        print(f"\r{told}", end="", file=sys.stderr, flush=True)
+
+
+def _tell(failed: int, done: int, first: str) -> None:
+    """Raise where nothing came out; warn where some did not."""
+    if not done:
+        raise SegmeterError(f"every scene failed, the first with: {first}")
+    many = "1 scene" if failed == 1 else f"{failed} scenes"
+    warnings.warn(f"{many} failed; run.errors() names them", stacklevel=3)
 
 
 def _listed(things: Any) -> list[Any]:
     return list(things) if isinstance(things, list | tuple) else [things]
 
 
-def _spec(thing: Any, objects: dict[str, Any]) -> Spec:
+def _model(thing: Any, objects: dict[str, Any]) -> Spec:
     """The spec of a name, or of an object under its card's name."""
     if isinstance(thing, str):
         return Spec.parse(thing)
+    if not hasattr(thing, "card"):
+        thing = catalogue.adapted_model(thing)
+    return _named(thing, objects)
+
+
+def _data(thing: Any, objects: dict[str, Any]) -> Spec:
+    if isinstance(thing, str | Path):
+        spec = Spec.parse(str(thing))
+        folder = Path(spec.name).is_dir()
+        return Spec("folder", {"path": spec.name, **spec.options}) if folder else spec
+    return _named(thing, objects)
+
+
+def _named(thing: Any, objects: dict[str, Any]) -> Spec:
     name = thing.card.name
     if objects.setdefault(name, thing) is not thing:
         raise BadInput(f"two objects are called '{name}'; give each its own card.name")
     return Spec(name)
 
 
+def _user(thing: Any) -> Spec:
+    if isinstance(thing, str):
+        return Spec.parse(thing)
+    if not callable(getattr(thing, "next", None)):
+        raise BadInput("a user of your own has a name and next(observation, rng)")
+    catalogue.users.put(thing.name, thing, "a user of one's own")
+    return Spec(thing.name)
+
+
+def _measure(thing: Any) -> str:
+    """The name of a measure; one of your own knows its name since it was declared."""
+    name = thing if isinstance(thing, str) else getattr(thing, "id", None)
+    if not isinstance(name, str):
+        raise BadInput("a measure of your own is a function under @measure(...)")
+    return name
+
+
+def _readings(given: str | Sequence[str]) -> tuple[Reading, ...]:
+    known: Mapping[str, tuple[Reading, ...]] = {
+        "published": ("published",),
+        "sound": ("sound",),
+        "both": ("published", "sound"),
+    }
+    words = [given] if isinstance(given, str) else list(given)
+    for word in words:
+        if word not in known:
+            raise BadInput(f"readings are 'published', 'sound' or 'both', not '{word}'")
+    return tuple(dict.fromkeys(r for word in words for r in known[word]))
+
+
 def _path(place: str | Path | None) -> Path | None:
     return None if place is None else Path(place)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -122,7 +122,7 @@ def test_every_number_on_the_page_is_in_the_json(
 def test_compare_and_the_page_agree_on_every_verdict(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compare(folder, as_json=True)
+    compare([folder], as_json=True)
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {r["reading"] for r in rows} == {"sound"}
     _, body = tables(folder)["differences-drawn"]
@@ -143,7 +143,7 @@ def test_comparisons_fit_a_terminal_of_80_columns(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    compare(folder, reading="both")
+    compare([folder], reading="both")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)

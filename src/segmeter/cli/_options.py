@@ -20,8 +20,10 @@ __all__ = [
     "Data",
     "GoalChoice",
     "Models",
+    "OneReading",
     "ReadingChoice",
     "RunAddress",
+    "Runs",
     "Trust",
     "Weights",
     "benchmark_options",
@@ -64,6 +66,8 @@ Models = Annotated[
         "--model", "-m", help="Model by name, or file.py:name; may be given several times."
     ),
 ]
+Runs = Annotated[list[str], typer.Argument(help="Run folders or addresses, read as one.")]
+OneReading = Annotated[str, typer.Option("--reading", help="published or sound.")]
 ReadingChoice = Annotated[
     str,
     typer.Option(

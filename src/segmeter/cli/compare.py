@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, GoalChoice, RunAddress, Trust, settings
+from segmeter.cli._options import AsJson, Cost, GoalChoice, Runs, Trust, settings
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
@@ -18,14 +18,14 @@ __all__ = ["compare"]
 
 @app.command()
 def compare(
-    run: RunAddress,
+    runs: Runs,
     reading: Annotated[str, typer.Option("--reading", help="published, sound or both.")] = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
-    """Say which differences between models are established and which are not.
+    """Say which differences between models are established, in one run or over several.
 
     Pairs are compared on the same targets, intervals come from resampling
     photographs, and p-values are corrected for the number of comparisons (Holm).
@@ -34,12 +34,13 @@ def compare(
     """
     from segmeter.cli._options import readings
     from segmeter.core.errors import BadInput
-    from segmeter.store import Run
+    from segmeter.report.several import open_runs
 
     wanted = readings(reading)
-    found = Run.open(run, settings=settings(cost, goal), trust=trust).differences()
+    found = open_runs(runs, settings=settings(cost, goal), trust=trust).differences()
     if not found:
-        raise BadInput(f"'{run}' has only one model; there is nothing to compare")
+        named = ", ".join(f"'{path}'" for path in runs)
+        raise BadInput(f"{named} has only one model; there is nothing to compare")
     found = [difference for difference in found if difference.reading in wanted]
     if as_json:
         from segmeter.cli._tables import rows_json
@@ -78,7 +79,13 @@ def _row(d: Difference) -> tuple[str, ...]:
     return (
         d.measure,
         f"{short(d.first)}\n{short(d.second)}",
-        f"{d.value:+.2f}\n{d.low:+.2f} to {d.high:+.2f}",
+        f"{d.value:+.2f}\n{_span(d)}",
         f"{d.p_holm:.3f}",
         "established" if d.established else "not\nestablished",
     )
+
+
+def _span(d: Difference) -> str:
+    """The interval; none where one photograph, or no spread, gives none."""
+    low, high = f"{d.low:+.2f}", f"{d.high:+.2f}"
+    return "" if low == high or "nan" in low else f"{low} to {high}"

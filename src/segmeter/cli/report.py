@@ -11,6 +11,7 @@ import typer
 from segmeter.cli._options import AsJson, Cost, Data, GoalChoice, RunAddress, Trust, roots, settings
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput
 
 __all__ = ["report"]
 
@@ -43,6 +44,12 @@ def report(
         Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
     ] = None,
     goal: GoalChoice = None,
+    objects: Annotated[
+        int | None, typer.Option("--objects", min=1, help="What so many objects would cost.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
+    ] = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
@@ -66,6 +73,12 @@ def report(
         from segmeter.benchmarks.breakdown import breakdown
 
         more.append(breakdown(results, by, groups))
+    if objects is not None:
+        if results.plan.benchmark != "noc":
+            raise BadInput("--objects needs a run of the benchmark 'noc'")
+        from segmeter.benchmarks.noc.project import project_section
+
+        more.insert(0, project_section(results, objects, rate))
     for written in write_report(results, to, kind.value, more):
         typer.echo(f"report: {printable(written)}")
     return Exit.DONE

@@ -29,6 +29,7 @@ __all__ = [
     "Entry",
     "Shelf",
     "Spec",
+    "adapted_model",
     "benchmarks",
     "datasets",
     "detectors",
@@ -274,6 +275,11 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
     if kind == "model":
         make = _adapted(thing, attribute)
     return Entry(name, make, (inspect.getdoc(thing) or "").split("\n")[0], str(path))
+
+
+def adapted_model(thing: Any, name: str = "") -> Any:
+    """A model of a function `predict(image, clicks)` or of a predictor with `set_image`."""
+    return importlib.import_module(f"{models.room}.adapters").as_model(thing, name)
 
 
 def _adapted(thing: Any, name: str) -> Callable[..., Any]:

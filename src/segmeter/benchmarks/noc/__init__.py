@@ -56,6 +56,11 @@ class Noc:
 
         return differences(run)
 
+    def differences_in(self, run: Results, measures: Sequence[str]) -> list[Difference]:
+        from segmeter.benchmarks.noc.statistics import differences
+
+        return differences(run, measures)
+
     def sections(self, run: Results) -> Sequence[Section]:
         from segmeter.benchmarks.noc.sections import sections
 

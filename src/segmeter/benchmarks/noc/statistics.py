@@ -158,13 +158,28 @@ def summary(run: Results) -> list[SummaryRow]:
     return [row for group in groups(run, cost) for row in rows_of(group, cost, goals)]
 
 
-def differences(run: Results) -> list[Difference]:
-    """Every pair of models on the targets they share, by data set, user and reading."""
+def differences(run: Results, measures: Sequence[str] | None = None) -> list[Difference]:
+    """Every pair of models on the targets they share, by data set, user and reading.
+
+    `measures` are those of `compared` unless given; one that a group lacks is left out.
+    """
     cost, goals = cost_of(run), goals_of(run)
     comparisons: dict[tuple[str, str, str], list[Group]] = {}
     for group in groups(run, cost):
         comparisons.setdefault(group.comparison, []).append(group)
-    return [d for members in comparisons.values() for d in differences_of(members, cost, goals)]
+    return [
+        d
+        for members in comparisons.values()
+        for d in differences_of(members, cost, goals, _testable(members, measures))
+    ]
+
+
+def _testable(members: Sequence[Group], measures: Sequence[str] | None) -> list[str] | None:
+    if measures is None:
+        return None
+    taken = set(members[0].others)
+    known = [m for m in measures if m != "boundary-auc" or "boundary-iou" in taken]
+    return [m for m in known if all(_known(g, m) for g in members)]
 
 
 def compared(members: Sequence[Group], goals: Goals) -> list[str]:

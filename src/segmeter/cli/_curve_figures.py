@@ -1,0 +1,64 @@
+"""Curves as vector figures: one panel a data set and user, a line with its band a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.catalogue import short
+from segmeter.core.errors import BadInput
+from segmeter.report.naming import display_names
+
+__all__ = ["draw_curves"]
+
+# Okabe and Ito's colours, told apart by colour-blind eyes, each with a dash of its own.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
+    """Mean over targets after each round, with 95 % bands from resampling photographs."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = [c for c in run.curves(measure) if c.reading == reading]
+    if not found:
+        raise BadInput(f"the run has no '{measure}' in reading '{reading}'")
+    panels = list(dict.fromkeys((c.dataset, c.user) for c in found))
+    names = display_names(run.plan.datasets)
+    with plt.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "font.size": 8}):
+        drawn, axes = plt.subplots(
+            1, len(panels), figsize=(3.3 * len(panels), 2.4), squeeze=False, layout="constrained"
+        )
+        for axis, (dataset, user) in zip(axes[0], panels, strict=True):
+            here = [c for c in found if (c.dataset, c.user) == (dataset, user)]
+            _panel(axis, here, measure)
+            many, scenes = len(here[0].keys), len(set(here[0].clusters))
+            shown = names.get(dataset, dataset)
+            axis.set_title(f"{shown}, {user} (n = {many} in {scenes})", fontsize=8)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(path, metadata={} if path.suffix == ".png" else {"Date": None} if
+                      path.suffix == ".svg" else {"CreationDate": None})  # fmt: skip
+        plt.close(drawn)
+
+
+def _panel(axis: Any, curves: Sequence[Curves], measure: str) -> None:
+    from segmeter.stats.intervals import Resampling
+
+    for k, one in enumerate(curves):
+        rounds = np.arange(1, one.values.shape[1] + 1)
+        colour, dash = _COLOURS[k % len(_COLOURS)], _DASHES[k % len(_DASHES)]
+        axis.plot(rounds, one.values.mean(axis=0), color=colour, ls=dash, label=short(one.model))
+        low, high = Resampling(one.clusters, seed=one.dataset).limits(one.values)
+        if not np.isnan(low).any():
+            axis.fill_between(rounds, low, high, color=colour, alpha=0.18, lw=0)
+    axis.set_xlabel("round")
+    axis.set_ylabel(measure)
+    axis.legend(frameon=False)
+    axis.spines[["top", "right"]].set_visible(False)

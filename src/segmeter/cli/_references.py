@@ -1,0 +1,109 @@
+"""References: BibTeX of what a run used, from the citations on its cards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import SegmeterError
+from segmeter.core.measures import Measure
+
+__all__ = ["bibtex", "citations_of"]
+
+_BENCHMARKS = {
+    "noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask guidance for "
+    "interactive segmentation. ICIP, 2022",
+    "rclicks": "Antonov et al. RClicks: realistic click simulation for benchmarking interactive "
+    "segmentation. NeurIPS, 2024",
+    "tetris": "Moskalenko et al. TETRIS: towards exploring the robustness of interactive "
+    "segmentation. AAAI, 2024",
+    "seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal "
+    "techniques. IEEE TPAMI 38(7), 2016",
+}
+_COST = "Lin et al. Microsoft COCO: common objects in context. ECCV, 2014"
+
+
+def citations_of(run: Results) -> dict[str, str]:
+    """What each thing that the run used wants to be cited as."""
+    plan = run.plan
+    found = {f"benchmark {plan.benchmark}": _BENCHMARKS.get(plan.benchmark, "")}
+    for name, trail in run.provenance["subjects"].items():
+        found[f"{plan.kind} {name}"] = str(trail.get("citation", ""))
+    for spec in plan.datasets:
+        found[f"data set {spec.name}"] = _of_data(str(spec))
+    for name in plan.measures:
+        card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
+        found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""
+    if plan.benchmark == "noc":
+        found["cost model (79 s per object by hand)"] = _COST
+    return {what: text for what, text in found.items() if text and text != "nothing to cite"}
+
+
+def _of_data(spec: str) -> str:
+    try:
+        return str(catalogue.datasets.make(spec).card.citation)
+    except SegmeterError:  # not at hand, so nobody knows
+        return ""
+
+
+def bibtex(citations: dict[str, str]) -> str:
+    """One entry for each source, with what it was used for."""
+    used: dict[str, list[str]] = {}
+    for what, text in citations.items():
+        used.setdefault(text, []).append(what)
+    keys: set[str] = set()
+    return "\n".join(_entry(text, whats, keys) for text, whats in used.items())
+
+
+def _entry(text: str, whats: Sequence[str], keys: set[str]) -> str:
+    authors, title, rest = _parts(text)
+    years = re.findall(r"\b(?:19|20)\d\d\b", text)
+    key = _key(authors, years[-1] if years else "", keys)
+    fields = {
+        "author": " and ".join(_people(authors)),
+        "title": f"{{{title}}}" if title else "",
+        "howpublished": rest,
+        "year": years[-1] if years else "",
+        "note": f"used for: {', '.join(whats)}",
+    }
+    lines = [f"  {name} = {{{_plain(value)}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@misc{{{key},", *lines, "}", ""])
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Authors, title, and where it appeared, of a citation in either style of the cards.
+
+    >>> _parts("P. Jaccard, The distribution of the flora, New Phytologist 11, 1912")
+    ('P. Jaccard', 'The distribution of the flora', 'New Phytologist 11, 1912')
+    """
+    initials = re.match(r"(?:(?:[A-Z]\.[ -]?)+[^\W\d_][\w'-]*(?:, | and )?)+", text)
+    if initials:
+        title, _, where = text[initials.end() :].partition(", ")
+        return initials[0].removesuffix(", "), title, where
+    authors, _, rest = text.partition(". ")
+    title, _, where = rest.partition(". ")
+    return authors, title, where
+
+
+def _people(authors: str) -> Iterator[str]:
+    others = authors.endswith("et al")
+    names = re.split(r",\s*| and ", authors.removesuffix("et al").strip())
+    yield from (name for name in names if name)
+    if others:
+        yield "others"
+
+
+def _key(authors: str, year: str, keys: set[str]) -> str:
+    words = re.findall(r"[a-z]{2,}", authors.lower())
+    stem = words[0] if words else "source"
+    key, k = f"{stem}{year}", 2
+    while key in keys:
+        key, k = f"{stem}{year}-{k}", k + 1
+    keys.add(key)
+    return key
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"(?<!\\)([&%#_])", r"\\\1", text)

@@ -1,0 +1,21 @@
+"""`segmeter cite`: BibTeX of everything that runs used."""
+
+from __future__ import annotations
+
+from segmeter.cli._options import Runs
+from segmeter.cli.app import Exit, app
+
+__all__ = ["cite"]
+
+
+@app.command()
+def cite(runs: Runs) -> int:
+    """BibTeX of every model, data set, measure and benchmark that runs used.
+
+    Example: `segmeter cite runs/mine > used.bib`
+    """
+    from segmeter.cli._references import bibtex, citations_of
+    from segmeter.report.several import open_runs
+
+    print(bibtex(citations_of(open_runs(runs))), end="")
+    return Exit.DONE

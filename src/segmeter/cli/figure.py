@@ -1,0 +1,35 @@
+"""`segmeter figure`: a measure over the rounds, for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segmeter.cli._options import OneReading, Runs
+from segmeter.cli.app import Exit, app
+from segmeter.core.errors import BadInput
+
+__all__ = ["figure"]
+
+
+@app.command()
+def figure(
+    runs: Runs,
+    out: Annotated[Path, typer.Option("--out", "-o", help="fig.pdf, fig.svg or fig.png.")],
+    measure: Annotated[str, typer.Option("--measure", help="Which measure.")] = "iou",
+    reading: OneReading = "sound",
+) -> int:
+    """A measure over the rounds with its bands, as a vector figure for a paper.
+
+    Example: `segmeter figure runs/mine --out fig.pdf`
+    """
+    from segmeter.cli._curve_figures import draw_curves
+    from segmeter.report.several import open_runs
+
+    if out.suffix not in (".pdf", ".svg", ".png"):
+        raise BadInput(f"--out is a .pdf, .svg or .png, not '{out.name}'")
+    draw_curves(open_runs(runs), measure, reading, out)
+    typer.echo(f"figure: {out}")
+    return Exit.DONE

@@ -1,0 +1,114 @@
+"""`segmeter leaderboard`: many runs on one page, every reading, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from segmeter import __version__
+from segmeter.cli._options import Cost, GoalChoice, Runs, settings
+from segmeter.cli.app import Exit, app
+from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+
+if TYPE_CHECKING:
+    from segmeter.report.several import Several
+    from segmeter.store import Run
+
+__all__ = ["leaderboard"]
+
+_WIDTH = 6
+
+
+@app.command()
+def leaderboard(
+    runs: Runs,
+    to: Annotated[Path, typer.Option("--to", help="The page to write.")] = Path("leaderboard.html"),
+    cost: Cost = None,
+    goal: GoalChoice = None,
+) -> int:
+    """Set the models of many runs side by side on one page, each reading by itself.
+
+    Example: `segmeter leaderboard runs/one runs/two`
+    """
+    from segmeter.core import catalogue
+    from segmeter.report.naming import display_names, renamed
+    from segmeter.report.page import Page, render
+    from segmeter.report.several import open_runs
+    from segmeter.store.local import write_file
+
+    results = open_runs(runs, settings=settings(cost, goal))
+    sections = renamed(sections_of(results), results.plan.datasets)
+    entry = catalogue.benchmarks.entry(results.plan.benchmark)
+    names = ", ".join(display_names(results.plan.datasets).values())
+    counted = f"{len(results.plan.subjects)} models, {len(runs)} runs, {results.plan.rounds} rounds"
+    title = f"Leaderboard: {results.plan.benchmark} on {names}"
+    page = Page(title, entry.summary, [counted, f"segmeter {__version__}"], sections)
+    write_file(to, render(page).encode())
+    typer.echo(f"leaderboard: {to}")
+    return Exit.DONE
+
+
+def sections_of(run: Run | Several) -> list[Section]:
+    """One section a reading, the sound one open, the others to be opened."""
+    rows, found = run.summary(), run.differences()
+    shown = list(getattr(run.benchmark, "headline", ()))
+    readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
+    return [
+        Section(
+            f"Reading {reading}",
+            "Strong: better than every other model, and that is established.",
+            _tables([r for r in rows if r.reading == reading], found, shown),
+            folded=k > 0,
+        )
+        for k, reading in enumerate(readings)
+    ]
+
+
+def _tables(
+    rows: Sequence[SummaryRow], found: Sequence[Difference], headline: Sequence[str]
+) -> list[Block]:
+    """One table a data set and user, ordered by its first statistic."""
+    blocks: list[Block] = []
+    for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):
+        here = [r for r in rows if (r.dataset, r.user) == (dataset, user)]
+        known = list(dict.fromkeys(r.measure for r in here))
+        shown = ([m for m in headline if m in known] or known)[:_WIDTH]
+        values = {(r.model, r.measure): r for r in here}
+        models = sorted({r.model for r in here}, key=lambda m: _place(values.get((m, shown[0]))))
+        body: list[list[Cell]] = [
+            [model, *(_value(values.get((model, m)), found, len(models)) for m in shown)]
+            for model in models
+        ]
+        columns = [Column("model"), *(Column(m, digits=2) for m in shown)]
+        where = ", ".join(filter(None, (dataset, user)))
+        caption = f"{where}: n = {max(r.targets for r in here)}"
+        blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
+    return blocks
+
+
+def _place(row: SummaryRow | None) -> float:
+    return float("inf") if row is None else row.value
+
+
+def _value(row: SummaryRow | None, found: Sequence[Difference], models: int) -> Value:
+    if row is None:
+        return Value(None)
+    return Value(row.value, row.low, row.high, best=_stands_out(row, found, models))
+
+
+def _stands_out(row: SummaryRow, found: Sequence[Difference], models: int) -> bool:
+    """Whether a model differs from every other one on the good side, and that is established."""
+    here = [
+        d
+        for d in found
+        if row.model in (d.first, d.second)
+        and (d.dataset, d.user, d.reading, d.measure)
+        == (row.dataset, row.user, row.reading, row.measure)
+    ]
+    less = row.measure.startswith(("noc@", "nof@", "seconds-"))
+    ahead = [d.established and ((d.value < 0) == (d.first == row.model)) == less for d in here]
+    return models > 1 and len(ahead) == models - 1 and all(ahead)

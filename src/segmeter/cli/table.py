@@ -1,0 +1,55 @@
+"""`segmeter table`: the table of a paper, from one command."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs, settings
+from segmeter.cli.app import Exit, app
+
+__all__ = ["table"]
+
+
+class TableFormat(StrEnum):
+    """What a paper's table is written as."""
+
+    latex = "latex"
+    markdown = "markdown"
+    csv = "csv"
+    html = "html"
+
+
+@app.command()
+def table(
+    runs: Runs,
+    layout: Annotated[
+        str | None, typer.Option("--layout", help="noc, rclicks, tetris or seism.")
+    ] = None,
+    kind: Annotated[
+        TableFormat, typer.Option("--format", help="What to write.")
+    ] = TableFormat.latex,
+    reading: OneReading = "sound",
+    cost: Cost = None,
+    goal: GoalChoice = None,
+    to: Annotated[Path | None, typer.Option("--to", help="A file instead of the terminal.")] = None,
+) -> int:
+    """The table of a paper: methods by data sets, bold only where it is established.
+
+    Example: `segmeter table runs/mine --format latex`
+    """
+    from segmeter.report.paper_tables import table_text
+    from segmeter.report.several import open_runs
+
+    text = table_text(open_runs(runs, settings=settings(cost, goal)), layout, kind.value, reading)
+    if to is None:
+        print(text, end="")
+        return Exit.DONE
+    from segmeter.store.local import write_file
+
+    write_file(to, text.encode())
+    typer.echo(f"table: {to}")
+    return Exit.DONE

@@ -1,0 +1,163 @@
+"""Browsing: every session of a run as a page to filter, sort and open, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import urlencode
+
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import round_from_json
+from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
+from segmeter.report.page import Page, render
+from segmeter.store import Run
+
+__all__ = ["PAGE", "Sessions"]
+
+PAGE = 50
+_FILTERS = ("model", "dataset", "user", "reading", "class", "size", "result")
+_SORTS = {
+    "hardest": "reached asc, rounds desc, best asc",
+    "easiest": "reached desc, rounds asc, best desc",
+    "best": "best desc",
+    "worst": "best asc",
+    "smallest": "area asc nulls last",
+    "largest": "area desc nulls last",
+}
+_ORDER = 'model, dataset, scene, target, "user", reading'
+_KEY = ("model", "dataset", "scene", "target", "user", "reading")
+
+
+class Sessions:
+    """The sessions of a run, summed up once, asked for a page at a time."""
+
+    def __init__(self, run: Run, goal: float = 0.9) -> None:
+        import duckdb
+
+        self.run = run
+        self.goal = goal
+        columns = run.sql("select * from rows limit 0").column_names
+        if "iou" not in columns or "target" not in columns:
+            raise BadInput(f"'{run.plan.benchmark}' has no sessions to browse")
+        area = "any_value(area)" if "area" in columns else "null::bigint"
+        self._connection = duckdb.connect(":memory:")
+        self._connection.register("made", run.sql(f"""
+            select model, dataset, scene, target, "user", reading,
+                   any_value(label) as class, {area} as area,
+                   max(iou) as best, arg_max(iou, round) as last,
+                   coalesce(min(case when iou >= {float(goal)} then round end), max(round))
+                       as rounds,
+                   coalesce(max(iou), 0) >= {float(goal)} as reached
+            from rows group by all"""))  # fmt: skip
+        self._connection.execute("""
+            create table sessions as select *,
+                case when reached then 'reached' else 'failed' end as result,
+                case when area is null then '' when area < 1024 then 'small'
+                     when area < 9216 then 'medium' else 'large' end as size
+            from made""")
+
+    def choices(self) -> dict[str, list[str]]:
+        """What each filter may be set to."""
+        return {
+            name: [
+                str(row[0])
+                for row in self._connection.execute(
+                    f'select distinct "{name}" from sessions where "{name}" is not null '
+                    f"order by 1 limit 200"
+                ).fetchall()
+                if row[0] != ""
+            ]
+            for name in _FILTERS
+        }
+
+    def found(self, asked: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
+        """How many sessions match, and those of the page asked for."""
+        wanted = {name: asked[name] for name in _FILTERS if asked.get(name)}
+        where = " and ".join(f'"{name}" = ?' for name in wanted) or "true"
+        order = _SORTS.get(asked.get("sort", ""), _SORTS["hardest"])
+        values = list(wanted.values())
+        (many,) = self._connection.execute(
+            f"select count(*) from sessions where {where}", values
+        ).fetchone() or (0,)
+        start = PAGE * _page(asked)
+        cursor = self._connection.execute(
+            f"select * from sessions where {where} order by {order}, {_ORDER} "
+            f"limit {PAGE} offset {start}",
+            values,
+        )
+        names = [column[0] for column in cursor.description or ()]
+        return int(many), [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def page(self, asked: Mapping[str, str]) -> str:
+        """The list as a page."""
+        from jinja2 import Environment, StrictUndefined
+
+        many, rows = self.found(asked)
+        text = (files("segmeter.report") / "assets" / "browse.html").read_text("utf-8")
+        template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
+        number = _page(asked)
+        for row in rows:
+            row["link"] = "session?" + urlencode({k: row[k] for k in _KEY})
+        html: str = template.render(
+            title=f"Sessions of {PurePath(self.run.address).name}",
+            goal=f"{100 * self.goal:g} % IoU",
+            choices=self.choices(),
+            asked=dict(asked),
+            sorts=list(_SORTS),
+            rows=rows,
+            many=many,
+            first=PAGE * number + 1 if rows else 0,
+            last=PAGE * number + len(rows),
+            before=_link(asked, number - 1) if number else "",
+            after=_link(asked, number + 1) if PAGE * (number + 1) < many else "",
+        )
+        return html
+
+    def session(self, asked: Mapping[str, str]) -> str:
+        """One session, click by click."""
+        key = {name: asked.get(name, "") for name in _KEY}
+        rows = self._rounds(key)
+        if not rows:
+            raise NotFound("no such session in this run")
+        title = f"{key['scene']}, {key['target']}: {key['model']}"
+        section = Section(title, f"{key['dataset']}, {key['user']}", [self._replay(key, rows)])
+        facts = [f"reading {key['reading']}", f"{len(rows)} rounds"]
+        return render(Page(title, "one session, click by click", facts, [section]))
+
+    def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
+        where = " and ".join(f'"{name}" = ?' for name in key)
+        rows: list[dict[str, Any]] = self.run.sql(
+            f"select * from rows where {where} order by round", list(key.values())
+        ).to_pylist()
+        return rows
+
+    def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
+        try:
+            scene = self.run.scene(key["dataset"], key["scene"])
+            pixels = scene.pixels
+            truth = next(t.mask for t in scene.targets if t.id == key["target"])
+        except (SegmeterError, StopIteration) as error:
+            return Note(f"The picture cannot be shown: {error}", "warning")
+        if any(row.get("mask") is None for row in rows):
+            return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
+        frames = [_frame(row, truth.shape) for row in rows]
+        picture = Illustration(pixels, close=True)
+        return Replay("session", key["scene"], picture, frames, truth, self.goal)
+
+
+def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
+    prompts = round_from_json(row["prompt"])
+    mask = Mask.decoded(row["mask"], tuple(shape))
+    return Frame(mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_answer"])
+
+
+def _page(asked: Mapping[str, str]) -> int:
+    text = asked.get("page", "0")
+    return int(text) if text.isdecimal() and len(text) < 9 else 0
+
+
+def _link(asked: Mapping[str, str], number: int) -> str:
+    return "?" + urlencode({**asked, "page": number})

@@ -1,0 +1,191 @@
+"""From runs into a paper: tables, figures, references; several runs side by side; browsing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from segmeter.cli._references import bibtex
+from segmeter.cli.browse import server_of
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
+from segmeter.report.browsing import Sessions
+from segmeter.report.several import open_runs
+from segmeter.store import Run
+
+from .conftest import Typed
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    base = tmp_path_factory.mktemp("runs")
+    for name, models in (("one", ("noisy", "oracle")), ("two", ("disc",))):
+        plan = Plan("noc", tuple(map(Spec, models)), (Spec("drawn"),), rounds=5, limit=7)
+        run_plan(plan, base / name, workers=0)
+    return base / "one", base / "two"
+
+
+def test_a_latex_table_is_whole_and_bold_only_where_established(
+    runs: tuple[Path, Path], typed: Typed, tmp_path: Path
+) -> None:
+    code, tex, _ = typed("table", *runs, "--format", "latex")
+    assert code == 0
+    assert r"\label{tab:noc-sound}" in tex
+    assert re.search(r"n = \d+; 5 rounds, reading sound", tex)
+    oracle, disc = (next(line for line in tex.splitlines() if line.startswith(m + " &"))
+                    for m in ("oracle", "disc"))  # fmt: skip
+    assert r"\textbf{1.00}" in oracle
+    assert "textbf" not in disc
+    columns = len(re.search(r"begin{tabular}{(\w+)}", tex)[1])  # type: ignore[index]
+    assert all(line.count("&") == columns - 1 for line in (oracle, disc))
+    if shutil.which("pdflatex"):
+        head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+        (tmp_path / "t.tex").write_text(head + tex + r"\end{document}")
+        subprocess.run(["pdflatex", "-interaction=batchmode", "t.tex"], cwd=tmp_path, check=True)
+
+
+def test_csv_headings_are_identifiers_and_numbers_are_whole(
+    runs: tuple[Path, Path], typed: Typed
+) -> None:
+    _, text, _ = typed("table", runs[0], "--format", "csv")
+    (first, *_) = csv.DictReader(io.StringIO(text))
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in first)
+    _, told, _ = typed("report", runs[0], "--json")
+    rows = json.loads(told)["rows"]
+    (noc,) = (r["value"] for r in rows if (r["model"], r["reading"], r["measure"])
+              == (first["method"], "sound", "noc@90"))  # fmt: skip
+    assert float(first["drawn_noc90"]) == noc
+
+
+@pytest.mark.parametrize("kind", ["markdown", "html"])
+def test_other_formats_hold_every_model(runs: tuple[Path, Path], typed: Typed, kind: str) -> None:
+    _, text, _ = typed("table", *runs, "--format", kind)
+    assert all(name in text for name in ("noisy", "oracle", "disc", "NoC90"))
+
+
+def test_a_layout_of_another_benchmark_is_refused(runs: tuple[Path, Path], typed: Typed) -> None:
+    code, _, err = typed("table", runs[0], "--layout", "seism")
+    assert code == 2
+    assert "not 'noc'" in err
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "svg"])
+def test_a_figure_is_drawn_as_vectors(
+    runs: tuple[Path, Path], typed: Typed, tmp_path: Path, suffix: str
+) -> None:
+    file = tmp_path / f"fig.{suffix}"
+    assert typed("figure", *runs, "--out", file)[0] == 0
+    assert file.read_bytes()[:5] in (b"%PDF-", b"<?xml")
+    assert typed("figure", runs[0], "--out", tmp_path / "fig.docx")[0] == 2
+
+
+def test_what_was_used_is_cited(runs: tuple[Path, Path], typed: Typed) -> None:
+    _, text, _ = typed("cite", *runs)
+    assert text.count("@misc{") == len(set(re.findall(r"@misc{(.*),", text)))
+    assert "Boundary IoU" in text
+    assert "Kirillov" in text
+    assert "sofiiuk2022" in text
+
+
+def test_citations_of_both_styles_become_entries() -> None:
+    text = bibtex(
+        {"a": "Grady. Random walks. IEEE TPAMI 28(11), 2006", "b": "P. Jaccard, The flora, 1912"}
+    )
+    assert "author = {Grady}" in text
+    assert "title = {{Random walks}}" in text
+    assert "author = {P. Jaccard}" in text
+    assert "@misc{jaccard1912," in text
+
+
+def test_runs_are_compared_as_one_would_be(runs: tuple[Path, Path], typed: Typed) -> None:
+    _, out, _ = typed("compare", *runs, "--json")
+    pairs = {(r["first"], r["second"]) for r in json.loads(out)["rows"]}
+    assert pairs == {("disc", "noisy"), ("disc", "oracle"), ("noisy", "oracle")}
+
+
+def test_like_stands_beside_like_only(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    run_plan(
+        Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=2, limit=7), tmp_path / "r", workers=0
+    )
+    with pytest.raises(BadInput, match="different rounds"):
+        open_runs([runs[0], tmp_path / "r"])
+
+
+def test_a_leaderboard_has_every_model_and_reading(
+    runs: tuple[Path, Path], typed: Typed, tmp_path: Path
+) -> None:
+    assert typed("leaderboard", *runs, "--to", tmp_path / "board.html")[0] == 0
+    page = (tmp_path / "board.html").read_text()
+    assert all(text in page for text in ("Reading sound", "Reading published", "disc", "oracle"))
+    assert "n = " in page
+
+
+def test_a_project_is_costed_with_its_break_even(
+    runs: tuple[Path, Path], typed: Typed, tmp_path: Path
+) -> None:
+    typed("report", runs[0], "--to", tmp_path / "p.html", "--objects", 20000, "--rate", 15)
+    page = (tmp_path / "p.html").read_text()
+    assert "What 20 000 objects cost" in page
+    assert "13.9" in page  # 20 000 x 2.5 s = 13.9 hours with the oracle
+    assert "pays: cheaper than drawing by hand" in page
+
+
+@pytest.fixture(scope="module")
+def sessions(runs: tuple[Path, Path]) -> Sessions:
+    return Sessions(Run.open(runs[0]))
+
+
+@pytest.fixture(scope="module")
+def address(sessions: Sessions) -> Iterator[str]:
+    server = server_of(sessions)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def get(address: str) -> str:
+    with urllib.request.urlopen(address) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_every_session_can_be_found_filtered_and_opened(sessions: Sessions, address: str) -> None:
+    many, rows = sessions.found({})
+    counted = sessions.run.sql(
+        'select count(distinct (model, scene, target, "user", reading)) as n from rows'
+    ).to_pylist()
+    assert many == counted[0]["n"]
+    assert not rows[0]["reached"]
+    few, rows = sessions.found({"model": "oracle", "result": "reached", "sort": "easiest"})
+    assert 0 < few < many
+    assert {r["model"] for r in rows} == {"oracle"}
+    page = get(f"{address}/?model=noisy")
+    link = re.search(r'href="(session\?[^"]+)"', page)
+    assert link
+    assert 'class="replay' in get(f"{address}/{link[1].replace('&amp;', '&')}")
+
+
+def test_a_strange_request_is_answered_in_a_sentence(address: str) -> None:
+    for path in ("/session?model=x'; drop table rows --", "/etc/passwd"):
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            get(address + urllib.parse.quote(path, safe="/?=&"))
+        assert answer.value.code == 404
+    stranger = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        urllib.request.urlopen(stranger)
+    assert answer.value.code == 403

@@ -1,0 +1,99 @@
+"""`segmeter.evaluate` as people use it: functions, folders, objects, one reading, plain scripts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+import segmeter
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.measures import measure
+from segmeter.users.centre_click import CentreClick
+
+
+def bright(image: Any, clicks: Any) -> Any:
+    """Pixels as bright as the first click's."""
+    y, x, _ = clicks[0]
+    return abs(image[..., 0].astype(int) - int(image[int(y), int(x), 0])) < 30
+
+
+def test_a_function_on_a_folder_in_one_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("own/images", "own/masks"):
+        (tmp_path / folder).mkdir(parents=True)
+    picture, mask = np.full((40, 50, 3), 20, np.uint8), np.zeros((40, 50), np.uint8)
+    picture[5:20, 5:30], mask[5:20, 5:30] = 200, 255
+    cv2.imwrite("own/images/a.png", picture)
+    cv2.imwrite("own/masks/a.png", mask)
+    run = segmeter.evaluate(bright, tmp_path / "own", rounds=2, readings="sound")
+    assert run.folder.path == Path("runs/noc-1")
+    assert run.plan.readings == ("sound",)
+    (session,) = run.sessions()
+    assert session["rounds_to_goal"] == 1
+    assert "bright" in repr(run)
+    assert "<td>bright</td>" in run._repr_html_()
+    assert run.report().is_file()
+    assert "NoC90" in run.table()
+
+
+def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:
+    @measure("covered", both_empty=1.0)
+    def covered(truth: Any, guess: Any, ignore: Any = None) -> float:
+        """Share of the object that is covered."""
+        return float(truth.overlap(guess) / max(truth.area, 1))
+
+    try:
+        run = segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", limit=1, rounds=1,
+                                users=CentreClick(), measures=covered)  # fmt: skip
+    finally:
+        from segmeter.core import catalogue
+
+        catalogue.measures.drop("covered")
+    assert run.sql("select min(covered) as least from rows").to_pylist() == [{"least": 1.0}]
+
+
+def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
+    def moody(image: Any, clicks: Any) -> Any:
+        if image[0, 0, 0] % 2:
+            raise RuntimeError("not this one")
+        return image[..., 0] > 128
+
+    def broken(image: Any, clicks: Any) -> Any:
+        raise RuntimeError("never")
+
+    with pytest.raises(SegmeterError, match=r"every scene failed.*never.*test_evaluation.py, line"):
+        segmeter.evaluate(broken, "drawn", out=tmp_path / "b", limit=2, rounds=1)
+    with pytest.warns(UserWarning, match="failed; run.errors"):
+        run = segmeter.evaluate(moody, "drawn", out=tmp_path / "m", limit=8, rounds=1)
+    assert "not this one" in run.errors()[0]["error"]
+
+
+def test_a_misspelt_reading_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not 'sond'"):
+        segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", readings="sond")
+
+
+def test_what_segmeter_offers_is_listed() -> None:
+    assert dir(segmeter) == ["Run", "__version__", "evaluate"]
+
+
+def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import segmeter\n"
+        "run = segmeter.evaluate('oracle', 'drawn', limit=1, rounds=1, progress=True)\n"
+        "print(len(run.sessions()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) > 0
+    assert "1 of 1 scenes" in done.stderr
