@@ -17,7 +17,7 @@ PERF := import_time clicks boundaries partitions similarity groups prior records
 # One thread a process: two tests run side by side, and figures mean one core.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check docs perf torture published release-check clean
+.PHONY: help demo test check docs perf torture published release-check clean fuzz
 
 help:
 	@echo "make demo       set up, play two models on the pictures that ship inside, write a report"
@@ -26,6 +26,7 @@ help:
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
 	@echo "make torture    kill runs at random moments for MINUTES=5, compare what comes out"
+	@echo "make fuzz       mutated files for every reader, minutes (INPUTS=20000 SEED=1 say how many, which)"
 	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
 	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo there"
 	@echo "make clean      remove what make made"
@@ -50,6 +51,8 @@ perf: $(VENV)/.develop
 
 torture: $(VENV)/.develop
 	@$(ONE_THREAD) $(BIN)/python perf/torture.py --minutes $(MINUTES)
+fuzz: $(VENV)/.develop
+	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),20000) $(if $(SEED),--seed $(SEED))
 
 published: $(VENV)/.develop
 	@$(BIN)/python perf/published.py

@@ -29,6 +29,7 @@ from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.numpy_files import read_npy
+from segmeter.datasets.object_files import read_proposals
 from segmeter.datasets.pairing import pair
 from segmeter.datasets.pictures import read_bytes, read_values
 from segmeter.models.fetching.archives import unpack, unpack_one
@@ -138,6 +139,40 @@ def test_run_lengths_are_compared_with_the_picture_before_they_are_unpacked(pict
     thing = {"segmentation": claims, "iscrowd": 0}
     with pytest.raises(BadInput, match="claims a picture of"):
         _ = _coco(pictures, [thing]).load("a").targets
+
+
+def test_many_masks_that_fill_their_picture_are_refused(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = {"size": [12, 16], "counts": [0, 12 * 16]}
+    things = [{"id": n, "segmentation": full} for n in range(20)]
+    (pictures / "list.json").write_text(json.dumps(things))
+    (pictures / "masks.json").write_text(json.dumps({"a.png": things}))
+    readers: list[Callable[[], object]] = [
+        lambda: read_proposals(pictures / "list.json"),
+        lambda: _coco(pictures, things).load("a").targets,
+        lambda: (pictures / "a_coco.json").unlink(),
+        lambda: Folder(str(pictures)).load("a").targets,
+    ]
+    for most in (20 * 12 * 16, 19 * 12 * 16):
+        monkeypatch.setattr("segmeter.datasets.claims.MOST_BITS", most)
+        for read in readers:
+            if most == 20 * 12 * 16 or read is readers[2]:
+                read()
+                continue
+            with pytest.raises(BadInput, match="its masks take more than"):
+                read()
+
+
+def test_run_lengths_that_claim_much_are_not_painted(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({"size": [16384, 16384], "counts": [5, 3, 16384 * 16384 - 8]}))
+
+    def read() -> None:
+        with pytest.raises(BadInput, match="save the label map as a picture"):
+            read_results(file)
+
+    assert _peak(read) < 1 << 22
 
 
 def _palette(path: Path, indices: Any, bits: int = 8, **info: Any) -> Path:

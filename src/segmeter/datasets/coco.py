@@ -28,6 +28,7 @@ from segmeter.core.scenes import (
     Target,
     size_in_words,
 )
+from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.pictures import MOST_PIXELS, picture_size, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
@@ -204,7 +205,8 @@ class CocoJson:
         self._check_claim(scene, picture)
         try:
             records = self._index.read(picture.things)
-            return [target for record in records if (target := self._target(record, picture))]
+            found = (target for record in records if (target := self._target(record, picture)))
+            return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
         except _WRONG as error:
             raise self._not_coco(error) from error
 

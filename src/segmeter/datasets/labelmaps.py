@@ -12,6 +12,7 @@ Files are untrusted: sizes are checked before anything is unpacked, nothing is u
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
+from segmeter.datasets.claims import within_memory
 from segmeter.datasets.matlab import read_first
 from segmeter.datasets.numpy_files import read_npy
 from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_bytes, read_values
@@ -40,6 +42,7 @@ RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".
 _TRUTHS, _SETTINGS, _CONTOURS = "groundTruth", "segs", ("ucm2", "ucm")
 _SINGLE = ("labels", "Segmentation", "segmentation", "seg", "partition")
 _LARGEST_LABEL = (1 << 31) - 1
+_MOST_PAINTED = 1 << 26  # what a file of a few bytes may claim; 53 megapixels are TETRIS's most
 
 
 def read_label_map(path: Path) -> Labels:
@@ -87,7 +90,7 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
         raise BadInput(f"'{path}' holds the label {labels.min()}; labels start at 0")
     if labels.max() > _LARGEST_LABEL:
         raise BadInput(f"'{path}' holds the label {labels.max()}; number the regions from 0")
-    return Segmentation(labels=labels.astype(np.int32))
+    return Segmentation(labels=labels.astype(np.int32, copy=False))
 
 
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
@@ -141,7 +144,8 @@ def read_run_lengths(path: Path) -> list[tuple[Mask, Any]]:
         data = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"'{path}' is not JSON") from error
-    found = [(_mask(path, entry), entry) for entry in _entries(data)]
+    pairs = ((_mask(path, entry), entry) for entry in _entries(data))
+    found = list(within_memory(pairs, lambda pair: pair[0], f"'{path}'"))
     for number, (mask, _) in enumerate(found, start=1):
         if mask.shape != found[0][0].shape:
             raise BadInput(f"'{path}': mask {number} is not of the first one's size")
@@ -153,6 +157,11 @@ def _from_runs(path: Path) -> Labels:
     masks = [mask for mask, _ in read_run_lengths(path)]
     if not masks:
         raise BadInput(f"'{path}' holds no run-length mask")
+    if math.prod(masks[0].shape) > _MOST_PAINTED:
+        raise BadInput(
+            f"'{path}' claims {math.prod(masks[0].shape)} pixels; at most {_MOST_PAINTED} are "
+            "painted from run lengths: save the label map as a picture"
+        )
     labels = np.zeros(masks[0].shape, dtype=np.int32)
     for number, mask in enumerate(masks, start=1):
         inside = labels[mask.window]

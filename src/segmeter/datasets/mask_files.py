@@ -13,6 +13,7 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
+from segmeter.datasets.claims import MOST_BITS
 from segmeter.datasets.pictures import has_colour_table, read_values
 
 __all__ = [
@@ -42,7 +43,6 @@ MEANING: dict[Kind, str] = {
 _ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "binary")
 # More values than this are a photograph's, unless each stands on this many pixels on average.
 _MOST_LABELS, _FEWEST_PIXELS = 4096, 16
-_MOST_BITS = 3 << 28
 _VOID = 255
 
 
@@ -101,10 +101,10 @@ def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, M
         )
     places = inverse.reshape(labels.shape).astype(np.int32) + 1
     boxes = ndimage.find_objects(places)
-    if sum(math.prod(s.stop - s.start for s in box) for box in boxes) > _MOST_BITS:
+    if sum(math.prod(s.stop - s.start for s in box) for box in boxes) > MOST_BITS:
         raise BadInput(
             f"'{path}': the boxes of its {numbers.size} labels take more than"
-            f" {_MOST_BITS >> 20} MiB; give fewer labels a file"
+            f" {MOST_BITS >> 20} MiB; give fewer labels a file"
         )
     for place, (number, box) in enumerate(zip(numbers.tolist(), boxes, strict=True), start=1):
         low = tuple(int(s.start) for s in box)

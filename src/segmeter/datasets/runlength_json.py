@@ -14,6 +14,7 @@ from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco import outline
 from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
@@ -90,10 +91,11 @@ class JsonBeside:
 def _targets(masks: Sequence[Named], picture: Path, where: str) -> list[Target]:
     """Masks whose claimed size is the picture's own; it is compared before they are unpacked."""
     size = picture_size(picture)
-    return [
+    found = (
         Target(name, outline(mask, size, f"{where}, '{name}'"), label=label)
         for name, label, mask in masks
-    ]
+    )
+    return list(within_memory(found, lambda target: target.mask, where))
 
 
 def read_json(path: Path) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ __all__ = [
 Sizes = dict[str, tuple[int, ...]]
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
+# What torch raises for damaged checkpoints: its reader trusts that a file is whole.
+_DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
+            AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
 
 
 def home() -> Path:
@@ -183,7 +187,7 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
             f"'{file}' is not opened: it holds more than tensors and could run code; "
             "take the original checkpoint or a safetensors file"
         ) from error
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+    except _DAMAGED as error:
         raise _damaged(file, error) from error
     if not isinstance(content, dict):
         raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")

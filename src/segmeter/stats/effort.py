@@ -81,7 +81,7 @@ class CostModel:
             given = tomllib.loads(path.read_text("utf-8"))
         except FileNotFoundError:
             raise NotFound(f"no cost model at '{path}'") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as error:
             raise BadInput(f"cost model '{path}' cannot be read: {error}") from error
         known = [field.name for field in dataclasses.fields(cls)]
         if "wait" in given:

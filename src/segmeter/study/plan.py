@@ -158,7 +158,7 @@ def parse_plan(text: str, folder: Path) -> Plan:
     """A plan from its text; `folder` is where the files it names lie."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"the plan is not TOML: {error}") from None
     top = _Reader(table, "the plan")
     kind = top.choice("kind", KINDS)

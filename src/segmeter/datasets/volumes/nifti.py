@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.datasets.pictures import check_regular
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import Named, check_claim, plain_numbers
 
@@ -61,6 +62,7 @@ def open_nifti(path: Path) -> NiftiFile:
     from nibabel.filebasedimages import ImageFileError
     from nibabel.spatialimages import HeaderDataError
 
+    check_regular(path)
     try:
         image: Any = nibabel.load(path)
         size = tuple(int(n) for n in image.header["dim"][1 : 1 + int(image.header["dim"][0])])

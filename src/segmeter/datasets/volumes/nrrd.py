@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.datasets.pictures import check_regular
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import Named, check_claim, plain_numbers
 
@@ -108,11 +109,12 @@ def _header(path: Path) -> tuple[Mapping[str, Any], int]:
         )
     import nrrd
 
+    check_regular(path)
     try:
         with path.open("rb") as file:
             header = nrrd.read_header(file)
             return header, file.tell()
-    except (nrrd.NRRDError, OSError, ValueError, KeyError, IndexError) as error:
+    except (nrrd.NRRDError, OSError, ValueError, KeyError, IndexError, StopIteration) as error:
         reason = str(error).split("\n")[0]
         raise BadInput(f"'{path}' cannot be read as NRRD: {reason}") from error
 
@@ -222,7 +224,7 @@ def _names(header: Mapping[str, Any]) -> Iterator[Named]:
 def _named_in_json(text: str) -> Iterator[Named]:
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     layers = next(iter(content.values()), []) if isinstance(content, dict) else content
     for layer, labels in enumerate(layers if isinstance(layers, list) else []):

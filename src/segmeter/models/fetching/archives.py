@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 _MOST_RATIO, _LEAST_LIMIT = 16, 1 << 26
 # What the libraries raise for damaged, encrypted or made-up archives.
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError,
-            ValueError, RuntimeError, NotImplementedError, struct.error, IndexError,
+            ValueError, TypeError, RuntimeError, NotImplementedError, struct.error, IndexError,
             OverflowError)  # fmt: skip
 
 Member = tuple[str, int, IO[bytes]]

@@ -1,0 +1,35 @@
+"""Claims: what a small file may ask for in memory before it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+
+__all__ = ["MOST_BITS", "within_memory"]
+
+MOST_BITS = 3 << 28
+"""Pixels in the boxes of all masks of one picture, a byte each: 768 MiB."""
+
+Found = TypeVar("Found")
+
+
+def within_memory(
+    found: Iterable[Found], mask_of: Callable[[Found], Mask], where: str
+) -> Iterator[Found]:
+    """What has a mask, until the masks' boxes take more memory than those of a picture may.
+
+    A run-length mask of a few bytes can fill a whole picture, and a file can hold thousands.
+
+    >>> masks = [Mask.box((9, 9), (0, 0), (9, 9))] * 3
+    >>> len(list(within_memory(masks, lambda mask: mask, "here")))
+    3
+    """
+    left = MOST_BITS
+    for one in found:
+        left -= mask_of(one).bits.size
+        if left < 0:
+            raise BadInput(f"{where}: its masks take more than {MOST_BITS >> 20} MiB; split it")
+        yield one

@@ -1,0 +1,434 @@
+"""Every reader of files: good examples of what it reads, and how they are mutated."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from PIL import Image
+from scipy.io import savemat
+
+from segmeter.core.errors import SegmeterError
+from segmeter.core.masks import Mask
+from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
+from segmeter.core.scenes import DatasetCard
+from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.edge_files import read_contour_map, read_edge_map
+from segmeter.datasets.folder import Folder
+from segmeter.datasets.labelmaps import read_results
+from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
+from segmeter.datasets.object_files import read_object, read_objects, read_proposals
+from segmeter.datasets.pictures import read_rgb
+from segmeter.models import weights
+from segmeter.models.fetching.archives import unpack
+from segmeter.stats.effort import CostModel
+
+from .mutations import Mutate, bytes_changed, json_changed, png_changed, text_changed
+
+__all__ = ["READERS", "Reader"]
+
+LABELS = np.arange(12 * 16, dtype=np.uint8).reshape(12, 16) // 5
+PHOTO = np.stack([LABELS * 5, LABELS[::-1] * 6, 255 - LABELS], axis=2)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of one kind of file.
+
+    Attributes
+    ----------
+    seeds
+        Makes the good files; called once.
+    read
+        Reads the file; what surrounds it lies in the same folder.
+    file
+        The file's name in that folder.
+    mutate
+        Changes a good file.
+    around
+        Writes what else must lie in the folder; called once.
+    needs
+        A package without which there is nothing to fuzz.
+    share
+        Only one input in so many is tried, for readers that take long.
+    """
+
+    seeds: Callable[[], list[bytes]]
+    read: Callable[[Path], object]
+    file: str
+    mutate: Mutate = bytes_changed
+    around: Callable[[Path], None] | None = None
+    needs: str = ""
+    share: int = 1
+
+    @property
+    def at_hand(self) -> bool:
+        return not self.needs or importlib.util.find_spec(self.needs) is not None
+
+
+def _encoded(suffix: str, pixels: Any, *options: int) -> bytes:
+    worked, raw = cv2.imencode(suffix, pixels, list(options))
+    assert worked
+    return bytes(raw.tobytes())
+
+
+def _pictures() -> list[bytes]:
+    return [_encoded(suffix, PHOTO) for suffix in (".png", ".jpg", ".bmp", ".tif", ".webp")]
+
+
+def _palette(bits: int) -> bytes:
+    out = io.BytesIO()
+    indices = (LABELS & ((1 << bits) - 1)).astype(np.uint8)
+    picture = Image.frombytes("P", (16, 12), indices.tobytes())
+    picture.putpalette(list(range(256)) * 3)
+    picture.save(out, "png", bits=bits)
+    return out.getvalue()
+
+
+def _masks() -> list[bytes]:
+    grey = [_encoded(".png", LABELS), _encoded(".png", LABELS.astype(np.uint16) * 300)]
+    return [*grey, _encoded(".png", PHOTO), *(_palette(bits) for bits in (1, 2, 4, 8))]
+
+
+def _read_mask(path: Path) -> None:
+    kind = told_from(readable([path]))
+    objects_in(path, kind, void_in([path]))
+
+
+def _coco() -> list[bytes]:
+    shape = {"height": 12, "width": 16}
+    outlines: list[Any] = [
+        [[1, 1, 9, 1, 9, 9, 1, 9]], [[1, 1, 5, 5]], Mask.of(LABELS > 9).to_coco(),
+        {"size": [12, 16], "counts": [5, 9, 178]},
+    ]  # fmt: skip
+    things = [
+        {"id": n, "image_id": 1, "category_id": 1, "iscrowd": n % 2, "bbox": [1, 1, 3, 3],
+         "area": 9, "segmentation": outline}
+        for n, outline in enumerate(outlines)
+    ]  # fmt: skip
+    return [
+        json.dumps(
+            {
+                "images": [{"id": 1, "file_name": "a.png", **shape}],
+                "annotations": things,
+                "categories": [{"id": 1, "name": "thing", "supercategory": "all"}],
+            }
+        ).encode()
+    ]
+
+
+def _with_picture(folder: Path) -> None:
+    (folder / "a.png").write_bytes(_encoded(".png", PHOTO))
+
+
+def _read_coco(path: Path) -> None:
+    data = CocoJson(DatasetCard("mine", "mine", "mine", "mine"), path, path.parent)
+    for name in data.scenes():
+        data.load(name).check()
+    data.card.missing.encode()
+
+
+def _runs() -> list[bytes]:
+    mask = Mask.of(LABELS > 9)
+    plain = {"size": [12, 16], "counts": mask.run_lengths().tolist(), "label": "thing"}
+    kinds: list[Any] = [
+        {"a.png": [mask.to_coco(), {"id": 7, "segmentation": plain}]},
+        {"a": {"one": mask.to_coco(), "two": plain}},
+    ]
+    return [json.dumps(kind).encode() for kind in kinds]
+
+
+def _read_runs(path: Path) -> None:
+    data = Folder(str(path.parent))
+    for name in data.scenes():
+        data.load(name).check()
+
+
+def _mask_list() -> list[bytes]:
+    mask = Mask.of(LABELS > 9).to_coco()
+    return [json.dumps([mask, {"segmentation": mask, "category": "x"}]).encode()]
+
+
+def _each(*readers: Callable[[Path], object]) -> Callable[[Path], None]:
+    """All of some readers; refused is only what none of them reads."""
+
+    def read(path: Path) -> None:
+        refused: list[SegmeterError] = []
+        for reader in readers:
+            try:
+                reader(path)
+            except SegmeterError as error:
+                refused.append(error)
+        if len(refused) == len(readers):
+            raise refused[0]
+
+    return read
+
+
+def _saved(save: Callable[[io.BytesIO], object]) -> bytes:
+    out = io.BytesIO()
+    save(out)
+    return out.getvalue()
+
+
+def _matlab() -> list[bytes]:
+    truth = np.empty((1, 1), dtype=object)
+    truth[0, 0] = {"Segmentation": LABELS.astype(float)}
+    levels = np.zeros((25, 33))
+    contents: list[dict[str, Any]] = [
+        {"labels": LABELS}, {"ucm2": levels}, {"groundTruth": truth}, {"E": levels},
+    ]  # fmt: skip
+    plain = [_saved(lambda out, c=c: savemat(out, c)) for c in contents]
+    return [*plain, *(_saved(lambda out, c=c: savemat(out, c, do_compression=True))
+                      for c in contents)]  # fmt: skip
+
+
+def _arrays() -> list[bytes]:
+    arrays = [LABELS, LABELS / 50.0, np.asfortranarray(LABELS / 99.0)]
+    return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
+
+
+def _label_arrays() -> list[bytes]:
+    arrays = [LABELS, LABELS.astype(">i4"), np.asfortranarray(LABELS), LABELS > 5]
+    return [_saved(lambda out, a=a: np.save(out, a)) for a in arrays]
+
+
+def _nifti(suffix: str) -> Callable[[], list[bytes]]:
+    def make() -> list[bytes]:
+        import nibabel
+
+        made = []
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in (np.int16, np.float32, np.uint8):
+                image = nibabel.Nifti1Image(np.arange(60).reshape(3, 4, 5).astype(kind), np.eye(4))
+                nibabel.save(image, f"{folder}/a{suffix}")
+                made.append(Path(f"{folder}/a{suffix}").read_bytes())
+        return made
+
+    return make
+
+
+def _read_nifti(path: Path) -> None:
+    from segmeter.datasets.volumes.nifti import open_nifti
+
+    np.asarray(open_nifti(path).read()).sum()
+
+
+def _nrrd() -> list[bytes]:
+    import nrrd
+
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for encoding in ("raw", "gzip"):
+            header = {"encoding": encoding, "space": "left-posterior-superior",
+                      "space directions": np.eye(3), "space origin": [0, 0, 0]}  # fmt: skip
+            nrrd.write(f"{folder}/a.nrrd", np.arange(60, dtype=np.int16).reshape(3, 4, 5), header)
+            made.append(Path(f"{folder}/a.nrrd").read_bytes())
+    return made
+
+
+def _read_nrrd(path: Path) -> None:
+    from segmeter.datasets.volumes.nrrd import open_nrrd
+
+    np.asarray(open_nrrd(path).read()).sum()
+
+
+def _clicks() -> list[bytes]:
+    head = "dataset,image_stem,object_stem,model_type,click_type,full_stem,device,x,y,w,h\n"
+    rows = ["GrabCut,a,1,,first,a_______1,pc,3,4,16,12", "GrabCut,b,,,first,b,mobile,5,6,16,12"]
+    return [(head + "\n".join(rows) + "\n").encode()]
+
+
+def _read_clicks(path: Path) -> None:
+    from segmeter.datasets.recorded_clicks import read_clicks
+
+    read_clicks(path)
+
+
+def _prompts() -> list[bytes]:
+    rounds = [
+        [Click((3, 4))],
+        [Click((3, 4)), Box((1, 1), (5, 6)), Scribble(((1, 1), (2, 2)), False)],
+        [MaskHint(Mask.of(LABELS > 9))],
+        [MaskHint(Mask.box((4, 5, 6), (1, 1, 1), (3, 3, 3)))],
+    ]
+    return [text.encode() for given in rounds if (text := round_to_json(given))]
+
+
+def _read_prompts(path: Path) -> None:
+    round_from_json(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _volume_masks() -> list[bytes]:
+    boxes = [Mask.box((9, 9, 9), (1, 2, 3), (5, 6, 7)), Mask.empty((9, 9, 9))]
+    noise = np.random.default_rng(0).random((9, 9, 9)) > 0.5
+    return [mask.encoded().encode() for mask in (*boxes, Mask.of(noise))]
+
+
+def _read_encoded(path: Path) -> None:
+    Mask.decoded(path.read_bytes(), (9, 9, 9))
+
+
+def _tensors() -> list[bytes]:
+    from safetensors.numpy import save
+
+    return [save({"a": LABELS, "b.weight": PHOTO.astype(np.float32)}, {"made": "here"})]
+
+
+def _checkpoints() -> list[bytes]:
+    import torch
+
+    content = {"a": torch.zeros(3, 4), "state_dict": {"b": torch.ones(2)}, "epoch": 3}
+    new = _saved(lambda out: torch.save(content, out))
+    old = _saved(lambda out: torch.save(content, out, _use_new_zipfile_serialization=False))
+    return [new, old]
+
+
+def _read_weights(path: Path) -> None:
+    weights.sizes(path)
+    weights.read(path)
+
+
+def _zip() -> list[bytes]:
+    def pack(out: io.BytesIO) -> None:
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("top/a.pth", b"x" * 300)
+            packed.writestr("top/../b.json", b"{}")
+
+    return [_saved(pack)]
+
+
+def _tar() -> list[bytes]:
+    def pack(out: io.BytesIO, mode: Any) -> None:
+        with tarfile.open(fileobj=out, mode=mode) as stream:
+            info = tarfile.TarInfo("top/a.pth")
+            info.size = 300
+            stream.addfile(info, io.BytesIO(b"x" * 300))
+
+    return [_saved(lambda out, m=m: pack(out, m)) for m in ("w", "w:gz", "w:xz", "w:bz2")]
+
+
+def _read_archive(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as out:
+        unpack(path, Path(out), (".pth", ".json"))
+
+
+def _costs() -> list[bytes]:
+    return [b"click = 1.5\nbox = 7.0\n", b"other = 0.3\nscribble = 4\n"]
+
+
+def _study_plans() -> list[bytes]:
+    from segmeter import study
+
+    folder = Path(study.__file__).parent / "plans"
+    return [path.read_bytes() for path in sorted(folder.rglob("*.toml"))]
+
+
+def _read_study_plan(path: Path) -> None:
+    from segmeter.study.plan import read_plan
+
+    read_plan(path)
+
+
+def _a_run(folder: Path) -> None:
+    """A small run, played once."""
+    from segmeter.evaluation import evaluate
+
+    evaluate("disc?radius=5", "drawn", out=folder / "run", rounds=2, limit=2, workers=0)
+
+
+def _of_run(pattern: str) -> Callable[[], list[bytes]]:
+    def make() -> list[bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            _a_run(Path(folder))
+            return [path.read_bytes() for path in sorted(Path(folder).glob(f"run/{pattern}"))[:2]]
+
+    return make
+
+
+def _in_run(read: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Reads the run with one of its files exchanged for the mutated one."""
+
+    def exchanged(path: Path) -> None:
+        folder = path.parent / "run"
+        same = [f for f in sorted(folder.rglob(f"*{path.suffix}")) if f.suffix == ".parquet"
+                or f.name == path.name]  # fmt: skip
+        kept = same[0].read_bytes()
+        same[0].write_bytes(path.read_bytes())
+        try:
+            read(folder)
+        finally:
+            same[0].write_bytes(kept)
+
+    return exchanged
+
+
+def _summary(folder: Path) -> None:
+    from segmeter.store import Run
+
+    run = Run.open(folder)
+    run.summary()
+    _ = run.provenance
+
+
+def _rows(folder: Path) -> None:
+    from segmeter.store import Run
+
+    Run.open(folder).sql("select * from rows order by all")
+
+
+def _provenance(folder: Path) -> None:
+    from segmeter.store.folder import RunFolder
+
+    _ = RunFolder.existing(folder).provenance
+
+
+def _plan(folder: Path) -> None:
+    from segmeter.store.folder import RunFolder
+
+    RunFolder.existing(folder).plan.to_json()
+
+
+PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
+PARTS = _of_run("**/*.parquet")
+
+READERS: dict[str, Reader] = {
+    "pictures": Reader(_pictures, read_rgb, "a.png", png_changed),
+    "masks": Reader(_masks, _read_mask, "a.png", png_changed),
+    "coco": Reader(_coco, _read_coco, "things.json", json_changed, _with_picture),
+    "runs": Reader(_runs, _read_runs, "masks.json", json_changed, _with_picture),
+    "mask-lists": Reader(
+        _mask_list, _each(read_proposals, read_objects, read_object), "a.json", json_changed
+    ),
+    "encoded": Reader(_volume_masks, _read_encoded, "a.txt", text_changed),
+    "mat": Reader(_matlab, _each(read_results, read_contour_map, read_edge_map), "a.mat"),
+    "npy": Reader(_arrays, read_edge_map, "a.npy"),
+    "label-npy": Reader(_label_arrays, read_results, "a.npy"),
+    "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
+    "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
+    "nrrd": Reader(_nrrd, _read_nrrd, "a.nrrd", text_changed, needs="nrrd"),
+    "clicks": Reader(_clicks, _read_clicks, "clicks.csv", text_changed),
+    "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
+    "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
+    "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),
+    "zip": Reader(_zip, _read_archive, "a.zip"),
+    "tar": Reader(_tar, _read_archive, "a.tar"),
+    "costs": Reader(_costs, CostModel.read, "cost.toml", text_changed),
+    "study-plans": Reader(_study_plans, _read_study_plan, "plan.toml", text_changed),
+    "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
+    "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
+    # Opening a whole run takes a thousand times as long as reading a file.
+    "parts": Reader(PARTS, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=20),
+    "plan-summed": Reader(PLANS, _in_run(_summary), "plan.json", json_changed, _a_run, share=50),
+    "parts-summed": Reader(PARTS, _in_run(_summary), "a.parquet", bytes_changed, _a_run, share=50),
+}
