@@ -9,7 +9,12 @@ from typing import Any
 
 import cv2
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+
+from segmeter.core.masks import Mask
+from segmeter.core.rle import pack
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -56,3 +61,26 @@ def test_run_lengths_that_are_none_are_refused_in_a_sentence(
     assert (code, out) == (2, "")
     assert len(err.strip().splitlines()) == 1
     assert "bad.json" in err
+
+
+def test_a_run_that_claims_giant_masks_is_reported_without_them(
+    typed: Typed, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scene's size counts, not the rows': nothing of the claimed size is made."""
+    out, giant = tmp_path / "run", [16384, 16384]
+    words = ("run", "noc", "-m", "disc?radius=5", "-d", folder, "-o", out, "--rounds", 2)
+    assert typed(*words, "--workers", 0)[0] == 0
+    (part,) = sorted((out / "parts").rglob("*.parquet"))
+    table = pq.read_table(part)
+    rows = table.to_pylist()
+    for row in rows:
+        row.update(shape=giant, mask=pack(np.array([0, 16384**2])).decode())
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), part)
+    asked: list[tuple[int, ...]] = []
+    decode = Mask.decoded
+    monkeypatch.setattr(
+        Mask, "decoded", lambda text, shape: (asked.append(tuple(shape)), decode(text, shape))[1]
+    )
+    code, _, err = typed("report", out, "--data", folder)
+    assert code == 0, err
+    assert set(asked) == {(24, 32)}

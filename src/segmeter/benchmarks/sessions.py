@@ -140,11 +140,13 @@ def target_columns(scene: Scene, target: Target) -> Row:
     }
 
 
-def mask_of(row: Row, shape: tuple[int, ...] | None = None) -> Mask:
-    """The mask that a row keeps; BadInput if it is not one of the scene's shape."""
-    size = tuple(row["shape"]) if shape is None else shape
+def mask_of(row: Row, shape: tuple[int, ...]) -> Mask:
+    """The mask that a row keeps; BadInput if it is not one of the scene's shape.
+
+    The row's own `shape` is not asked: a run may claim any.
+    """
     try:
-        return Mask.decoded(row["mask"], size)
+        return Mask.decoded(row["mask"], shape)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise BadInput(f"the mask of {row['scene']}, {row['target']} is damaged") from error
 

@@ -61,7 +61,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
     pictures = []
     shown = replay_keys(comparison, cases)
     for case in cases[:_GALLERY]:
-        frames = _frames(run, comparison.groups[0], case.key)
+        frames = _frames(run, comparison.groups[0], case)
         if not frames:
             return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
         reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
@@ -97,7 +97,7 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list
     for case in cases:
         for group in comparison.groups:
             key = wanted.get((case.key, group.key[0]))
-            frames = _frames(run, group, case.key) if key else []
+            frames = _frames(run, group, case) if key else []
             if key and frames:
                 made.append(_replay(key, case, group, frames, comparison.goals.lead))
     return made
@@ -138,9 +138,10 @@ def _reached(group: Group, key: Key, goal: Goal) -> int:
     return int(first_round(curves[group.iou.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: Group, key: Key) -> list[Frame]:
+def _frames(run: Results, group: Group, case: Case) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
     model, dataset, user, reading = group.key
+    key, shape = case.key, case.scene.shape
     rows = [
         row
         for row in run.job_rows(model, dataset, key[0])
@@ -149,17 +150,18 @@ def _frames(run: Results, group: Group, key: Key) -> list[Frame]:
     if any(row["mask"] is None for row in rows):
         return []
     try:
-        return [_frame(row, "boundary-iou" in group.others) for row in rows]
+        return [_frame(row, shape, "boundary-iou" in group.others) for row in rows]
     except BadInput:  # a run that was damaged or made up
         return []
 
 
-def _frame(row: Row, boundary: bool) -> Frame:
+def _frame(row: Row, shape: tuple[int, ...], boundary: bool) -> Frame:
     prompt = prompt_of(row)
     scores = {"IoU": row["iou"]}
     if boundary:
         scores["boundary"] = row["boundary_iou"]
-    return Frame(mask_of(row), prompt, scores, None if prompt is None else row["seconds_answer"])
+    seconds = None if prompt is None else row["seconds_answer"]
+    return Frame(mask_of(row, shape), prompt, scores, seconds)
 
 
 def _by_hardness(comparison: Comparison) -> list[Key]:

@@ -50,7 +50,7 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
                 f"{_title(key)} with the truth and the mask after the worst first {prompt}",
                 outlines=(
                     Outline(target.mask, "truth", "the truth"),
-                    Outline(mask_of(worst), "guess", f"{group.model}, worst {prompt}"),
+                    Outline(mask_of(worst, scene.shape), "guess", f"{group.model}, worst {prompt}"),
                 ),
                 prompts=[p for p in (prompt_of(worst),) if p is not None],
                 close=True,
@@ -155,7 +155,7 @@ def replays(run: Results, members: Sequence[Group]) -> list[Replay]:
                     anchor if role == "min" else f"{anchor}-best",
                     f"{_title(key)}, {group.model}: {said}",
                     Illustration(scene.pixels, close=True),
-                    [_frame(row) for row in rows[role]],
+                    [_frame(row, scene.shape) for row in rows[role]],
                     target.mask,
                     0.9,
                     f"{scene.name}, reading {group.reading}",
@@ -214,10 +214,10 @@ def _rows_by(run: Results, group: Group, key: Key, users: Collection[str]) -> li
     ]
 
 
-def _frame(row: dict[str, Any]) -> Frame:
+def _frame(row: dict[str, Any], shape: tuple[int, ...]) -> Frame:
     note = "fell behind: took over the centre clicks' session" if row["taken_over"] else ""
     scores = {"IoU": row["iou"], "boundary": row["boundary_iou"]}
-    return Frame(mask_of(row), prompt_of(row), scores, row["seconds_answer"], note)
+    return Frame(mask_of(row, shape), prompt_of(row), scores, row["seconds_answer"], note)
 
 
 def _title(key: Key) -> str:
