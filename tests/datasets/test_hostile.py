@@ -70,7 +70,7 @@ def _peak(call: Callable[[], object]) -> int:
 # Files that are none.
 
 
-@pytest.mark.parametrize("kind", ["pipe", "zero", "nothing", "folder"])
+@pytest.mark.parametrize("kind", ["pipe", "zero", "nothing", "itself", "folder"])
 def test_what_is_no_regular_file_is_passed_over_and_said(pictures: Path, kind: str) -> None:
     odd = pictures / "images" / "b.png"
     if kind == "pipe":
@@ -78,13 +78,14 @@ def test_what_is_no_regular_file_is_passed_over_and_said(pictures: Path, kind: s
     elif kind == "folder":
         odd.mkdir()
     else:
-        odd.symlink_to("/dev/zero" if kind == "zero" else pictures / "gone.png")
+        ends = {"zero": Path("/dev/zero"), "nothing": pictures / "gone.png", "itself": odd}
+        odd.symlink_to(ends[kind])
     data = Folder(str(pictures))
     assert data.scenes() == ["a"]
     assert "left out, the first is 'b.png'" in data.recognised
     assert data.fingerprint()
     for read in (read_bytes, read_values, lambda path: read_npy(path, 10)):
-        with pytest.raises((BadInput, NotFound), match=r"regular|link to nothing"):
+        with pytest.raises((BadInput, NotFound), match=r"regular|link to nothing|cannot be read"):
             read(odd)
 
 
@@ -104,6 +105,17 @@ def test_names_that_are_not_utf8_are_passed_over_and_said(pictures: Path) -> Non
     assert data.scenes() == ["a"]
     assert r"'caf\xe9.png'" in data.recognised
     data.recognised.encode()
+
+
+def test_folders_whose_names_are_not_utf8_are_named(pictures: Path) -> None:
+    (pictures / os.fsdecode(b"masks/\xe9")).mkdir()
+    (pictures / os.fsdecode(b"masks/\xe9/a.png")).touch()
+    data = Folder(str(pictures))
+    assert r"'\xe9/'" in data.recognised
+    data.recognised.encode()
+    odd = pictures.rename(pictures.with_name(os.fsdecode(b"caf\xe9")))
+    with pytest.raises(BadInput, match="is not UTF-8; rename it"):
+        Folder(str(odd))
 
 
 def test_gifs_are_said(pictures: Path) -> None:

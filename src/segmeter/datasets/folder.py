@@ -28,7 +28,7 @@ from segmeter.datasets.mask_files import (
 )
 from segmeter.datasets.pairing import Pairs, pair, picture_folder
 from segmeter.datasets.pictures import read_rgb
-from segmeter.datasets.places import digest, known, passed_over, pictures_in, printable
+from segmeter.datasets.places import digest, known, passed_over, pictures_in, printable, writable
 from segmeter.datasets.runlength_json import (
     JsonBeside,
     Named,
@@ -82,6 +82,8 @@ class Folder:
     ) -> None:
         if not isinstance(path, str):  # a name such as 2024 is read as a number
             raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
+        if not writable(path):
+            raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
         folder = Path(path)
         if not folder.is_dir():
             raise NotFound(f"no folder '{path}'")

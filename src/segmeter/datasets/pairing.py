@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.places import pictures_in
+from segmeter.datasets.places import pictures_in, printable
 
 __all__ = ["Pairs", "pair", "picture_folder"]
 
@@ -91,7 +91,7 @@ def pair(folder: Path) -> Pairs:
         if things and subfolder.name in pairs.pictures:
             pairs.single.setdefault(subfolder.name, []).extend(things)
         elif things:
-            pairs.stray.append(f"{subfolder.name}/")
+            pairs.stray.append(f"{printable(subfolder.name)}/")
     return _told_apart(pairs)
 
 

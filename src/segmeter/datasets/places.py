@@ -23,6 +23,7 @@ __all__ = [
     "set_folder",
     "some_at_hand",
     "stem",
+    "writable",
 ]
 
 _PIECE = 1 << 16
@@ -82,9 +83,19 @@ def names_in(folder: Path) -> frozenset[str]:
     """The names of the regular files in a folder, asked for once; none without a folder."""
     try:
         with os.scandir(folder) as entries:
-            return frozenset(e.name for e in entries if _writable(e.name) and e.is_file())
+            return frozenset(e.name for e in entries if writable(e.name) and _is_file(e))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
+    except OSError as error:
+        raise BadInput(f"'{folder}' cannot be listed: {error.strerror}") from error
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a regular file or leads to one; a link to itself is neither."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _listed(folder: Path) -> list[str]:
@@ -102,8 +113,12 @@ def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
 
 
-def _writable(name: str) -> bool:
-    """Whether a name can be written as UTF-8, as every table and report must."""
+def writable(name: str) -> bool:
+    """Whether a name can be written as UTF-8, as every table and report must.
+
+    >>> writable("café"), writable(os.fsdecode(b"caf\\xe9"))
+    (True, False)
+    """
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
