@@ -83,6 +83,14 @@ class NrrdFile:
 def open_nrrd(path: Path) -> NrrdFile:
     """Read and check the header."""
     header, offset = _header(path)
+    try:
+        return _described(path, header, offset)
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        reason = str(error).split("\n")[0]
+        raise BadInput(f"'{path}': its header makes no sense: {reason}") from error
+
+
+def _described(path: Path, header: Mapping[str, Any], offset: int) -> NrrdFile:
     sizes, kind = _sizes(path, header), _kind(path, header)
     encoding = _encoding(path, header)
     data = _data(path, header, offset)
