@@ -95,6 +95,9 @@ def _child(
         found += 1
         kinds[f"memory rose to {peak >> 20} MiB"] = 1
     told.put((found, kinds, peak))
+    told.close()
+    told.join_thread()
+    os._exit(0)  # threads that a library left behind must not end the process with an error
 
 
 def _watched(name: str) -> Callable[[Path], object]:

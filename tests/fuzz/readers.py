@@ -387,6 +387,14 @@ def _rows(folder: Path) -> None:
     Run.open(folder).sql("select * from rows order by all")
 
 
+def _part(path: Path) -> None:
+    from segmeter.store.parts import decode, trail_of
+
+    table = decode(path.read_bytes())
+    trail_of(table.schema)
+    table.to_pylist()
+
+
 def _provenance(folder: Path) -> None:
     from segmeter.store.folder import RunFolder
 
@@ -427,8 +435,9 @@ READERS: dict[str, Reader] = {
     "study-plans": Reader(_study_plans, _read_study_plan, "plan.toml", text_changed),
     "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
+    "parts": Reader(PARTS, _part, "a.parquet"),
     # Opening a whole run takes a thousand times as long as reading a file.
-    "parts": Reader(PARTS, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=20),
+    "run-parts": Reader(PARTS, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=50),
     "plan-summed": Reader(PLANS, _in_run(_summary), "plan.json", json_changed, _a_run, share=50),
     "parts-summed": Reader(PARTS, _in_run(_summary), "a.parquet", bytes_changed, _a_run, share=50),
 }
