@@ -274,13 +274,13 @@ class Slicewise:
     memory_mb
         How much memory embeddings may take before the least recently used are dropped.
     together
-        How many slices are embedded at once; 0 is one on a processor, eight on a GPU.
+        How many slices are embedded at once; 0 is one on a processor, sixteen on a GPU.
     """
 
     def __init__(self, inner: Model, memory_mb: int = _BUDGET_MB, together: int = 0) -> None:
         self.inner = inner
         self.store = SliceStore(memory_mb << 20)
-        self.together = together or (8 if _on_gpu(self.device) else 1)
+        self.together = together or (16 if _on_gpu(self.device) else 1)
 
     @property
     def card(self) -> ModelCard:
