@@ -51,6 +51,7 @@ perf: $(VENV)/.develop
 
 torture: $(VENV)/.develop
 	@$(ONE_THREAD) $(BIN)/python perf/torture.py --minutes $(MINUTES)
+
 fuzz: $(VENV)/.develop
 	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),20000) $(if $(SEED),--seed $(SEED))
 
