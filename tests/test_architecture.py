@@ -169,3 +169,27 @@ def test_no_tracked_file_speaks_of_one_machine() -> None:
         if (match := told.search(text)) and name != "tests/test_architecture.py"
     }
     assert not found
+
+
+def public_functions(path: Path) -> Iterator[ast.FunctionDef]:
+    """Functions that a module's `__all__` names."""
+    tree = ast.parse(path.read_text())
+    listed: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            listed = set(ast.literal_eval(node.value))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in listed:
+            yield node
+
+
+def test_public_functions_of_core_measures_and_stats_show_an_example() -> None:
+    """Each is run by the doctests."""
+    bare = [
+        f"{module_id(path)}: {node.name}"
+        for room in ("core", "measures", "stats")
+        for path in sorted((PACKAGE / room).glob("[!_]*.py"))
+        for node in public_functions(path)
+        if ">>>" not in (ast.get_docstring(node) or "")
+    ]
+    assert not bare

@@ -52,6 +52,10 @@ def installed_only(active: bool = True) -> Iterator[None]:
     """Look up only what is installed: a name in a file is refused and the file is not run.
 
     Names that come out of a run, which may be somebody else's, are looked up like this.
+
+    >>> with installed_only():
+    ...     users.entry("centre-click").name
+    'centre-click'
     """
     before = _installed_only.set(active)
     try:
@@ -278,7 +282,11 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
 
 
 def adapted_model(thing: Any, name: str = "") -> Any:
-    """A model of a function `predict(image, clicks)` or of a predictor with `set_image`."""
+    """A model of a function `predict(image, clicks)` or of a predictor with `set_image`.
+
+    >>> adapted_model(lambda image, clicks: image[..., 0] > 9, 'bright').card.name
+    'bright'
+    """
     return importlib.import_module(f"{models.room}.adapters").as_model(thing, name)
 
 

@@ -68,6 +68,9 @@ def raised_at(error: BaseException) -> str:
 
     Lines of segmeter and of installed packages are not theirs to mend; nothing where there is
     no other.
+
+    >>> raised_at(ValueError('never raised'))
+    ''
     """
     ours = Path(__file__).resolve().parents[1]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -104,7 +104,10 @@ def to_bits(counts: Counts, shape: Sequence[int]) -> Bits:
 
 
 def check_size(shape: Sequence[int]) -> None:
-    """Refuse a size that no scene has, before anything of it is made."""
+    """Refuse a size that no scene has, before anything of it is made.
+
+    >>> check_size((480, 640))
+    """
     if any(n < 0 for n in shape) or math.prod(shape) > MOST_PIXELS:
         raise BadInput(
             f"a mask claims {' x '.join(map(str, shape))} pixels; at most {MOST_PIXELS} are read"
@@ -112,7 +115,11 @@ def check_size(shape: Sequence[int]) -> None:
 
 
 def whole_numbers(values: object) -> Counts:
-    """A list of counts as an array; refuses what is not whole numbers."""
+    """A list of counts as an array; refuses what is not whole numbers.
+
+    >>> whole_numbers([2, 3]).tolist()
+    [2, 3]
+    """
     try:
         counts = np.asarray(values)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:

@@ -48,7 +48,12 @@ class Recalled:
 
 
 def average_recall_of(matched: npt.NDArray[np.generic], objects: npt.NDArray[np.generic]) -> Real:
-    """Matched objects (thresholds in the last place) over all objects, averaged."""
+    """Matched objects (thresholds in the last place) over all objects, averaged.
+
+    >>> import numpy as np
+    >>> float(average_recall_of(np.array([1.0, 0.0]), np.array(1)))
+    0.5
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.asarray(matched, dtype=np.float64) / np.asarray(objects)[..., None]
     return np.asarray(shares.mean(axis=-1))
@@ -95,7 +100,12 @@ def recalled(
 
 
 def overlaps_of(truths: Sequence[Mask], proposals: Sequence[Mask]) -> Real:
-    """IoU of proposals (rows) and objects; 0 where it cannot reach half."""
+    """IoU of proposals (rows) and objects; 0 where it cannot reach half.
+
+    >>> thing = Mask.box((4, 4), (0, 0), (2, 2))
+    >>> overlaps_of([thing], [thing]).tolist()
+    [[1.0]]
+    """
     found = np.zeros((len(proposals), len(truths)))
     if not len(truths) or not len(proposals):
         return found

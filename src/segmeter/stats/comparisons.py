@@ -53,7 +53,11 @@ def differences(
     resamples: int = 2000,
     seed: object = 0,
 ) -> list[Paired]:
-    """First minus second in several measures, `(targets, measures)`, under the same draws."""
+    """First minus second in several measures, `(targets, measures)`, under the same draws.
+
+    >>> [float(p.interval.value) for p in differences([[1.0, 0.0], [3.0, 0.0]], ['a', 'b'])]
+    [2.0, 0.0]
+    """
     table = _finite(np.asarray(gaps, dtype=float))
     drawn = Resampling(clusters, resamples=resamples, seed=seed)
     low, high = drawn.limits(table)
@@ -81,7 +85,11 @@ def flip_test(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> 
 
 
 def flip_tests(sums: npt.ArrayLike, *, flips: int = 20_000, seed: object = 0) -> Floats:
-    """`flip_test` of every column of `(scenes, measures)`, with the same signs for all."""
+    """`flip_test` of every column of `(scenes, measures)`, with the same signs for all.
+
+    >>> flip_tests([[0.0], [0.0]]).tolist()
+    [1.0]
+    """
     values = _finite(np.asarray(sums, dtype=float))
     seen = np.abs(values.sum(axis=0))
     slack = 1e-12 * np.abs(values).sum(axis=0)

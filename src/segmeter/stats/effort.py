@@ -169,6 +169,9 @@ def waiting_to(
         Measured seconds to answer, `(targets, rounds)`.
     look
         Measured seconds to look, each target's share, `(targets,)`.
+
+    >>> waiting_to([[0.5, 0.95]], [[0.2, 0.3]], [1.0], 0.9).tolist()
+    [1.5]
     """
     waited = np.cumsum(np.asarray(answer, dtype=float), axis=1)
     return np.asarray(_until(curves, waited, goal)[1] + np.asarray(look, dtype=float))

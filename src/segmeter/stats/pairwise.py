@@ -61,6 +61,9 @@ def pairwise_tables(wheres: Sequence[Where], samples: Sequence[PairedValues]) ->
     """All pairs in several measures, the columns of the samples' values.
 
     Pairs of a measure are corrected together; measure by measure, in the order given.
+
+    >>> pairwise_tables([], [])
+    []
     """
     pairs = [
         _paired(wheres, a, b)
