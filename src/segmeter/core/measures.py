@@ -22,7 +22,8 @@ class Measure(Generic[Given]):
     """A pure function with a card; call it like the function.
 
     `both_empty` and `one_empty` are the values when truth and guess, or just one of them,
-    hold no pixel; None means that the formula itself answers.
+    hold no pixel; None means that the formula itself answers. `dimensions` are those it is
+    defined for: 2 for pictures, 3 for volumes.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Measure(Generic[Given]):
     cite: str
     both_empty: float | None = None
     one_empty: float | None = None
+    dimensions: tuple[int, ...] = (2, 3)
     parameters: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,6 +71,7 @@ def measure(
     cite: str = "",
     both_empty: float | None = None,
     one_empty: float | None = None,
+    dimensions: tuple[int, ...] = (2, 3),
 ) -> Callable[[Callable[Given, float]], Measure[Given]]:
     """Give a function its card, and the catalogue the measure.
 
@@ -81,7 +84,7 @@ def measure(
     """
 
     def card(function: Callable[Given, float]) -> Measure[Given]:
-        made = Measure(id, function, range, better, cite, both_empty, one_empty)
+        made = Measure(id, function, range, better, cite, both_empty, one_empty, dimensions)
         catalogue.measures.put(id, made, made.summary)
         return made
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from segmeter.core import catalogue
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.measures import Measure
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
 from segmeter.core.threads import usable_cores
@@ -131,14 +132,28 @@ def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         try:
             scene = dataset.load(dataset.scenes()[0])
             targets, partitions = bool(scene.targets), bool(scene.partitions)
+            kind, dimensions = scene.header.kind, scene.header.dimensions
         except Exception:  # noqa: BLE001  its job will fail, and say why
             continue
+        _check_dimensions(plan, name, kind, dimensions)
         if plan.kind == "model" and partitions and not targets:
             raise BadInput(f"data set '{name}' has partitions and no targets; run seism on it")
         if plan.kind == "method" and targets and not partitions:
             raise BadInput(
                 f"data set '{name}' has no partitions drawn by people; take one that has, "
                 "such as bsds500"
+            )
+
+
+def _check_dimensions(plan: Plan, dataset: str, kind: str, dimensions: int) -> None:
+    """Refuse measures that are not defined for what the data set holds."""
+    for measure in plan.measures:
+        found = catalogue.measures.make(measure)
+        if isinstance(found, Measure) and dimensions not in found.dimensions:
+            hint = "; 'segmeter run volumes' plays volumes" if kind == "volume" else ""
+            raise BadInput(
+                f"measure '{measure}' is not defined for {kind}s, which data set '{dataset}' "
+                f"holds{hint}"
             )
 
 

@@ -16,7 +16,9 @@ from segmeter.measures.references import REFERENCES
 __all__ = ["band", "band_reach", "boundary_iou"]
 
 
-@measure("boundary-iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["cheng2021"])
+@measure(
+    "boundary-iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["cheng2021"], dimensions=(2,)
+)
 def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     """IoU of the two bands of pixels near each mask's own outline.
 

@@ -72,7 +72,7 @@ class BoundaryCounts:
         return harmonic(self.precision, self.recall)
 
 
-@measure("fb", cite=REFERENCES["martin2004"])
+@measure("fb", cite=REFERENCES["martin2004"], dimensions=(2,))
 def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
     """F of boundary pixels on the pixel grid: thinned, matched one to one.
 
@@ -83,7 +83,7 @@ def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> flo
     return boundary_counts(truths, guess, "pixel", max_dist).f
 
 
-@measure("fb-contour", cite=REFERENCES["martin2004"])
+@measure("fb-contour", cite=REFERENCES["martin2004"], dimensions=(2,))
 def boundary_f_contour(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
     """F of boundary pieces on the contour grid, between pixels: matched, not thinned.
 
@@ -94,7 +94,7 @@ def boundary_f_contour(truths: Truths, guess: Labels, max_dist: float = MAX_DIST
     return boundary_counts(truths, guess, "contour", max_dist).f
 
 
-@measure("fb-object", both_empty=1.0, one_empty=0.0, cite=REFERENCES["martin2004"])
+@measure("fb-object", both_empty=1.0, one_empty=0.0, cite=REFERENCES["martin2004"], dimensions=(2,))
 def object_boundary_f(
     truth: Mask, guess: Mask, ignore: Mask | None = None, max_dist: float = MAX_DIST
 ) -> float:
@@ -109,7 +109,13 @@ def object_boundary_f(
     return counts.f if counts.defined else 1.0
 
 
-@measure("fb-morphological", both_empty=1.0, one_empty=0.0, cite=REFERENCES["perazzi2016"])
+@measure(
+    "fb-morphological",
+    both_empty=1.0,
+    one_empty=0.0,
+    cite=REFERENCES["perazzi2016"],
+    dimensions=(2,),
+)
 def morphological_f(
     truth: Mask, guess: Mask, ignore: Mask | None = None, tolerance: float = 0.008
 ) -> float:
