@@ -77,7 +77,8 @@ def test_a_damaged_part_is_left_out_of_a_report_and_named(
 def test_a_damaged_part_is_set_aside_and_its_job_played_again(
     harm: Callable[[Path], None], run: Path
 ) -> None:
-    plan, name, said = RunFolder(run).plan, parts(run)[0].name, []
+    said: list[str] = []
+    plan, name = RunFolder(run).plan, parts(run)[0].name
     harm(parts(run)[0])
     assert run_plan(plan, run, workers=0, tell=said.append) == Tally(done=1, before=3, failed=0)
     assert name in said[0]

@@ -59,8 +59,7 @@ def test_it_opens_and_reports(old: Path) -> None:
 
 def test_it_goes_on_and_makes_the_same_rows(old: Path) -> None:
     """The jobs that are played now give, bit for bit, what they gave then."""
-    lost = [p for p in (old / "parts").iterdir() if len(rows(p)) == 16][:2]
-    assert lost
+    lost = sorted((old / "parts").iterdir(), key=lambda part: (len(rows(part)), part.name))[:2]
     for part in lost:
         part.unlink()
     tally = run_plan(RunFolder(old).plan, old, workers=0)
