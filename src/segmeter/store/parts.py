@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from segmeter.core.errors import BadInput
-from segmeter.core.rows import Kind, Schema
+from segmeter.core.rows import SESSION_ROWS, Kind, Schema
 
 __all__ = [
     "PART_NAME",
@@ -56,7 +56,9 @@ def encode(
     Declared columns come first, in their order; one that no row has is left out.
     """
     present = list(dict.fromkeys(key for row in rows for key in row))
-    declared = {} if schema is None else {c.name: arrow_type(c.kind) for c in schema.columns}
+    # A benchmark that declares nothing still has the columns of sessions in their types.
+    known = SESSION_ROWS if schema is None else schema
+    declared = {column.name: arrow_type(column.kind) for column in known.columns}
     names = [n for n in declared if n in present] + [n for n in present if n not in declared]
     arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
     table = pa.table(arrays).replace_schema_metadata(dict(metadata or {}))

@@ -5,6 +5,7 @@ Reading a run looks names up among what is installed; a file that the run names 
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -281,7 +282,9 @@ class Run:
 
 
 def _failures() -> tuple[type[Exception], ...]:
-    """What a query or a damaged file can raise."""
+    """What a query or a damaged file can raise, with a database or without."""
+    if importlib.util.find_spec("duckdb") is None:
+        return (pa.ArrowException, OSError)
     import duckdb
 
     return (duckdb.Error, pa.ArrowException, OSError)

@@ -14,12 +14,17 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
+from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Points", "Settings"]
+__all__ = ["POINT_ROWS", "Points", "Settings"]
 
 _DEFAULTS = Defaults(users=("centre-point",), rounds=9)
+
+POINT_ROWS = SESSION_ROWS.plus(
+    [Column("oracle_iou", "number", "IoU of the best candidate, in the first round")]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Points:
     """One to nine points, the first at the object's centre or anywhere on it."""
 
     name: str = "points"
+    schema: ClassVar[Schema] = POINT_ROWS
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     settings: ClassVar[dict[str, object]] = offered(Settings)
 
