@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.plans import Roots
+
+if TYPE_CHECKING:
+    from segmeter.report.several import Several
+    from segmeter.store import Run
 
 __all__ = [
     "AsJson",
@@ -30,6 +35,7 @@ __all__ = [
     "dataset_spec",
     "finite",
     "readings",
+    "remembered",
     "roots",
     "settings",
 ]
@@ -96,6 +102,20 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
         if path is not None and not path.is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
     return Roots(data, weights)
+
+
+def remembered(run: Run | Several, data: Path | None) -> Roots:
+    """Where the data lies: as said now, else where the run's last commands said it was."""
+    if data is not None:
+        return roots(data, None)
+    for entry in reversed(run.provenance["commands"]):
+        words = shlex.split(str(entry.get("command", "")), posix=True)
+        pairs = zip(words, [*words[1:], ""], strict=True)
+        for word, following in pairs:
+            told = following if word == "--data" else word.removeprefix("--data=")
+            if word.startswith("--data") and told != word and Path(told).is_dir():
+                return Roots(Path(told), None)
+    return Roots()
 
 
 def finite(flag: str, value: float, *, above: float = -math.inf) -> float:

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -18,6 +18,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
+from segmeter.report.naming import display_names
 from segmeter.store import Run
 from segmeter.store.places import Address
 
@@ -56,6 +57,8 @@ def print_summary(out: Address, tally: Tally, as_json: bool) -> None:
     if as_json:
         print(summary_json(rows))
         return
+    names = display_names(run.plan.datasets)  # a folder by its last part
+    rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     console = Console(width=min(Console().width, 100), markup=False)
     headline = getattr(run.benchmark, "headline", ())
     for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from segmeter.cli._options import Data, RunAddress, roots
+from segmeter.cli._options import Data, RunAddress, remembered
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import SegmeterError
 
@@ -28,7 +28,9 @@ def browse(
     from segmeter.report.browsing import Sessions
     from segmeter.store import Run
 
-    server = server_of(Sessions(Run.open(run, roots(data, None))), port)
+    opened = Run.open(run)
+    opened.roots = remembered(opened, data)
+    server = server_of(Sessions(opened), port)
     typer.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
     try:
         server.serve_forever()

@@ -128,12 +128,22 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
     """A name that cannot be fetched: a data set, a model without a source, or a slip."""
     if name in catalogue.datasets.names():
         if not catalogue.required(catalogue.datasets.entry(name)):
-            catalogue.datasets.make(name)  # a set that is not here says where to get it
+            _refuse_data(name)
         raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
     if name in catalogue.models.names():
         _explain_model(name)
     hint = suggestion(name, [*offers, *catalogue.datasets.names()])
     raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
+
+
+def _refuse_data(name: str) -> None:
+    """A set that is not here says where to get it, and to which command its folder is told."""
+    try:
+        catalogue.datasets.make(name)
+    except NotFound as error:
+        raise NotFound(
+            f"segmeter fetches weights, not data: {error}; --data is told to 'segmeter run'"
+        ) from None
 
 
 def _explain_model(name: str) -> NoReturn:

@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, Data, GoalChoice, RunAddress, Trust, roots, settings
+from segmeter.cli._options import (
+    AsJson,
+    Cost,
+    Data,
+    GoalChoice,
+    RunAddress,
+    Trust,
+    remembered,
+    settings,
+)
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -62,7 +71,8 @@ def report(
     from segmeter.report.writing import write_report
     from segmeter.store import Run
 
-    results = Run.open(run, roots(data, None), settings(cost, goal), trust=trust)
+    results = Run.open(run, None, settings(cost, goal), trust=trust)
+    results.roots = remembered(results, data)
     if as_json:
         from segmeter.cli._tables import summary_json
 

@@ -24,6 +24,7 @@ from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan, Roots
 
@@ -129,6 +130,7 @@ def run(
         | ({} if until is None else {"until": until}),
     )
     places = roots(data, weights)
+    check_devices(plan.subjects)
     _say_data(plan.datasets, places)
     if "clicks" in plan.options:
         say_of_played(plan, places)

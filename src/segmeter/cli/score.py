@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, RunAddress, Trust, roots
+from segmeter.cli._options import AsJson, Data, RunAddress, Trust, remembered
 from segmeter.cli.app import Exit, app
 
 __all__ = ["score"]
@@ -28,10 +28,12 @@ def score(
     Example: `segmeter score runs/mine --measure dice`
     """
     from segmeter.engine.scoring import score_run
+    from segmeter.store import Run
 
+    places = remembered(Run.open(run), data)
     scored = {}
     for name in measure:
-        scored[name] = score_run(run, name, roots(data, None), trust=trust)
+        scored[name] = score_run(run, name, places, trust=trust)
         if not as_json:
             typer.echo(f"{name}: {scored[name]} scenes scored in {run}")
     if as_json:

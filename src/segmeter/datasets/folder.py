@@ -202,7 +202,7 @@ def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, 
         return None
     data = CocoJson(card, file, pictures)
     said = [
-        f"{len(data.scenes())} pictures with objects in the COCO file '{file.name}',"
+        f"{_pictures(len(data.scenes()))} with objects in the COCO file '{file.name}',"
         f" which has {data.card.targets} objects",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
@@ -220,7 +220,7 @@ def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | 
     for _, file in _spread(list(beside.values())):
         if run_lengths_in({file.stem: _content(file)}) is not None:
             return JsonBeside(card, beside), (
-                f"{len(beside)} pictures with run lengths in a JSON file each"
+                f"{_pictures(len(beside))} with run lengths in a JSON file each"
             )
     return None
 
@@ -246,14 +246,14 @@ def _run_lengths(
     missing = [name for name in masks if name not in pictures]
     if count == 0:
         raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such picture")
-    said = f"{len(data.scenes())} pictures with {count} objects as run lengths in {where}"
+    said = f"{_pictures(len(data.scenes()))} with {count} objects as run lengths in {where}"
     if missing:
         said += f"; {len(missing)} entries have no picture, the first is '{missing[0]}'"
     return data, said
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
-    parts = [f"{len(pairs.paired)} pictures {pairs.where}"]
+    parts = [f"{_pictures(len(pairs.paired))} {pairs.where}"]
     if pairs.whole:
         parts.append(MEANING[kind] + (f" ({ignore} is not judged)" if ignore is not None else ""))
     if pairs.single:
@@ -263,7 +263,7 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         parts.append(f"{pairs.renamed} objects of like names go by their files' names")
     if pairs.lonely:
         parts.append(
-            f"{len(pairs.lonely)} pictures have no mask and are left out,"
+            f"{_pictures(len(pairs.lonely))} without a mask left out,"
             f" the first is '{pairs.lonely[0]}'"
         )
     if pairs.stray:
@@ -286,3 +286,7 @@ def _spread(things: list[T]) -> list[T]:
 def _class(name: str) -> str:
     """The class in an object's name: `dog_2` is a dog, `2` says nothing."""
     return re.sub(r"[\W_]*\d*$", "", name)
+
+
+def _pictures(count: int) -> str:
+    return "1 picture" if count == 1 else f"{count} pictures"

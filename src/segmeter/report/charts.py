@@ -51,9 +51,10 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
     curves = [m for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
     guides = [m for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
     dots = [m for m in chart.marks if isinstance(m, Points)]
+    named: list[_Words] = []
     inside = [
         _axes(frame, x, y),
-        [_guide(m, x, y) for m in guides],
+        [_guide(m, x, y, named) for m in guides],
         [_band(m, x, y, palette[m.name]) for m in curves],
         [_curve(m, x, y, palette[m.name]) for m in curves],
         [_scatter(m, x, y, palette[m.name]) for m in dots],
@@ -104,13 +105,18 @@ def _axes(frame: Frame, x: Scale, y: Scale) -> list[Markup]:
     return parts
 
 
-def _guide(line: Line, x: Scale, y: Scale) -> list[Markup]:
+def _guide(line: Line, x: Scale, y: Scale, taken: list[_Words]) -> list[Markup]:
     points = _points(line.x, line.y, x, y)
     if not points:
         return []
     end_x, end_y = points[-1]
-    label = element("text", line.name, x=end_x + 2, y=end_y + 3, class_="guide-name")
-    return [element("path", d=_path(points), class_="guide"), label]
+    path = element("path", d=_path(points), class_="guide")
+    name = _Words(end_x + 2, end_x + 2 + text_width(line.name), end_y + 3)
+    if not name.clear(taken):  # names on top of each other say nothing
+        return [path]
+    taken.append(name)
+    label = element("text", line.name, x=name.left, y=name.line, class_="guide-name")
+    return [path, label]
 
 
 def _band(line: Line, x: Scale, y: Scale, style: Style) -> Markup:
@@ -152,9 +158,16 @@ def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
             element("path", d=_path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
         ]
     for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
-        hover = element("title", f"{label or dots.name}: {amount(vx, None)}, {amount(vy, None)}")
+        told = f"{_told(vx, x)}, {_told(vy, y)}"
+        hover = element("title", f"{label or dots.name}: {told}")
         parts.append(element("g", style.dot(px, py), hover))
     return parts
+
+
+def _told(value: float, scale: Scale) -> str:
+    """A number as its axis tells it."""
+    percent = scale.axis.percent
+    return amount(float(value), 1 if percent else None, percent) + (" %" if percent else "")
 
 
 def _dot_labels(

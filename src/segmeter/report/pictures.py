@@ -100,7 +100,7 @@ def picture_svg(picture: Illustration, album: Album) -> Markup:
         [outline_svg(outline, window) for outline in picture.outlines],
         [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(picture.prompts)],
     ]
-    return scene_svg(key, window, drawn, picture.alt or picture.caption)
+    return scene_svg(key, window, drawn, picture.alt or picture.caption.replace("**", ""))
 
 
 def scene_svg(key: str, window: Window, drawn: object, said: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -94,8 +95,7 @@ def _curve(replay: Replay) -> Markup:
     if replay.goal is not None:
         level = _level(replay.goal)
         parts.append(element("path", d=f"M{_PAD} {number(level)}H{_WIDTH - _PAD}", class_="goal"))
-        said = f"goal {amount(replay.goal, 0, percent=True)}"
-        parts.append(element("text", said, x=_WIDTH - _PAD, y=level - 3, class_="tick end"))
+        parts.append(_goal_name(replay.goal, level, spot))
     route = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in spot)
     parts.append(element("path", d=route, class_="curve ink"))
     parts += [
@@ -111,6 +111,17 @@ def _curve(replay: Replay) -> Markup:
         class_="chart beats",
         role="img",
     )
+
+
+def _goal_name(goal: float, level: float, spot: Sequence[tuple[float, float]]) -> Markup:
+    """The goal in words, at the end and on the side of its rule that the curve leaves free."""
+    first, last = spot[0][1], spot[-1][1]
+    left = abs(first - level) >= abs(last - level)
+    near = first if left else last
+    below = abs(near - level) < 14 and near <= level  # a curve above: stand below the rule
+    x, side = (_PAD, "tick") if left else (_WIDTH - _PAD, "tick end")
+    said = f"goal {amount(goal, 0, percent=True)}"
+    return element("text", said, x=x, y=level + (11 if below else -3), class_=side)
 
 
 def _level(score: float) -> float:

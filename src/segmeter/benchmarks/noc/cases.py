@@ -209,4 +209,6 @@ def _curve(group: Group, key: Key) -> Any:
 
 def _title(case: Case) -> str:
     scene, target = case.key
+    if case.target.label and target.isdecimal():  # a class says more than a number
+        return f"{scene}, {case.target.label} ({target})"
     return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"

@@ -1,0 +1,134 @@
+"""Small things that were wrong on pages and in the terminal, each with its test."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import ClassVar
+
+import cv2
+import numpy as np
+import pytest
+
+from segmeter.cli._options import remembered
+from segmeter.core.catalogue import Spec
+from segmeter.core.devices import check_devices
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.plans import Plan
+from segmeter.core.sections import (
+    Axis,
+    Chart,
+    Column,
+    Frame,
+    Gallery,
+    Illustration,
+    Line,
+    Points,
+    Replay,
+    Section,
+    Table,
+    Value,
+)
+from segmeter.engine import run_plan
+from segmeter.report.page import Page, render
+from segmeter.report.tables import table_view
+from segmeter.report.writing import write_report
+from segmeter.store import Run
+
+
+def page(*blocks: object) -> str:
+    return render(Page("t", "s", [], [Section("s", blocks=blocks)]))  # type: ignore[arg-type]
+
+
+def test_the_goal_of_a_replay_stands_clear_of_the_curve() -> None:
+    mask = Mask.box((20, 20), (2, 2), (9, 9))
+    picture = Illustration(np.zeros((20, 20, 3), np.uint8))
+    frames = [Frame(mask, None, {"IoU": s}) for s in (0.2, 0.6, 0.92)]
+    html = page(Replay("k", "t", picture, frames, mask, 0.9))
+    (label,) = re.findall(r'<text[^>]*class="tick[^"]*"[^>]*>goal 90</text>', html)
+    assert "end" not in label  # the curve ends at the goal, so its name stands at the start
+
+
+def test_dots_are_told_as_their_axes_say() -> None:
+    percent = Axis("IoU, %", low=0, high=1, percent=True)
+    html = page(Chart("c", percent, percent, [Points("p", [0.941], [0.5], ["124080"])]))
+    assert "124080: 94.1 %, 50.0 %" in html
+    assert "0.941" not in html
+
+
+def test_captions_lose_their_marks_where_they_are_spoken() -> None:
+    html = page(Gallery([Illustration(np.zeros((8, 8, 3), np.uint8), "**124080** and clicks")]))
+    assert "**" not in html
+
+
+def test_names_of_guides_are_not_printed_over_each_other() -> None:
+    guides = [Line(f"F {k}", [0.1, 0.9], [0.9, 0.05 + k / 1000], role="guide") for k in range(4)]
+    html = page(Chart("c", Axis("x", 0, 1), Axis("y", 0, 1), guides))
+    assert len(set(re.findall(r'class="guide-name">(F \d)', html))) == 1
+
+
+def test_a_best_is_marked_only_where_intervals_lie_apart() -> None:
+    def best(*values: Value) -> list[bool]:
+        table = Table("t", [Column("v", digits=1, better="lower")], [[v] for v in values])
+        return [row[0].best for row in table_view(table).rows]
+
+    assert best(Value(1, 0.5, 1.5), Value(2, 1.8, 2.5)) == [True, False]
+    assert best(Value(1, 0.5, 1.9), Value(2, 1.8, 2.5)) == [False, False]
+    assert best(Value(-1, -1.5, -0.5, best=False), Value(2, 1.8, 2.5)) == [False, False]
+
+
+def test_a_gpu_that_is_not_there_is_refused_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("segmeter.core.devices._cuda", lambda: False)
+    with pytest.raises(BadInput, match="wants a CUDA device"):
+        check_devices([Spec("mobile-sam", {"device": "cuda:0"})])
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    for folder in ("images", "masks"):
+        (tmp_path / "own" / folder).mkdir(parents=True)
+    mask = np.zeros((30, 30), np.uint8)
+    mask[5:20, 5:20] = 255
+    cv2.imwrite(str(tmp_path / "own/images/a.png"), np.full((30, 30, 3), 90, np.uint8))
+    cv2.imwrite(str(tmp_path / "own/masks/a.png"), mask)
+    return tmp_path / "own"
+
+
+def test_one_picture_is_one_picture(own: Path) -> None:
+    from segmeter.core import catalogue
+
+    said = catalogue.datasets.make(Spec("folder", {"path": str(own)})).recognised  # type: ignore[attr-defined]
+    assert said.startswith("1 picture ")
+
+
+def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> None:
+    data = Spec("folder", {"path": str(own)})
+    run_plan(Plan("noc", (Spec("oracle"),), (data,), rounds=2), tmp_path / "r", workers=0)
+    write_report(Run.open(tmp_path / "r"))
+    html = (tmp_path / "r/report.html").read_text()
+    assert "<title>noc: oracle on own" in html
+    assert "1 object in 1 scene" in html
+    assert "2 rounds" in html
+
+
+def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
+    class Told:
+        provenance: ClassVar = {"commands": [{"command": f"segmeter run noc --data '{own}' -m x"}]}
+
+    assert remembered(Told(), None).data == own  # type: ignore[arg-type]
+    assert remembered(Told(), tmp_path).data == tmp_path  # type: ignore[arg-type]
+
+
+def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
+    from segmeter.cli.fetch import _explain
+
+    with pytest.raises(NotFound, match=r"fetches weights, not data: .*segmeter run"):
+        _explain("grabcut", {})
+
+
+def test_the_click_map_page_knows_the_dark() -> None:
+    from importlib.resources import files
+
+    text = (files("segmeter.report") / "assets" / "clickmap.html").read_text("utf-8")
+    assert "prefers-color-scheme: dark" in text
