@@ -220,8 +220,8 @@ def test_pictures_without_mask_and_masks_without_picture_are_counted(pictures, w
     write(pictures / "images" / "c.jpg", photo)
     data = _masks(pictures, write, a=BLOCK, b=BLOCK, zebra=BLOCK)
     assert data.scenes() == ["a", "b"]
-    assert "1 pictures have no mask and are left out, the first is 'c'" in data.recognised
-    assert "1 masks belong to no picture, the first is 'zebra.png'" in data.recognised
+    assert "1 picture without a mask left out, the first is 'c'" in data.recognised
+    assert "1 mask belongs to no picture, the first is 'zebra.png'" in data.recognised
 
 
 def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):

@@ -268,7 +268,7 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         )
     if pairs.stray:
         parts.append(
-            f"{len(pairs.stray)} masks belong to no picture, the first is '{pairs.stray[0]}'"
+            f"{_masks(len(pairs.stray))} to no picture, the first is '{pairs.stray[0]}'"
         )
     return "; ".join(parts)
 
@@ -290,3 +290,7 @@ def _class(name: str) -> str:
 
 def _pictures(count: int) -> str:
     return "1 picture" if count == 1 else f"{count} pictures"
+
+
+def _masks(count: int) -> str:
+    return "1 mask belongs" if count == 1 else f"{count} masks belong"
