@@ -267,9 +267,7 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
             f" the first is '{pairs.lonely[0]}'"
         )
     if pairs.stray:
-        parts.append(
-            f"{_masks(len(pairs.stray))} to no picture, the first is '{pairs.stray[0]}'"
-        )
+        parts.append(f"{_masks(len(pairs.stray))} to no picture, the first is '{pairs.stray[0]}'")
     return "; ".join(parts)
 
 
