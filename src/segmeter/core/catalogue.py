@@ -298,6 +298,8 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     adapters = importlib.import_module(f"{models.room}.adapters")
     if not callable(thing) or (hasattr(thing, "look") and not isinstance(thing, type)):
         return _always(adapters.as_model(thing, name))
+    if isinstance(thing, type) and not hasattr(thing, "set_image"):
+        return thing  # a model's own class, or none: whoever plays it looks at its verbs
     needed = [
         p
         for p in inspect.signature(thing).parameters.values()
