@@ -150,8 +150,8 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
         assert row.value < 100
     assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
     assert {s.source for s in scored(run)} == {"truth"}
-    write_report(run, tmp_path / "r")
-    page = (tmp_path / "r" / "report.html").read_text()
+    write_report(run, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
     for title in (
         "Masks from boxes",
         "Average precision by size and class",
