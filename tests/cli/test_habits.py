@@ -29,7 +29,6 @@ def test_the_version_is_told(typed: Typed) -> None:
         (["rnu"], "'run'? 'segmeter --help' shows how"),
         (["run"], "missing argument 'benchmark'; 'segmeter run --help' shows how"),
         (["run", "noc", "--modle", "disc"], "--model"),
-        (["run", "noc", "-m", "disc", "-d", "drawn"], "missing option '--out'"),
         (["report", "runs/none", "--format", "docx"], "'docx' is not one of 'html', 'csv'"),
         (["list", "modles"], "did you mean 'models'?"),
     ],

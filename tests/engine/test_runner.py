@@ -414,3 +414,14 @@ def test_a_data_set_of_the_wrong_sort_is_refused(
     with pytest.raises(BadInput, match=sentence):
         run_plan(plan, tmp_path / "run", objects={"bare": data})
     assert not (tmp_path / "run").exists()
+
+
+def test_measures_of_pictures_are_left_out_for_volumes_and_refused_when_asked_for(
+    tmp_path: Path,
+) -> None:
+    plan = Plan("noc", (Spec("oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    assert "boundary_iou" not in Run.open(tmp_path / "run").sql("select * from rows").column_names
+    with pytest.raises(BadInput, match="'boundary-iou' is not defined for what data set"):
+        run_plan(replace(plan, measures=("boundary-iou",)), tmp_path / "other", workers=0)
+    assert not (tmp_path / "other").exists()

@@ -12,7 +12,7 @@ from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_b
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.scenes import Dataset
+from segmeter.core.scenes import Dataset, Volume
 from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
 from segmeter.engine.executors import Executor, Seats, executor_named
@@ -56,6 +56,7 @@ def complete(
     """
     own = objects or {}
     benchmark = catalogue.benchmarks.make(plan.benchmark)
+    asked = plan.measures
     plan = benchmark.plan(plan)
     if not plan.subjects:
         raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
@@ -78,6 +79,7 @@ def complete(
     }
     if to_play:
         _check_truths(plan, datasets)
+        plan = replace(plan, measures=_measures_that_fit(plan, asked, datasets))
     if isinstance(benchmark, ChecksData):
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
@@ -132,10 +134,8 @@ def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
         try:
             scene = dataset.load(dataset.scenes()[0])
             targets, partitions = bool(scene.targets), bool(scene.partitions)
-            kind, dimensions = scene.header.kind, scene.header.dimensions
         except Exception:  # noqa: BLE001  its job will fail, and say why
             continue
-        _check_dimensions(plan, name, kind, dimensions)
         if plan.kind == "model" and partitions and not targets:
             raise BadInput(f"data set '{name}' has partitions and no targets; run seism on it")
         if plan.kind == "method" and targets and not partitions:
@@ -145,16 +145,36 @@ def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
             )
 
 
-def _check_dimensions(plan: Plan, dataset: str, kind: str, dimensions: int) -> None:
-    """Refuse measures that are not defined for what the data set holds."""
+def _measures_that_fit(
+    plan: Plan, asked: Sequence[str], datasets: Mapping[str, Dataset]
+) -> tuple[str, ...]:
+    """The plan's measures that are defined for its data.
+
+    One that was asked for and is not defined is refused; a benchmark's own default is left out.
+    """
+    kept = []
     for measure in plan.measures:
         found = catalogue.measures.make(measure)
-        if isinstance(found, Measure) and dimensions not in found.dimensions:
-            hint = "; 'segmeter run volumes' plays volumes" if kind == "volume" else ""
+        misfit = next((name for name, d in datasets.items() if not _defined(found, d)), None)
+        if misfit is None:
+            kept.append(measure)
+        elif measure in asked:
             raise BadInput(
-                f"measure '{measure}' is not defined for {kind}s, which data set '{dataset}' "
-                f"holds{hint}"
+                f"measure '{measure}' is not defined for what data set '{misfit}' holds; "
+                "leave one of them out"
             )
+    return tuple(kept)
+
+
+def _defined(measure: Any, dataset: Dataset) -> bool:
+    """Whether a measure is defined for a data set's scenes, of which the first tells."""
+    if not isinstance(measure, Measure) or len(measure.dimensions) > 1:
+        return True
+    try:
+        volume = isinstance(dataset.load(dataset.scenes()[0]), Volume)
+    except Exception:  # noqa: BLE001  its job will fail, and say why
+        return True
+    return (3 if volume else 2) in measure.dimensions
 
 
 def _refuse_twins(kind: str, names: Sequence[str]) -> None:
