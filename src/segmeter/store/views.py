@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Column, Schema, measure_column
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
@@ -95,8 +95,13 @@ def connect(
     folder: RunFolder, checked: Checked, errors: Checked, schema: Schema
 ) -> duckdb.DuckDBPyConnection:
     """A connection with the views `rows` and `errors` that can reach nothing else."""
-    import duckdb
-
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise NotFound(
+            "summaries need duckdb, which is not installed here; the rows are kept, take the "
+            "run folder to a machine that has it"
+        ) from error
     connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
     pieces = [
         _legacy_select(connection, folder, group, schema, k)
