@@ -132,9 +132,9 @@ class ChallengeClicks:
 def _centre(observation: Observation) -> Click | None:
     """The deepest wrong voxel in millimetres that was not clicked before."""
     spacing, done = _spacing(observation), _clicked(observation)
-    missed, spilled = error_regions(observation.target, observation.mask)
-    deep, inside = deepest_voxel(missed, spacing, done)
-    other, outside = deepest_voxel(spilled, spacing, done)
+    negatives, positives = error_regions(observation.target, observation.mask)
+    deep, inside = deepest_voxel(negatives, spacing, done)
+    other, outside = deepest_voxel(positives, spacing, done)
     if deep > other and inside is not None:
         return Click(inside, True)
     return None if outside is None else Click(outside, False)

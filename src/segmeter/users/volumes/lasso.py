@@ -55,11 +55,11 @@ class Lasso:
     whole: ClassVar[bool] = True
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
-        missed, spilled = error_regions(observation.target, observation.mask)
-        if not missed and not spilled:
+        negatives, positives = error_regions(observation.target, observation.mask)
+        if not negatives and not positives:
             return None
-        positive = missed.area >= spilled.area
-        return lasso(missed if positive else spilled, positive)
+        positive = negatives.area >= positives.area
+        return lasso(negatives if positive else positives, positive)
 
     def effort(
         self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
