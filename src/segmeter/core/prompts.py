@@ -7,7 +7,6 @@ Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first 
 from __future__ import annotations
 
 import json
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -114,7 +113,10 @@ def check_inside(prompts: Iterable[Prompt], scene: Scene) -> None:
             )
         for point, inside in _points_of(prompt):
             _check_point(prompt, point, inside, scene)
-        if isinstance(prompt, Box) and any(map(operator.gt, prompt.low, prompt.high)):
+        # An interpolated box may hold no pixel along an axis: it ends just before its beginning.
+        if isinstance(prompt, Box) and any(
+            a > b + 1 for a, b in zip(prompt.low, prompt.high, strict=True)
+        ):
             raise BadInput(
                 f"{scene.name}: a box from {prompt.low} to {prompt.high} ends before it begins; "
                 "give its first and its last pixel"
