@@ -45,6 +45,8 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
     try:
         for key in dict.fromkeys(chosen):
             scene = run.scene(comparison.groups[0].key[1], key[0])
+            if scene.header.kind != "picture":
+                return [], "they are volumes; 'segmeter run volumes' has a page to scroll through"
             target = next(t for t in scene.targets if t.id == key[1])
             scene.pixels  # noqa: B018  # read now: a missing picture is told here
             cases.append(Case(key, scene, target))
