@@ -66,7 +66,7 @@ class Run(StoredRun):
         return self.sql(f"select {kept} from rows").to_pandas()
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
-        """One entry a session: who played what, the rounds to a goal of IoU, the best IoU."""
+        """One entry per session: who played what, the rounds to a goal of IoU, the best IoU."""
         rows: list[dict[str, Any]] = self.sql(f"""
             select model, dataset, scene, target, "user", reading, any_value(label) as label,
                    min(case when iou >= {float(goal)} then round end) as rounds_to_goal,

@@ -1,4 +1,4 @@
-"""What benchmarks with users share: play a scene's sessions, one row a round."""
+"""What benchmarks with users share: play a scene's sessions, one row per round."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def judge_by(measures: Sequence[str]) -> Judge:
 def rows_of(
     scene: Scene, record: Trajectory, seconds_look: float, keep_masks: bool
 ) -> Iterator[Row]:
-    """One row a round."""
+    """One row per round."""
     player = record.player
     head: Row = {
         "user": player.user.name,

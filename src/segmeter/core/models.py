@@ -108,7 +108,7 @@ class View(Protocol):
     """A model that has looked at a scene; `core.capabilities` has what it may do beyond this."""
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
-        """One prediction an ask, in order; asks do not see each other."""
+        """One prediction per ask, in order; asks do not see each other."""
         ...
 
 

@@ -27,8 +27,8 @@ from segmeter.core.users import Observation, User
 
 __all__ = ["Bound", "Judge", "Player", "Round", "Session", "Trajectory", "play", "step_together"]
 
-# Threads take turns at the interpreter: below so many pixels a round waiting costs more than
-# it saves (eleven players of a DAVIS frame: 0.12 s a target with eight threads, 0.03 without).
+# Threads take turns at the interpreter: below so many pixels per round waiting costs more than
+# it saves (eleven players of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
 
 Scores = dict[str, float]

@@ -51,7 +51,7 @@ _ADVICE = (
 
 @catalogue.datasets.add("folder", summary="a folder of pictures and masks of your own")
 class Folder:
-    """Pictures with binary masks, label maps, one file an object, or run lengths in JSON.
+    """Pictures with binary masks, label maps, one file per object, or run lengths in JSON.
 
     A folder of volumes (NIfTI, NRRD, DICOM) is handed to the data set `volumes`, with the
     options behind the first three.

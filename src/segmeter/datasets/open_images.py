@@ -1,4 +1,4 @@
-"""Open Images' masks: one file an object, named in a table, as the fairness study uses them."""
+"""Open Images' masks: one file per object, named in a table, as the fairness study uses them."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _corners(polygon: Sequence[float]) -> Whole:
 def _sides(corners: Whole) -> tuple[Whole, Whole]:
     """Both ends of each side, the end with the smaller coordinate of the longer extent first.
 
-    A side has a point a step along its longer extent, the other coordinate rounded at one
+    A side has a point per step along its longer extent, the other coordinate rounded at one
     half. It is computed from the smaller end on, so that it has the same points both ways.
     """
     start, end = corners[:-1], corners[1:]

@@ -1,6 +1,6 @@
 """Recorded clicks: the RClicks file of real people's clicks, read whole or not at all.
 
-One row a click. The file is streamed in blocks, texts are kept once, and the first row that
+One row per click. The file is streamed in blocks, texts are kept once, and the first row that
 cannot be right stops the reading with its number, so that neither a wrong file nor a huge one
 fills the memory or leaves anything half imported.
 """

@@ -75,7 +75,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class ProposalCurve:
-    """Quality against number of proposals; arrays have one value a number asked for.
+    """Quality against number of proposals; arrays have one value per number asked for.
 
     `best` is objects x numbers, `mean_number` what was available on average over pictures.
     """

@@ -25,7 +25,7 @@ __all__ = ["AtBest", "RegionCounts", "RegionSummary", "region_counts", "region_s
 
 @dataclass(frozen=True, slots=True)
 class RegionCounts:
-    """One picture over a sweep; arrays have one value a setting.
+    """One picture over a sweep; arrays have one value per setting.
 
     `covered` sums area times best J over the regions of all annotators, out of
     `coverable`; `guess_covered` does so over the partition's regions, out of `pixels`.

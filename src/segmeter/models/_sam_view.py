@@ -155,7 +155,7 @@ class SamView:
 
     @torch.no_grad()
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
-        """One prediction an ask. Asks with equally many tokens share a pass of the decoder."""
+        """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
         sets = [self.tokens(ask.prompts) for ask in asks]
         predictions: dict[int, Prediction] = {}
         for group in self.groups([len(labels) for _, labels in sets]):

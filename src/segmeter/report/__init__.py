@@ -1,1 +1,1 @@
-"""The report: one page a run."""
+"""The report: one page per run."""

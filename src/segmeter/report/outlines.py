@@ -16,7 +16,7 @@ _LONGEST_PATH = 5000  # characters; beyond, the outline is drawn coarser
 def outline_path(mask: Mask, scale: float) -> str:
     """The mask's border in scene coordinates; holes are parts of the path (even-odd fill).
 
-    `scale` is page pixels a scene pixel: detail below half a page pixel is dropped.
+    `scale` is page pixels per scene pixel: detail below half a page pixel is dropped.
     """
     if not mask:
         return ""

@@ -36,7 +36,7 @@ class Window:
 
     @property
     def scale(self) -> float:
-        """Page pixels a scene pixel."""
+        """Page pixels per scene pixel."""
         return min(_LONGEST / max(self.height, self.width), 6.0)
 
     @property

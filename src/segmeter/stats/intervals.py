@@ -93,7 +93,7 @@ class Resampling:
         return np.asarray(self.totals(values) / self._sizes)
 
     def interval(self, values: npt.ArrayLike) -> Interval:
-        """The mean of one value a target, with its interval."""
+        """The mean of one value per target, with its interval."""
         low, high = self.limits(values)
         return Interval(float(_columns(values).mean()), float(low[0]), float(high[0]))
 

@@ -227,7 +227,7 @@ def better_of(measure: str) -> Better:
 
 
 def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
-    """One value a target, whose mean is the statistic of that name."""
+    """One value per target, whose mean is the statistic of that name."""
     if measure.startswith("seconds-to-"):
         goal = _goal(measure.removeprefix("seconds-to-"))
         curves, limit = group.towards(goal)
@@ -323,7 +323,7 @@ def _measures(group: Group, goals: Goals) -> Iterator[str]:
 
 
 def _mean_spoken(seconds: Floats, spoken: Floats) -> Floats:
-    """Mean seconds a round of each target, over the rounds in which something was said."""
+    """Mean seconds per round of each target, over the rounds in which something was said."""
     counts = np.maximum((spoken > 0).sum(axis=1), 1)
     return np.asarray(seconds.sum(axis=1) / counts)
 
@@ -379,7 +379,7 @@ def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
 
 
 def _table(rows: Sequence[dict[str, Any]], rounds: int) -> Times:
-    """One row a target; a session that was stopped early says and costs nothing any more."""
+    """One row per target; a session that was stopped early says and costs nothing any more."""
     longest = max(rounds, *(len(row["kinds"]) for row in rows))
     kinds = [_padded(row["kinds"], longest, "") for row in rows]
     answer, user = (

@@ -1,4 +1,4 @@
-"""Conclusions: does it matter where people click, and how sure are we? One paragraph a model."""
+"""Conclusions: does it matter where people click, and how sure are we? One paragraph per model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOW_SURE = "95 % interval "
 
 
 def conclusions(found: Sequence[Findings]) -> list[Answer]:
-    """One answer a model and data set; p values hold for all questions of a data set together."""
+    """One answer per model and data set; p values hold for all questions of a data set together."""
     answers = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]

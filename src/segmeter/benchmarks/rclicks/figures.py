@@ -24,7 +24,7 @@ __all__ = ["correlations", "curves", "hardness", "scatter", "title_of"]
 
 
 def curves(found: Sequence[Findings]) -> Multiples:
-    """Mean IoU after each round with G1, G10 and Base, a chart a model and data set."""
+    """Mean IoU after each round with G1, G10 and Base, a chart per model and data set."""
     return Multiples(
         [_curve_chart(f) for f in found],
         "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
@@ -95,7 +95,7 @@ def title_of(scene: str, target: str) -> str:
 
 
 def scatter(found: Sequence[Findings]) -> Chart | None:
-    """Mean against spread of the first click's IoU, a dot a target (as Fig. 8)."""
+    """Mean against spread of the first click's IoU, a dot per target (as Fig. 8)."""
     tables = hardness(found)
     if not tables:
         return None

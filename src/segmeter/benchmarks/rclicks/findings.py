@@ -188,6 +188,6 @@ def _rows(f: Findings) -> Iterator[SummaryRow]:
 
 
 def _sampled(trial: GroupCurves, measure: str) -> Floats:
-    """One value a target: the mean over all groups and draws."""
+    """One value per target: the mean over all groups and draws."""
     players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
     return players

@@ -19,7 +19,7 @@ _IN = {"sample-noc": "clicks to 90 %", "sample-auc": "IoU AuC, points"}
 
 
 def pairwise_result(lead: Sequence[Findings]) -> Section | None:
-    """One answer a data set and the table of pairs; None for a single model."""
+    """One answer per data set and the table of pairs; None for a single model."""
     answers: list[Block] = []
     compared: list[Difference] = []
     for dataset in dict.fromkeys(f.trial.dataset for f in lead):

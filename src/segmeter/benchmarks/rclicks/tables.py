@@ -103,7 +103,7 @@ def paper_tables(found: Sequence[Findings]) -> list[Table]:
 
 
 def short_table(found: Sequence[Findings]) -> Table:
-    """Table 4's shape: Sample NoC, ΔSB and ΔGR over the data sets, a row a model and reading."""
+    """Table 4's shape: Sample NoC, ΔSB and ΔGR over the data sets, a row per model and reading."""
     datasets = list(dict.fromkeys(f.trial.dataset for f in found))
     columns = [Column("model")]
     for dataset in datasets:

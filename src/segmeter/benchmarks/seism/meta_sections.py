@@ -53,7 +53,7 @@ _READINGS = (
 
 
 def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[Section]:
-    """A table a reading, best first, with the answer, then the densities of every measure."""
+    """A table per reading, best first, with the answer, then the densities of every measure."""
     ranked = sorted(rows, key=_rank)
     readings = dict.fromkeys(row.reading for row in ranked)
     tables = [_table([row for row in ranked if row.reading == reading]) for reading in readings]

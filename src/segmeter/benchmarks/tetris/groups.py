@@ -27,7 +27,7 @@ class Group:
     """One model on one data set in one reading.
 
     `curves` are `(targets, rounds)` by measure (`iou`, `boundary-iou`) and role (`base`,
-    `min`, `max`); `singles` one value a target by name, NaN where it is not known.
+    `min`, `max`); `singles` one value per target by name, NaN where it is not known.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Group:
         return all(("iou", role) in self.curves for role in ("base", "min", "max"))
 
     def each(self, measure: str) -> Floats:
-        """One value a target whose mean is the statistic of that name, in percent."""
+        """One value per target whose mean is the statistic of that name, in percent."""
         if measure in self.singles:
             return self.singles[measure]
         kind, _, role = measure.rpartition("-")

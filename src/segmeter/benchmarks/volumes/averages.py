@@ -24,7 +24,7 @@ class DatasetDice:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table in percent: one value a data set, NaN where there is none, and a mean.
+    """A row of a table in percent: one value per data set, NaN where there is none, and a mean.
 
     `complete` tells whether every data set of the table has a value.
     """

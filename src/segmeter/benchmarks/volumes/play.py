@@ -1,4 +1,4 @@
-"""One volume for one model: all targets, users and readings, one row a round."""
+"""One volume for one model: all targets, users and readings, one row per round."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def differences(run: Results) -> list[Difference]:
 
 
 def targets_of(group: Group, measure: str) -> Floats:
-    """One value a target, whose mean over cases is the statistic of that name."""
+    """One value per target, whose mean over cases is the statistic of that name."""
     dice, spent = group.dice.values, group.interactions
     name, _, at = measure.partition("@")
     if measure.startswith(("effort-to-", "seconds-to-")):

@@ -1,4 +1,4 @@
-"""Masks kept as outlines in JSON: COCO, YouTube-VIS, VISOR, one file a picture, VIA.
+"""Masks kept as outlines in JSON: COCO, YouTube-VIS, VISOR, one file per picture, VIA.
 
 Every polygon is filled by COCO's even-odd rule, and the parts of an object are united.
 """
