@@ -39,6 +39,14 @@ MAY_IMPORT = {
     "evaluation.py": {"core", "engine", "store", "report"},
     "__main__.py": {"cli"},
 }
+# What a room may look up in the catalogue beyond what it may import, and why.
+MAY_LOOK_UP = {
+    "core": {"measures"},  # a measure registers itself, and is found by its name
+    "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
+    "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
+    "report": {"benchmarks"},  # the line about a run's benchmark
+    "evaluation.py": {"users"},
+}
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")
 HEAVY_TO_LIST = ("torch", "transformers", "duckdb", "matplotlib", "skimage")
 SHELVES = [
@@ -78,6 +86,26 @@ def test_a_room_imports_only_rooms_below_it(path: Path) -> None:
     allowed = MAY_IMPORT[room] | {room}
     wrong = [
         f"line {line}: {other}" for line, other in rooms_imported(path) if other not in allowed
+    ]
+    assert not wrong
+
+
+def rooms_looked_up(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and room of every look-up in the catalogue."""
+    rooms = {shelf.kind + "s": shelf.room.rpartition(".")[2] for shelf in SHELVES}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Attribute) or node.attr not in rooms:
+            continue
+        if ast.unparse(node.value) == "catalogue":
+            yield node.lineno, rooms[node.attr]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_id)
+def test_a_room_looks_up_only_what_it_may_use(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0]
+    allowed = MAY_IMPORT[room] | MAY_LOOK_UP.get(room, set()) | {room}
+    wrong = [
+        f"line {line}: {other}" for line, other in rooms_looked_up(path) if other not in allowed
     ]
     assert not wrong
 
