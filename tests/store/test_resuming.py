@@ -37,7 +37,6 @@ class Mine(Disc):
 def with_file(place: Path, radius: int) -> Plan:
     file = place / "mine.py"
     file.write_text(MINE.format(radius=radius))
-    sys.modules.pop(next((n for n in sys.modules if n.startswith("segmeter_file_")), ""), None)
     return replace(PLAN, subjects=(Spec(f"{file}:Mine"),))
 
 
