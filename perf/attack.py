@@ -25,7 +25,7 @@ from segmeter.core.models import View
 from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.users import Observation
 from segmeter.engine.jobs import steady_arithmetic
-from segmeter.users.attack import Attempt, Direction, follow
+from segmeter.users.gradient_attack import Attempt, Direction, follow
 
 COLUMNS = 4
 

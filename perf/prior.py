@@ -11,7 +11,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from segmeter.clickability.drawing import Draw, drawn_on_prior
+from segmeter.clickability.click_sampling import Draw, drawn_on_prior
 from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.error_regions import false_negatives

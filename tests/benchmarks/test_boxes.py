@@ -12,7 +12,7 @@ from segmeter.benchmarks.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.boxes.statistics import scored
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.detections import Category, DetectionTruth, TrueObject, coco_layout
+from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject, coco_layout
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.rclicks import Rclicks, Settings
-from segmeter.benchmarks.rclicks.components import components
 from segmeter.benchmarks.rclicks.conclusions import conclusions
 from segmeter.benchmarks.rclicks.findings import (
     Findings,
@@ -32,6 +31,7 @@ from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_
 from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.play import players_of
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
+from segmeter.benchmarks.rclicks.variance_components import components
 from segmeter.clickability.simulated_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow

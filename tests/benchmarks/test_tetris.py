@@ -36,7 +36,7 @@ from segmeter.store import Run
 from segmeter.users.adversary import SearchClick
 from segmeter.users.box_search import search_boxes
 from segmeter.users.centre_click import CentreClick
-from segmeter.users.search import Effort
+from segmeter.users.click_search import Effort
 
 PLAN = Plan(
     "tetris",

@@ -15,19 +15,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
+from segmeter.clickability.click_sources import source  # noqa: E402
 from segmeter.clickability.letterbox import Letterbox  # noqa: E402
 from segmeter.clickability.map_scores import scores_by_key  # noqa: E402
 from segmeter.clickability.network import NetworkSource, load  # noqa: E402
-from segmeter.clickability.sources import source  # noqa: E402
 from segmeter.clickability.training.augmentation import varied  # noqa: E402
 from segmeter.clickability.training.backbones import load_backbone  # noqa: E402
-from segmeter.clickability.training.course import (  # noqa: E402
-    Course,
-    Step,
-    divergence,
-    likeness,
-    train,
-)
 from segmeter.clickability.training.recipes import RECIPES, recipe  # noqa: E402
 from segmeter.clickability.training.samples import (  # noqa: E402
     TrainingSample,
@@ -35,6 +28,13 @@ from segmeter.clickability.training.samples import (  # noqa: E402
     framed,
     samples_of,
     split,
+)
+from segmeter.clickability.training.training_loop import (  # noqa: E402
+    Course,
+    Step,
+    divergence,
+    likeness,
+    train,
 )
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict  # noqa: E402
@@ -290,7 +290,7 @@ def test_a_backbone_of_either_naming_is_taken_and_others_are_refused(tmp_path: P
 
 
 def test_only_a_given_backbone_learns_slower(tmp_path: Path) -> None:
-    from segmeter.clickability.training.course import _begin
+    from segmeter.clickability.training.training_loop import _begin
 
     torch.save(Clickability(SIZES["tiny"]).state_dict(), tmp_path / "whole.pth")
     shares = [

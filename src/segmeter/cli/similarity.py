@@ -106,8 +106,8 @@ def _maps(
     names: list[str],
     chosen: tuple[Reading, ...],
 ) -> list[tuple[str, Row]]:
+    from segmeter.clickability.click_sources import source
     from segmeter.clickability.map_scores import map_scores
-    from segmeter.clickability.sources import source
     from segmeter.clickability.training.samples import samples_of
 
     sources = {}

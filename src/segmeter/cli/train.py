@@ -17,8 +17,8 @@ from segmeter.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segmeter.clickability.training.course import Step
     from segmeter.clickability.training.samples import TrainingSample
+    from segmeter.clickability.training.training_loop import Step
     from segmeter.core.plans import Roots
 
 __all__ = ["clickability"]
@@ -71,7 +71,7 @@ def clickability(
     Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
     from segmeter.clickability.training import recipes
-    from segmeter.clickability.training.course import Course, train
+    from segmeter.clickability.training.training_loop import Course, train
     from segmeter.models._sam_networks import pick_device
 
     chosen = recipes.recipe(recipe)
@@ -143,9 +143,9 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _report(path: Path, training_samples: list[TrainingSample]) -> None:
     """Scores on the pictures that the network saw nothing of, beside maps without training."""
+    from segmeter.clickability.click_sources import source
     from segmeter.clickability.map_scores import map_scores
     from segmeter.clickability.network import NetworkSource
-    from segmeter.clickability.sources import source
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}
     for row in map_scores(training_samples, {**sources, "network": NetworkSource(path)}, rows=20):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.detections import Category, DetectionTruth, TrueObject
+from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import (

@@ -11,8 +11,8 @@ import numpy as np
 from segmeter.core.differentiable import Differentiable
 from segmeter.core.prompts import Prompt
 from segmeter.core.users import Observation
-from segmeter.users.attack import STEPS, Attempt, Direction, follow
-from segmeter.users.search import Effort, search
+from segmeter.users.click_search import Effort, search
+from segmeter.users.gradient_attack import STEPS, Attempt, Direction, follow
 
 __all__ = ["Adversaries", "Adversary", "GradientClick", "SearchClick", "attempts_of"]
 

@@ -24,9 +24,9 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
-from segmeter.users.attack import Direction
 from segmeter.users.boxes import tight_box
 from segmeter.users.centre_click import centre_click
+from segmeter.users.gradient_attack import Direction
 
 __all__ = ["AdversarialBox", "BoxTrial", "BoxesFound", "jitter_reach", "search_boxes"]
 

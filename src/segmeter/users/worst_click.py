@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from segmeter.core import catalogue
 from segmeter.users.adversary import GradientClick, SearchClick
-from segmeter.users.attack import STEPS
-from segmeter.users.search import Effort
+from segmeter.users.click_search import Effort
+from segmeter.users.gradient_attack import STEPS
 
 __all__ = ["worst_click", "worst_click_search"]
 

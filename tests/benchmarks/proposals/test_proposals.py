@@ -13,7 +13,7 @@ from segmeter.benchmarks.proposals import PROPOSAL_ROWS, Proposals, Settings
 from segmeter.benchmarks.proposals.sections import paper_rows
 from segmeter.benchmarks.proposals.work import groups_of, ranked, rows_of
 from segmeter.core.catalogue import Spec
-from segmeter.core.detections import Category, DetectionTruth, TrueObject
+from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading

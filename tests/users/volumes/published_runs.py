@@ -11,7 +11,6 @@ from fakes import Bits, Case, Fake, stacked
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.boxes import box_3d, box_per_slice, boxes_from_3d_box
-from segmeter.users.volumes.draws import Draws, PublishedDraws
 from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
 from segmeter.users.volumes.points_per_slice import (
     alternating_points_per_slice,
@@ -24,7 +23,8 @@ from segmeter.users.volumes.points_per_volume import (
     points_per_volume,
 )
 from segmeter.users.volumes.propagation import Answers, box_propagation, point_propagation
-from segmeter.users.volumes.refinement import (
+from segmeter.users.volumes.random_streams import Draws, PublishedDraws
+from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
     point_per_wrong_slice,

@@ -12,12 +12,12 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Prompt
 from segmeter.users.volumes.boxes import box_3d, box_per_slice
-from segmeter.users.volumes.draws import FreeDraws, PublishedDraws, draws_of
 from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points
 from segmeter.users.volumes.points_per_slice import points_per_slice
 from segmeter.users.volumes.points_per_volume import centre_points_per_volume
 from segmeter.users.volumes.propagation import box_propagation, point_propagation
-from segmeter.users.volumes.refinement import (
+from segmeter.users.volumes.random_streams import FreeDraws, PublishedDraws, draws_of
+from segmeter.users.volumes.refinement_prompts import (
     point_per_wrong_slice,
     point_per_wrong_volume,
     scribble_correction,

@@ -20,7 +20,7 @@ from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot_rules import with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
-from segmeter.core.detections import DetectionTruth, WithDetectionTruth
+from segmeter.core.detection_truth import DetectionTruth, WithDetectionTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan

@@ -13,7 +13,7 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.capabilities import WithWeights
 from segmeter.core.catalogue import Spec
-from segmeter.core.detections import DetectionTruth
+from segmeter.core.detection_truth import DetectionTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene

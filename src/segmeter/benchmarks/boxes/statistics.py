@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.detections import DetectionTruth, coco_layout
+from segmeter.core.detection_truth import DetectionTruth, coco_layout
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.seeds import generator

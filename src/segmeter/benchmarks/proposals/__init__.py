@@ -11,7 +11,7 @@ from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.detections import WithDetectionTruth
+from segmeter.core.detection_truth import WithDetectionTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Row
-from segmeter.core.detections import DetectionTruth, TrueObject
+from segmeter.core.detection_truth import DetectionTruth, TrueObject
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Reading
 from segmeter.core.scenes import Scene

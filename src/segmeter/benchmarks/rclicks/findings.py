@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from segmeter.benchmarks.rclicks.components import Components, components
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
 from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
+from segmeter.benchmarks.rclicks.variance_components import Components, components
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling

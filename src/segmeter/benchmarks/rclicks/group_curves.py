@@ -1,4 +1,4 @@
-"""Trials: what one model did on one data set with the centre click and with ten groups."""
+"""Curves of one model on one data set: the centre click's and those of ten clicking groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rivals: which model costs people fewer clicks, and is it established? Model against model."""
+"""Models pair by pair: which costs people fewer clicks, and is it established?"""
 
 from __future__ import annotations
 

@@ -28,10 +28,10 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section
 from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.users import Observation
-from segmeter.users.attack import Direction
 from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
 from segmeter.users.boxes import tight_box
 from segmeter.users.centre_click import centre_click
+from segmeter.users.gradient_attack import Direction
 
 __all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
 

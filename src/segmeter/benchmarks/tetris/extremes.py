@@ -21,8 +21,8 @@ from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import fingerprint
 from segmeter.core.users import Observation
-from segmeter.users.attack import Direction
-from segmeter.users.search import search
+from segmeter.users.click_search import search
+from segmeter.users.gradient_attack import Direction
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.tetris import Settings

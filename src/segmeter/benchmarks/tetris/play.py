@@ -30,7 +30,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, attempts_of
-from segmeter.users.attack import Attempt
+from segmeter.users.gradient_attack import Attempt
 
 __all__ = ["Witness", "play_scene", "players"]
 

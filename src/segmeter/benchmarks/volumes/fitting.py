@@ -8,8 +8,8 @@ from segmeter.core.capabilities import prompts_given_by
 from segmeter.core.models import Model
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
-from segmeter.users.volumes.prompters import Prompter
-from segmeter.users.volumes.refiners import Refiner
+from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_refiners import Refiner
 
 __all__ = ["DEFAULT_USERS", "fits", "fitting", "needs", "sees_slices"]
 

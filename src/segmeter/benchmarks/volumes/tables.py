@@ -20,8 +20,8 @@ from segmeter.benchmarks.volumes.statistics import Group, rows_of, targets_of
 from segmeter.core import catalogue
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
-from segmeter.users.volumes.prompters import Prompter
-from segmeter.users.volumes.refiners import Refiner
+from segmeter.users.volumes.intrabench_prompters import Prompter
+from segmeter.users.volumes.intrabench_refiners import Refiner
 
 __all__ = ["by_class", "instances", "label_of", "leaderboard", "paper_tables"]
 

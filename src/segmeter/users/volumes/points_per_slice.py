@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
-from segmeter.users.volumes.draws import Draws
+from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices, plane
 
 __all__ = ["alternating_points_per_slice", "centre_point_per_slice", "points_per_slice"]

@@ -9,8 +9,8 @@ import numpy as np
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
-from segmeter.users.volumes.draws import Draws
 from segmeter.users.volumes.interpolation import interpolated_points
+from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import check_target
 
 __all__ = ["centre_points_per_volume", "centroid", "points_per_volume"]

@@ -13,7 +13,7 @@ import numpy as np
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Box, Click, Prompt
-from segmeter.users.volumes.draws import Draws
+from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import (
     Centre,
     centre_of,

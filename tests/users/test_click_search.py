@@ -13,8 +13,8 @@ from segmeter.core.models import Ask, MaskPrediction
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Target
 from segmeter.core.users import Observation
-from segmeter.users.attack import valid_pixels
-from segmeter.users.search import Effort, lattice, search
+from segmeter.users.click_search import Effort, lattice, search
+from segmeter.users.gradient_attack import valid_pixels
 
 
 class Landscape:

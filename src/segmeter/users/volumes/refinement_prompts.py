@@ -12,8 +12,8 @@ from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.volumes.contour_scribble import contour_scribble
-from segmeter.users.volumes.draws import Draws
 from segmeter.users.volumes.points_per_volume import points_per_volume
+from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices, plane
 
 __all__ = [

@@ -18,9 +18,9 @@ from segmeter.core.prompts import Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
-from segmeter.users.volumes.draws import Draws, FreeDraws, PublishedDraws
-from segmeter.users.volumes.prompters import Prompter, asking_of
-from segmeter.users.volumes.refinement import (
+from segmeter.users.volumes.intrabench_prompters import Prompter, asking_of
+from segmeter.users.volumes.random_streams import Draws, FreeDraws, PublishedDraws
+from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
     point_per_wrong_slice,

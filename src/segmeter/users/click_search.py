@@ -19,8 +19,8 @@ from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
-from segmeter.users.attack import Attempt, Direction, Trial, ask_with, shown, valid_pixels
 from segmeter.users.centre_click import centre_click
+from segmeter.users.gradient_attack import Attempt, Direction, Trial, ask_with, shown, valid_pixels
 
 __all__ = ["Effort", "search"]
 

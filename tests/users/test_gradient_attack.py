@@ -22,9 +22,9 @@ from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM  # noqa: E402
 from segmeter.models.clicknets.view import ClickNetView, Settings  # noqa: E402
 from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
-from segmeter.users import attack  # noqa: E402
+from segmeter.users import gradient_attack  # noqa: E402
 from segmeter.users._descent import Adam, disc_sum  # noqa: E402
-from segmeter.users.attack import follow, valid_pixels  # noqa: E402
+from segmeter.users.gradient_attack import follow, valid_pixels  # noqa: E402
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -141,7 +141,7 @@ def test_sessions_followed_together_are_followed_as_alone(view):
 def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch):
     observations = [observation(view, "sound"), observation(view, "sound")]
     together = follow(observations, ["best", "worst"], steps=2)
-    monkeypatch.setitem(attack.PIXELS_AT_ONCE, "cpu", 1)
+    monkeypatch.setitem(gradient_attack.PIXELS_AT_ONCE, "cpu", 1)
     movable = []
     movable_clicks = view.movable_clicks
     monkeypatch.setattr(

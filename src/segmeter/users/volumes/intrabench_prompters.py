@@ -18,7 +18,6 @@ from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.users.volumes.boxes import box_3d, box_per_slice, boxes_from_3d_box
-from segmeter.users.volumes.draws import Draws, draws_of
 from segmeter.users.volumes.interpolation import (
     box_seeds,
     interpolated_boxes,
@@ -40,6 +39,7 @@ from segmeter.users.volumes.propagation import (
     point_propagation,
     propagation_seeds,
 )
+from segmeter.users.volumes.random_streams import Draws, draws_of
 from segmeter.users.volumes.slices import Centre, foreground_slices
 
 __all__ = [

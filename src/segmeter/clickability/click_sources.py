@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Protocol
 
 from segmeter.clickability import maps
-from segmeter.clickability.drawing import Draw, drawn_on_prior
+from segmeter.clickability.click_sampling import Draw, drawn_on_prior
 from segmeter.clickability.groups import Point
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, prior_on

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
 from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.benchmarks.sessions import mask_of
+from segmeter.clickability.click_sources import source
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.sources import source
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput, SegmeterError

@@ -14,7 +14,7 @@ from segmeter.core.error_regions import squared_depth
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
-from segmeter.users.points import next_point, next_points, random_point
+from segmeter.users.sam_points import next_point, next_points, random_point
 
 
 @pytest.fixture(scope="module")
