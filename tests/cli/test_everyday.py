@@ -122,3 +122,32 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
     assert "tiny (10 pixels)" in out
     assert "2 things are wrong" in out
     assert "very same picture" in (here / "page.html").read_text()
+
+
+def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:
+    common = ("run", "noc", "-m", "noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
+              "--workers", 0)  # fmt: skip
+    key = '"user", scene, target, reading, round'
+    steady = f"{key}, prompt, iou, boundary_iou, mask, groups, shape"
+    typed(*common, "--out", "r")
+    before = Run.open("r").sql(f"select * from rows order by {key}").to_pylist()
+    code, _, err = typed("run", "noc", "-u", "random-click", "-o", "r", "--add", "--workers", 0)
+    assert code == 0, err
+    wide = Run.open("r")
+    assert [s.name for s in wide.plan.users] == ["centre-click", "random-click"]
+    kept = wide.sql(f"select * from rows where \"user\" = 'centre-click' order by {key}")
+    assert kept.to_pylist() == before
+    typed(*common, "--user", "centre-click", "--user", "random-click", "--out", "at-once")
+    together = Run.open("at-once").sql(f"select {steady} from rows order by {key}").to_pylist()
+    assert wide.sql(f"select {steady} from rows order by {key}").to_pylist() == together
+    parts = {p.name: p.stat().st_mtime_ns for p in Path("r/parts").iterdir()}
+    assert typed("run", "noc", "-u", "random-click", "-o", "r", "--add", "--workers", 0)[0] == 0
+    assert {p.name: p.stat().st_mtime_ns for p in Path("r/parts").iterdir()} == parts
+
+
+def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Path) -> None:
+    common = ("run", "tetris", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1)
+    assert typed(*common, "--workers", 0, "--out", "r")[0] == 0
+    code, _, err = typed(*common, "-u", "random-click", "--out", "r", "--add")
+    assert code == 2
+    assert "only models and data sets can be added to a run of 'tetris'" in err

@@ -79,7 +79,7 @@ def run(
         typer.Option("--until", help="End a session at a goal, as 90 or 'iou>=0.9' (for noc)."),
     ] = None,
     add: Annotated[
-        bool, typer.Option("--add", help="Add these models or data sets to the run in --out.")
+        bool, typer.Option("--add", help="Add these models, data sets or users to --out.")
     ] = False,
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Play one scene of each, say how long all take.")
@@ -185,7 +185,7 @@ def _say_estimate(plan: Plan, places: Roots, workers: int | None, as_json: bool)
 
 
 def _added(plan: Plan, out: str | None, places: Roots) -> Plan:
-    """The plan of an existing run with more models or data sets; all else must agree."""
+    """The plan of an existing run with more models, data sets or users; all else must agree."""
     from segmeter.engine.adding import add_to_run
 
     if out is None:

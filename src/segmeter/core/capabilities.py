@@ -123,6 +123,17 @@ class ChoosesUsers(Protocol):
 
 
 @runtime_checkable
+class PlaysUsersApart(Protocol):
+    """A benchmark whose rows of one user are the same whoever else plays.
+
+    Users may then be added to scenes that were played without them.
+    """
+
+    @property
+    def users_apart(self) -> bool: ...
+
+
+@runtime_checkable
 class ForgetsPrompts(Protocol):
     """A user whose earlier prompts are not given to the model again.
 

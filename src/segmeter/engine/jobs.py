@@ -19,6 +19,7 @@ from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.core.threads import set_threads
+from segmeter.engine.widening import part_to_widen, users_text
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.results import declared_rows
@@ -76,8 +77,10 @@ class Worker:
             if self.plan.users and not ready.targets:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             subject = self._make_subject(job.subject)
-            rows = self.benchmark.work(subject, ready, self.plan)
-            self._keep(job, rows, _trail(job, subject))
+            trail = _trail(job, subject)
+            kept, plan = part_to_widen(self.folder, job, self.plan, trail)
+            rows = self.benchmark.work(subject, ready, plan)
+            self._keep(job, kept, rows, trail)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
@@ -87,14 +90,15 @@ class Worker:
             return Outcome(job, message, traceback.format_exc(), retryable=True)
         return Outcome(job)
 
-    def _keep(self, job: Job, rows: list[Row], trail: dict[str, str]) -> None:
+    def _keep(self, job: Job, kept: list[Row], rows: list[Row], trail: dict[str, str]) -> None:
         """Write the rows with their identity, in the columns that the benchmark declares."""
         labels = job.identity()
-        whole = [labels | row for row in rows]
+        whole = kept + [labels | row for row in rows]
         if self.schema is not None:
             for row in whole:
                 self.schema.check(row)
-        self.folder.finish(job, whole, trail | {"plan": self.plan.id}, self.schema)
+        played = {"plan": self.plan.id, "users": users_text(self.plan)}
+        self.folder.finish(job, whole, trail | played, self.schema)
 
     def _read(self, job: Job) -> Scene:
         key = str(job.dataset)

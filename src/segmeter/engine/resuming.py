@@ -11,7 +11,9 @@ from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.threads import usable_cores
 from segmeter.engine.jobs import Objects, source_of
+from segmeter.engine.widening import lacking_users
 from segmeter.store.folder import RunFolder
+from segmeter.store.parts import trail_of
 
 __all__ = ["FinishedBefore", "Prints", "finished_before", "subject_prints"]
 
@@ -43,9 +45,11 @@ def subject_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> 
 
 
 def finished_before(
-    folder: RunFolder, jobs: Sequence[Job], prints: Prints, again: bool = False
+    folder: RunFolder, jobs: Sequence[Job], prints: Prints, plan: Plan, again: bool = False
 ) -> FinishedBefore:
     """Look at every part of a run before the first job is played.
+
+    A part that lacks users of the plan is not finished: they are played, its rows are kept.
 
     A part that cannot be read is set aside and its job is played again. A part that was played
     with other weights or another source is refused, or played anew if `again`.
@@ -53,15 +57,16 @@ def finished_before(
     there = folder.finished()
     known = [job for job in jobs if job.id in there]
     with ThreadPoolExecutor(usable_cores()) as pool:
-        looked = list(pool.map(lambda job: _look(folder, job), known))
-    damaged = [(job, found) for job, found in zip(known, looked, strict=True) if _is_text(found)]
+        looked = list(pool.map(lambda job: _look(folder, job, plan), known))
+    damaged = [(job, t) for job, t in zip(known, looked, strict=True) if isinstance(t, str)]
     for job, _ in damaged:
         folder.set_aside(job.id)
     sound = [(job, t) for job, t in zip(known, looked, strict=True) if not isinstance(t, str)]
-    stale = _stale(sound, prints)
+    stale = _stale([(job, t.trail) for job, t in sound], prints)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    spoilt = {job.id for job, _ in (*damaged, *stale)}
+    narrow = [(job, t) for job, t in sound if t.lacks]
+    spoilt = {job.id for job, _ in (*damaged, *stale, *narrow)}
     said = [
         f"{folder.address}/parts/{job.id}.parquet ({job}) is damaged: {why}; it was set aside in "
         "'aside' and the job is played again"
@@ -70,16 +75,21 @@ def finished_before(
     return FinishedBefore(frozenset(job.id for job in known if job.id not in spoilt), tuple(said))
 
 
-def _is_text(found: object) -> bool:
-    return isinstance(found, str)
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a part says of itself, and whether users of the plan are still to play."""
+
+    trail: dict[str, str]
+    lacks: bool
 
 
-def _look(folder: RunFolder, job: Job) -> dict[str, str] | str:
+def _look(folder: RunFolder, job: Job, plan: Plan) -> _Looked | str:
     """A part's trail, or what is wrong with it."""
     try:
-        return folder.trail(job.id)
+        table = folder.rows(job)
     except BadInput as error:
         return str(error)
+    return _Looked(trail_of(table.schema), bool(lacking_users(table, plan)))
 
 
 def _stale(

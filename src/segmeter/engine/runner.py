@@ -216,7 +216,8 @@ def run_plan(
     plan, datasets = complete(plan, roots, objects)
     with RunFolder.claimed(out, plan) as folder:
         jobs = jobs_of(plan, datasets)
-        done_before = finished_before(folder, jobs, subject_prints(plan, roots, objects), again)
+        prints = subject_prints(plan, roots, objects)
+        done_before = finished_before(folder, jobs, prints, plan, again)
         for sentence in done_before.said:
             tell(sentence)
         folder.sign(command or command_entry())

@@ -21,7 +21,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
-from segmeter.store.parts import PART_NAME, decode, encode, trail_of
+from segmeter.store.parts import PART_NAME, decode, encode
 from segmeter.store.places import Address, Place, place_of
 
 __all__ = ["Part", "RunFolder", "measure_folder"]
@@ -147,10 +147,6 @@ class RunFolder:
     def rows(self, job: Job) -> Any:
         """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
         return decode(self.place.read(_part(job)))
-
-    def trail(self, job_id: str) -> dict[str, str]:
-        """What a part says about where its numbers come from; BadInput if it is damaged."""
-        return trail_of(decode(self.place.read(f"parts/{job_id}.parquet")).schema)
 
     def set_aside(self, job_id: str) -> None:
         """Move a part that cannot be read out of the way; its job can be played again."""

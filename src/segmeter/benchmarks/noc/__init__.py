@@ -29,6 +29,7 @@ class Noc:
 
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
+    users_apart: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:

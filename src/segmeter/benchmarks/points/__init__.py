@@ -41,6 +41,7 @@ class Points:
 
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
+    users_apart: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     settings: ClassVar[dict[str, object]] = offered(Settings)
 

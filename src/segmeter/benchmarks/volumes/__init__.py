@@ -33,6 +33,7 @@ class Volumes:
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
+    users_apart: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
 
     def plan(self, plan: Plan) -> Plan:

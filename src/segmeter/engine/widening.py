@@ -1,0 +1,73 @@
+"""Widening: a part that was played by some users gets the rows of further ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Row
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.plans import Job, Plan
+from segmeter.store.folder import RunFolder
+from segmeter.store.parts import trail_of
+
+__all__ = ["lacking_users", "part_to_widen", "users_text"]
+
+_SAME = ("fingerprint", "source")
+
+
+def users_text(plan: Plan) -> str:
+    """The users of a plan as a part notes them.
+
+    >>> users_text(Plan("noc", (), (), users=(Spec("centre-click"),)))
+    '["centre-click"]'
+    """
+    return json.dumps([str(spec) for spec in plan.users])
+
+
+def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
+    """The users of a plan that a part, as it was read, was played without."""
+    trail = trail_of(table.schema)
+    if trail.get("plan") == plan.id or "user" not in table.column_names:
+        return ()
+    if "users" in trail:
+        return tuple(spec for spec in plan.users if str(spec) not in _noted(trail["users"]))
+    # Older parts note no users; their rows tell.
+    there = set(table["user"].to_pylist())
+    return tuple(s for s in plan.users if catalogue.users.make(s).name not in there)
+
+
+def part_to_widen(
+    folder: RunFolder, job: Job, plan: Plan, trail: Mapping[str, str]
+) -> tuple[list[Row], Plan]:
+    """Rows of a job that are kept, and the plan of what is left to play of it.
+
+    Nothing is kept of a part that other weights or another source played.
+    """
+    if not folder.done(job):
+        return [], plan
+    table = folder.rows(job)
+    then = trail_of(table.schema)
+    lacking = lacking_users(table, plan)
+    if not lacking or any(then.get(what, trail[what]) != trail[what] for what in _SAME):
+        return [], plan
+    if "height" in table.column_names:
+        raise BadInput(
+            "its rows were kept by version 0.1; play the new user into a run of its own, "
+            "'segmeter compare' reads both"
+        )
+    rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
+    return rows, replace(plan, users=lacking)
+
+
+def _noted(text: str) -> set[str]:
+    """The users that a part notes; none if what it notes is damaged, which plays them again."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return set()
+    return set(map(str, found)) if isinstance(found, list) else set()
