@@ -28,7 +28,7 @@ State = Literal["ready", "no weights", "not here", "broken"]
 
 _LIBRARIES = {
     "torch": "networks; pip install 'segmeter[models]'",
-    "transformers": "the SAM family; pip install 'segmeter[models]'",
+    "transformers": "SAM, SAM-HQ, SAM 3 and EdgeTAM; pip install 'segmeter[models]'",
     "safetensors": "reading weights; pip install 'segmeter[models]'",
     "huggingface_hub": "fetching from the model hub; pip install 'segmeter[models]'",
     "timm": "EdgeTAM only",

@@ -1,5 +1,7 @@
 """Loading SAM networks: image encoders from `transformers`, everything after them our own.
 
+MobileSAM is wholly our own, and so is SAM 2 (`_sam2_network`).
+
 Our decoder gives all four masks in one pass, batches asks with their own mask prompts, and
 keeps to the originals where `transformers` does not: its SAM decoder normalises with another
 epsilon (1e-6 for 1e-5), its SAM-HQ decoder enlarges the picture's embedding as it was before

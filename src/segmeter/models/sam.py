@@ -102,6 +102,10 @@ class Sam:
         """Read from its files when first needed."""
         from segmeter.models._sam_networks import HubNetwork, MobileNetwork
 
+        if self.kind.family == "sam2":
+            from segmeter.models._sam2_network import Sam2Network
+
+            return Sam2Network.load(self.weights_path, self._device, self.dtype)
         if self.kind.family == "mobile-sam":
             return MobileNetwork.load(self.weights_path, self._device, self.dtype)
         return HubNetwork.load(self.weights_path, self.kind.family, self._device, self.dtype)
