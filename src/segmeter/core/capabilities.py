@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import Prediction, Reading
+    from segmeter.core.models import Ask, Prediction, Reading
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
     from segmeter.core.scenes import Dataset, Target
     from segmeter.core.users import Observation, User
 
 __all__ = [
+    "AnswersLater",
     "ChecksData",
     "ChoosesUsers",
     "CountsEffort",
@@ -48,6 +49,19 @@ class RendersTogether(Protocol):
     """A view that renders the shown masks of many predictions in one go."""
 
     def render(self, predictions: Sequence[Prediction]) -> Sequence[Mask]: ...
+
+
+@runtime_checkable
+class AnswersLater(Protocol):
+    """A view that works on answers while its caller does something else.
+
+    `start_answer` begins and returns at once; what it returns waits for the predictions and
+    their shown masks. They are those of `answer` and `render`.
+    """
+
+    def start_answer(
+        self, asks: Sequence[Ask]
+    ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]: ...
 
 
 @runtime_checkable

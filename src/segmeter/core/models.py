@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import KeepsMemory, RendersTogether
+from segmeter.core.capabilities import AnswersLater, KeepsMemory, RendersTogether
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
@@ -27,6 +27,7 @@ __all__ = [
     "View",
     "keeps_memory",
     "render",
+    "start_answer",
 ]
 
 Reading = Literal["published", "sound"]
@@ -170,6 +171,26 @@ def render(view: View, predictions: Sequence[Prediction]) -> list[Mask]:
     if isinstance(view, RendersTogether):
         return list(view.render(predictions))
     return [prediction.mask() for prediction in predictions]
+
+
+def start_answer(
+    view: View, asks: Sequence[Ask]
+) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
+    """Begin to answer; call what comes back for the predictions and their shown masks.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> predictions, masks = start_answer(view, [Ask((Click((40, 60)),))])()
+    >>> [mask.area for mask in masks]
+    [81]
+    """
+    if isinstance(view, AnswersLater):
+        return view.start_answer(asks)
+    predictions = view.answer(asks)
+    masks = render(view, predictions)
+    return lambda: (predictions, masks)
 
 
 def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:

@@ -3,7 +3,9 @@
 `Session.step` is one round of one session: notebooks, replays and studies with people call it
 themselves. `play` drives the sessions of simulated users together: everybody who plays on a
 scene asks in the same call, and players whose prompts and memory are the same, such as two
-readings that have not yet parted, are asked for once.
+readings that have not yet parted, are asked for once. The next prompts need a mask and not its
+scores, so a round is judged while the view works on the next (`capabilities.AnswersLater`);
+whoever reads `Session.rounds` before finds it judged all the same.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import numpy as np
 from segmeter.core.capabilities import OffersSome, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, render
+from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, start_answer
 from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
@@ -147,7 +149,15 @@ class Session:
         self.prompts: tuple[Prompt, ...] = ()
         self.last: Prediction | None = None
         self.content = False
-        self.rounds: list[Round] = []
+        self._rounds: list[Round] = []
+        self._unjudged: _Unjudged | None = None
+
+    @property
+    def rounds(self) -> list[Round]:
+        """All rounds so far, judged."""
+        if self._unjudged is not None:
+            self._unjudged.settle()
+        return self._rounds
 
     def step(self, prompts: Prompts, *, seconds_user: float = 0.0) -> Round:
         """Give the next prompts and return the round; none means that the person is content."""
@@ -205,38 +215,73 @@ def step_together(
     >>> [made.batch for made in step_together(sessions, prompts, [0.0, 0.0])]
     [2, 2]
     """
+    _advance(sessions, prompts, seconds, pool)
+    return [session.rounds[-1] for session in sessions]
+
+
+def _advance(
+    sessions: Sequence[Session],
+    prompts: Sequence[tuple[Prompt, ...]],
+    seconds: Sequence[float],
+    pool: Executor | None,
+) -> None:
+    """One round whose judging is left for when the view is at work again, or scores are read."""
     if not sessions:
-        return []
-    view = sessions[0].view
+        return
     asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(asks, [session.last for session in sessions])
     start = perf_counter()
-    predictions = view.answer(unique)
-    masks = render(view, predictions)
-    share = (perf_counter() - start) / len(unique)
-    for session, given, place in zip(sessions, prompts, places, strict=True):
-        session.prompts = (*session.prompts, *given)
-        session.last, session.mask = predictions[place], masks[place]
-    scores = _judge_once(sessions, pool)
-    oracle = _judge_candidates(sessions, pool)
+    finish = start_answer(sessions[0].view, unique)
+    begun = perf_counter()
+    for session in sessions:
+        _ = session.rounds  # judges what is not
+    judged = perf_counter()
+    predictions, masks = finish()
+    share = (perf_counter() - judged + begun - start) / len(unique)
+    made = []
     for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
-        found = predictions[place]
-        session.rounds.append(
+        session.prompts = (*session.prompts, *prompts[i])
+        found = session.last = predictions[place]
+        session.mask = masks[place]
+        made.append(
             Round(
                 len(session.rounds) + 1,
                 prompts[i],
                 session.mask,
-                scores[i],
+                {},
                 float(found.scores[found.shown]),
                 found.shown,
-                oracle[i],
+                (),
                 asks[i].memory is not None,
                 len(unique),
                 share,
                 seconds[i],
             )
         )
-    return [session.rounds[-1] for session in sessions]
+    _Unjudged(sessions, made, pool)
+    if any(session.oracle_rounds for session in sessions):
+        _ = sessions[0].rounds
+
+
+class _Unjudged:
+    """Rounds that were played together and are judged together, once."""
+
+    def __init__(
+        self, sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
+    ) -> None:
+        self._sessions, self._made, self._pool = sessions, rounds, pool
+        for session in sessions:
+            session._unjudged = self
+
+    def settle(self) -> None:
+        for session in self._sessions:
+            session._unjudged = None
+        scores = _judge_once(self._sessions, self._made, self._pool)
+        oracle = _judge_candidates(self._sessions, self._pool)
+        for session, made, own, every in zip(
+            self._sessions, self._made, scores, oracle, strict=True
+        ):
+            session._rounds.append(replace(made, scores=own, candidate_scores=every))
 
 
 def play(
@@ -314,15 +359,15 @@ def _play_round(
     given = _next_prompts(
         [players[i] for i in active], [sessions[i] for i in active], number, seed, pool
     )
-    speaking = [(i, *one) for i, one in zip(active, given, strict=True) if one[0]]
-    step_together(
-        [sessions[i] for i, _, _ in speaking],
-        [prompts for _, prompts, _ in speaking],
-        [seconds for _, _, seconds in speaking],
+    speaking = {i: one for i, one in zip(active, given, strict=True) if one[0]}
+    _advance(
+        [sessions[i] for i in speaking],
+        [prompts for prompts, _ in speaking.values()],
+        [seconds for _, seconds in speaking.values()],
         pool,
     )
-    for session in sessions:
-        if len(session.rounds) < number:
+    for i, session in enumerate(sessions):
+        if i not in speaking:
             session.rest()
 
 
@@ -396,8 +441,27 @@ def _observation(player: Player, session: Session, number: int) -> Observation:
         session.view,
         session.last,
         number,
-        tuple(session.rounds),
+        _Rounds(session),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds(Sequence[Round]):
+    """A session's rounds so far, judged when somebody looks: few users do."""
+
+    session: Session
+
+    def __len__(self) -> int:
+        return len(self.session.rounds)
+
+    @overload
+    def __getitem__(self, place: int) -> Round: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Round]: ...
+
+    def __getitem__(self, place: int | slice) -> Round | Sequence[Round]:
+        return self.session.rounds[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,13 +511,16 @@ def _distinct(
     return places, unique
 
 
-def _judge_once(sessions: Sequence[Session], pool: Executor | None) -> list[Scores]:
-    """Scores of each session's mask; a mask that several share is judged once a target."""
-    pixels = sum(session.mask.bits.size for session in sessions)
-    keys = [(_target_id(session), id(session.mask)) for session in sessions]
-    first = dict(zip(keys, sessions, strict=True))
+def _judge_once(
+    sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
+) -> list[Scores]:
+    """Scores of each round's mask; a mask that several share is judged once a target."""
+    pixels = sum(made.mask.bits.size for made in rounds)
+    pairs = list(zip(sessions, rounds, strict=True))
+    keys = [(_target_id(session), id(made.mask)) for session, made in pairs]
+    first = dict(zip(keys, pairs, strict=True))
     helpers = pool if pixels > _WORTH_THREADS else None
-    scores = _each(lambda s: s.scores_of(s.mask), list(first.values()), helpers)
+    scores = _each(lambda both: both[0].scores_of(both[1].mask), list(first.values()), helpers)
     known = dict(zip(first, scores, strict=True))
     return [known[key] for key in keys]
 
@@ -465,7 +532,7 @@ def _judge_candidates(
 
     def one(session: Session) -> tuple[Scores, ...]:
         found = session.last
-        if found is None or len(session.rounds) >= session.oracle_rounds:
+        if found is None or len(session._rounds) >= session.oracle_rounds:
             return ()
         offered = found.offered if isinstance(found, OffersSome) else range(len(found.scores))
         return tuple(session.scores_of(found.mask(k)) for k in offered)

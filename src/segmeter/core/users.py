@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -35,7 +36,7 @@ class Observation:
     view: View
     last: Prediction | None = None
     round: int = 1
-    rounds: tuple[Round, ...] = ()
+    rounds: Sequence[Round] = ()
 
 
 @runtime_checkable
