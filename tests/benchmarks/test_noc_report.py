@@ -121,7 +121,7 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
     group = next(g for g in groups(own, cost_of(own)) if g.key[0] == "noisy")
     assert group.outline_px is not None
-    never = group.iou.values.max(axis=1) < 0.95
+    never = group.iou.max(axis=1) < 0.95
     spent = targets_of(group, "seconds-to-95", cost_of(own))
     clicks = targets_of(group, "noc@95")
     assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.outline_px * never)
@@ -138,7 +138,7 @@ def test_the_better_model_is_established_in_every_measure(run: Run) -> None:
 
 def test_groups_line_up_targets_and_times(run: Run) -> None:
     for group in groups(run, cost_of(run)):
-        targets, rounds = group.iou.values.shape
+        targets, rounds = group.iou.shape
         assert group.answer.shape == group.spent.shape == (targets, rounds)
         assert group.look.shape == (targets,)
         assert (np.diff(group.spent, axis=1) >= 0).all()

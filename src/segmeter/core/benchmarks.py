@@ -14,7 +14,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Benchmark", "Curves", "Difference", "Results", "Row", "SummaryRow"]
+__all__ = ["Benchmark", "Curves", "Difference", "Group", "Results", "Row", "SummaryRow"]
 
 Row = dict[str, Any]
 
@@ -58,11 +58,21 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Curves:
-    """One measure of one model, data set, user and reading, target by target.
+class Group:
+    """All that one model did on one data set with one user in one reading, target by target.
 
-    `keys` are (scene, target); `clusters` name the photograph of each, for intervals;
-    `values` is targets x rounds.
+    Statistics are computed of groups. A benchmark adds the tables that its statistics need,
+    a row per target, and nothing else: who is compared with whom, how intervals draw, and how
+    a number is told of a group are the same for all (`benchmarks/grouping.py`).
+
+    Attributes
+    ----------
+    user
+        Empty where nobody prompts, or where the group holds several users.
+    keys
+        Scene and target of each row; the target is empty where whole pictures are judged.
+    clusters
+        The photograph of each row, or the patient: intervals draw these anew.
     """
 
     model: str
@@ -71,6 +81,25 @@ class Curves:
     reading: Reading
     keys: tuple[tuple[str, str], ...]
     clusters: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, str, str, Reading]:
+        return self.model, self.dataset, self.user, self.reading
+
+    @property
+    def comparison(self) -> tuple[str, str, Reading]:
+        """What models are compared within: data set, user, reading."""
+        return self.dataset, self.user, self.reading
+
+    @property
+    def scenes(self) -> tuple[str, ...]:
+        return tuple(scene for scene, _ in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Curves(Group):
+    """One measure of a group, `(targets, rounds)`."""
+
     values: npt.NDArray[np.float64]
 
 

@@ -255,9 +255,7 @@ class _Location:
 
         from segmeter.users import _descent
 
-        sums = [
-            _descent.disc_sum(p, far) for p, far in zip(points, self._away, strict=True)
-        ]
+        sums = [_descent.disc_sum(p, far) for p, far in zip(points, self._away, strict=True)]
         return torch.stack(sums) * points.new_tensor(self._weights)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.noc.leaderboard import Comparison
-from segmeter.benchmarks.noc.statistics import Group, targets_of
+from segmeter.benchmarks.noc.statistics import ClickSessions, targets_of
 from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
@@ -116,7 +116,9 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
     }
 
 
-def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame], goal: Goal) -> Replay:
+def _replay(
+    key: str, case: Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
+) -> Replay:
     model, _, user, reading = group.key
     reached = _reached(group, case.key, goal)
     clicks = "1 click" if reached == 1 else f"{reached} clicks"
@@ -134,13 +136,13 @@ def _replay(key: str, case: Case, group: Group, frames: Sequence[Frame], goal: G
     )
 
 
-def _reached(group: Group, key: Key, goal: Goal) -> int:
+def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
     """The round in which a target reaches the goal; 0 where it never does."""
     curves, limit = group.towards(goal)
-    return int(first_round(curves[group.iou.keys.index(key)][None], limit)[0])
+    return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: Group, case: Case) -> list[Frame]:
+def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
     """The rounds of one session; none when masks were not kept."""
     model, dataset, user, reading = group.key
     key, shape = case.key, case.scene.shape
@@ -172,7 +174,7 @@ def _by_hardness(comparison: Comparison) -> list[Key]:
     for group in comparison.groups:
         clicks = targets_of(group, comparison.clicks)
         area = _areas(group)
-        for key, c, a in zip(group.iou.keys, clicks, area, strict=True):
+        for key, c, a in zip(group.keys, clicks, area, strict=True):
             cost.setdefault(key, []).append(float(c - a / 1000))
     return sorted(cost, key=lambda key: (-float(np.mean(cost[key])), key))
 
@@ -181,14 +183,14 @@ def _disputed(comparison: Comparison) -> Key:
     """The target on which the models differ most."""
     area: dict[Key, list[float]] = {}
     for group in comparison.groups:
-        for key, a in zip(group.iou.keys, _areas(group), strict=True):
+        for key, a in zip(group.keys, _areas(group), strict=True):
             area.setdefault(key, []).append(float(a))
     return max(sorted(area), key=lambda key: max(area[key]) - min(area[key]))
 
 
-def _areas(group: Group) -> Any:
+def _areas(group: ClickSessions) -> Any:
     """Area under IoU of each target; of a session stopped early, its last quality."""
-    values = group.iou.values
+    values = group.iou
     known = np.where(np.isnan(values), -np.inf, values).max(axis=1)
     return np.where(np.isnan(values).any(axis=1), 100 * known, targets_of(group, "auc"))
 
@@ -197,7 +199,7 @@ def _caption(comparison: Comparison, case: Case) -> str:
     """The object, and what it costs with each model."""
     told = []
     for group in comparison.groups:
-        if case.key in group.iou.keys:
+        if case.key in group.keys:
             curve = _curve(group, case.key)
             reached = _reached(group, case.key, comparison.goals.lead)
             never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
@@ -205,8 +207,8 @@ def _caption(comparison: Comparison, case: Case) -> str:
     return "\n".join([f"**{_title(case)}**", *told])
 
 
-def _curve(group: Group, key: Key) -> Any:
-    return group.iou.values[group.iou.keys.index(key)]
+def _curve(group: ClickSessions, key: Key) -> Any:
+    return group.iou[group.keys.index(key)]
 
 
 def _title(case: Case) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segmeter.benchmarks.noc.goals import Goals
-from segmeter.benchmarks.noc.statistics import Group, better_of, compared, targets_of
+from segmeter.benchmarks.noc.statistics import ClickSessions, better_of, compared, targets_of
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import Answer, Cell, Column, Note, Table, Value
 from segmeter.stats.effort import CostModel
@@ -39,7 +39,7 @@ class Comparison:
     """
 
     title: str
-    groups: Sequence[Group]
+    groups: Sequence[ClickSessions]
     rows: dict[tuple[str, str], SummaryRow]
     differences: Sequence[Difference]
     cost: CostModel
@@ -100,17 +100,17 @@ def _turned(d: Difference) -> Difference:
     return replace(d, first=d.second, second=d.first, value=-d.value, low=-d.high, high=-d.low)
 
 
-def ordered(members: Sequence[Group], cost: CostModel, goals: Goals) -> list[Group]:
+def ordered(members: Sequence[ClickSessions], cost: CostModel, goals: Goals) -> list[ClickSessions]:
     """Groups by a person's mean seconds on the objects that all have, the least first.
 
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
     """
-    common = set.intersection(*(set(g.iou.keys) for g in members))
+    common = set.intersection(*(set(g.keys) for g in members))
 
-    def rank(group: Group) -> tuple[float, float, str]:
-        here = [i for i, key in enumerate(group.iou.keys) if key in common or not common]
+    def rank(group: ClickSessions) -> tuple[float, float, str]:
+        here = [i for i, key in enumerate(group.keys) if key in common or not common]
         seconds = targets_of(group, f"seconds-to-{goals.lead.tag}", cost)[here]
-        area = np.nan_to_num(area_under(group.iou.values[here]))
+        area = np.nan_to_num(area_under(group.iou[here]))
         return round(float(seconds.mean()), 9), -float(area.mean()), group.key[0]
 
     return sorted(members, key=rank)
@@ -146,15 +146,15 @@ def _outdone(comparison: Comparison) -> bool:
     return any(_better_everywhere(other, best, comparison.goals) for other in others)
 
 
-def _better_everywhere(one: Group, other: Group, goals: Goals) -> bool:
+def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -> bool:
     """Fewer rounds and a larger area, or one of them and the other equal, on every object."""
-    places = {key: i for i, key in enumerate(other.iou.keys)}
-    mine = [i for i, key in enumerate(one.iou.keys) if key in places]
-    theirs = [places[one.iou.keys[i]] for i in mine]
+    places = {key: i for i, key in enumerate(other.keys)}
+    mine = [i for i, key in enumerate(one.keys) if key in places]
+    theirs = [places[one.keys[i]] for i in mine]
     rounds = (
         rounds_to(*one.towards(goals.lead))[mine] - rounds_to(*other.towards(goals.lead))[theirs]
     )
-    areas = area_under(one.iou.values)[mine] - area_under(other.iou.values)[theirs]
+    areas = area_under(one.iou)[mine] - area_under(other.iou)[theirs]
     better = (rounds <= 0) & (areas >= 0) & ((rounds < 0) | (areas > 0))
     return bool(mine) and bool(better.all())
 
@@ -198,7 +198,7 @@ def _failures(comparison: Comparison, model: str) -> str:
 def _extent(comparison: Comparison) -> str:
     """How much was played, and what a failure costs."""
     group = comparison.groups[0]
-    objects, scenes = len(group.iou.keys), len(set(group.iou.clusters))
+    objects, scenes = len(group.keys), len(set(group.clusters))
     played = (
         f"{_many(objects, 'object')} in {_many(scenes, 'photograph')}, up to "
         f"{_many(group.rounds, 'round')}"
@@ -232,7 +232,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         comparison.clicks: Column(
             f"{comparison.prompts} to {goal.short}", f"NoC@{goal.tag}", 2, better="lower"
         ),
-        comparison.never: Column("never reach it", f"of {len(group.iou.keys)} objects", 0),
+        comparison.never: Column("never reach it", f"of {len(group.keys)} objects", 0),
         "auc": Column("quality over all clicks", "IoU AuC, %", 1, better="higher"),
         "iou@1": Column("after one click", "IoU@1, %", 1, better="higher"),
     }
@@ -249,8 +249,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         name,
         columns,
         rows,
-        caption=f"{comparison.title}: {_many(len(group.iou.keys), 'object')} in "
-        f"{_many(len(set(group.iou.clusters)), 'photograph')}, {_many(group.rounds, 'round')}, "
+        caption=f"{comparison.title}: {_many(len(group.keys), 'object')} in "
+        f"{_many(len(set(group.clusters)), 'photograph')}, {_many(group.rounds, 'round')}, "
         f"reading {comparison.reading}",
         note="95 % intervals from resampling photographs. Strong: better than every other model, "
         "and that is established. An object that never reaches the goal costs its rounds and "
@@ -347,10 +347,10 @@ def _at_odds(d: Difference, pairs: int) -> str:
 
 def uneven(comparison: Comparison) -> Note | None:
     """A warning where models were not scored on the same targets."""
-    known = [set(group.iou.keys) for group in comparison.groups]
+    known = [set(group.keys) for group in comparison.groups]
     if all(keys == known[0] for keys in known):
         return None
-    counts = ", ".join(f"{g.key[0]} {len(g.iou.keys)}" for g in comparison.groups)
+    counts = ", ".join(f"{g.key[0]} {len(g.keys)}" for g in comparison.groups)
     return Note(
         f"On {comparison.title} the models were not scored on the same objects ({counts}): their "
         "means are not comparable, their paired differences are.",
@@ -422,7 +422,7 @@ def _sure(d: Difference, digits: int) -> str:
 
 def _doubt(comparison: Comparison) -> str:
     """Why a difference is open: too few photographs for any, or an order that could turn."""
-    scenes = len(set(comparison.groups[0].iou.clusters))
+    scenes = len(set(comparison.groups[0].clusters))
     pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
     if pairs * 2.0 ** (1 - scenes) >= 0.05:
         few = "One photograph is" if scenes == 1 else f"{scenes} photographs are"
@@ -442,11 +442,11 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
     the first fails on more than half: a place among failures is no merit.
     """
     groups = comparison.groups
-    if len(groups) < 2 or any(g.iou.keys != groups[0].iou.keys for g in groups):
+    if len(groups) < 2 or any(g.keys != groups[0].keys for g in groups):
         return {}
-    if len(set(groups[0].iou.clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
+    if len(set(groups[0].clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
         return {}
     values = np.stack([targets_of(g, comparison.seconds, comparison.cost) for g in groups])
-    drawn = Resampling(groups[0].iou.clusters, seed=groups[0].key[1])
+    drawn = Resampling(groups[0].clusters, seed=groups[0].dataset)
     shares = first_shares(values, drawn, "lower")
     return {g.key[0]: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}

@@ -55,7 +55,7 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     hours = _scaled(mean, objects / _HOUR)
     seconds = targets_of(group, comparison.seconds, comparison.cost)
     hand = comparison.cost.locate + comparison.cost.drawing(group.outline_px) + 0 * seconds
-    paired = difference(seconds, hand, group.iou.clusters, seed=group.key[1])
+    paired = difference(seconds, hand, group.clusters, seed=group.dataset)
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
     money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]

@@ -19,7 +19,7 @@ from segmeter.benchmarks.noc.leaderboard import (
 )
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
-    Group,
+    ClickSessions,
     better_of,
     cost_of,
     differences_of,
@@ -65,7 +65,7 @@ def sections(run: Results) -> list[Section]:
     ]
 
 
-def comparisons(run: Results, found: Sequence[Group] | None = None) -> list[Comparison]:
+def comparisons(run: Results, found: Sequence[ClickSessions] | None = None) -> list[Comparison]:
     """The run's models set against each other, by data set and user, in its leading reading."""
     cost = cost_of(run)
     lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
@@ -73,10 +73,10 @@ def comparisons(run: Results, found: Sequence[Group] | None = None) -> list[Comp
 
 
 def _comparisons(
-    found: Sequence[Group], reading: str, cost: CostModel, goals: Goals
+    found: Sequence[ClickSessions], reading: str, cost: CostModel, goals: Goals
 ) -> list[Comparison]:
     """One comparison a data set and user, the cheapest model first in each."""
-    places: dict[tuple[str, str], list[Group]] = {}
+    places: dict[tuple[str, str], list[ClickSessions]] = {}
     for group in found:
         if group.key[3] == reading:
             places.setdefault((group.key[1], group.key[2]), []).append(group)
@@ -87,7 +87,9 @@ def _comparisons(
     ]
 
 
-def _comparison(title: str, members: Sequence[Group], cost: CostModel, goals: Goals) -> Comparison:
+def _comparison(
+    title: str, members: Sequence[ClickSessions], cost: CostModel, goals: Goals
+) -> Comparison:
     rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost, goals)}
     apart = differences_of(members, cost, goals)
     return Comparison(title, ordered(members, cost, goals), rows, apart, cost, goals)
@@ -126,7 +128,7 @@ def _growth(comparisons: Sequence[Comparison]) -> Section:
 
 def _quality_chart(comparison: Comparison, many: bool) -> Chart:
     title = "Mean IoU after each round" + (f": {comparison.title}" if many else "")
-    lines = [_line(g, g.iou.values) for g in comparison.groups]
+    lines = [_line(g, g.iou) for g in comparison.groups]
     return Chart(title, _rounds_axis(comparison), Axis("IoU, %", high=1.0, percent=True), lines)
 
 
@@ -138,8 +140,8 @@ def _success_chart(comparison: Comparison, many: bool) -> Chart:
     return Chart(title, _rounds_axis(comparison), axis, lines)
 
 
-def _line(group: Group, values: Floats) -> Line:
-    drawn = Resampling(group.iou.clusters, seed=group.key[1])
+def _line(group: ClickSessions, values: Floats) -> Line:
+    drawn = Resampling(group.clusters, seed=group.dataset)
     values = _held(values)
     low, high = drawn.limits(values)
     known = not np.isnan(low).any()
@@ -158,12 +160,12 @@ def _held(values: Floats) -> Floats:
 
 
 def _rounds_axis(comparison: Comparison) -> Axis:
-    rounds = max(g.iou.values.shape[1] for g in comparison.groups)
+    rounds = max(g.iou.shape[1] for g in comparison.groups)
     wanted = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else range(1, rounds + 1)
     return Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=list(wanted), digits=0)
 
 
-def _numbers(found: Sequence[Group], comparisons: Sequence[Comparison]) -> Section:
+def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) -> Section:
     """What papers print, in every reading that was played."""
     blocks: list[Block] = []
     for comparison in comparisons:
@@ -206,7 +208,7 @@ def _click_columns(goals: Goals) -> dict[str, Column]:
     }
 
 
-def _quality_columns(group: Group) -> dict[str, Column]:
+def _quality_columns(group: ClickSessions) -> dict[str, Column]:
     """IoU, Boundary IoU, and every further measure that was taken or scored later."""
     columns = {
         "auc": Column("IoU AuC", "%", 2, better="higher"),
@@ -244,7 +246,7 @@ def _paper_table(
             ]
             for model in comparison.models
         ]
-    objects, rounds = len(readings[0].groups[0].iou.keys), readings[0].groups[0].rounds
+    objects, rounds = len(readings[0].groups[0].keys), readings[0].groups[0].rounds
     table_caption = f"{caption}; {objects} objects, {rounds} rounds"
     return Table(name, [Column("model"), *(columns[m] for m in shown)], rows, table_caption)
 
@@ -298,7 +300,7 @@ def _machines(run: Results) -> str:
     )
 
 
-def _parts(group: Group, comparison: Comparison) -> dict[str, float]:
+def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
     """A person's mean seconds of each part until the goal, or until the rounds are over."""
     cost = comparison.cost
     first = first_round(*group.towards(comparison.goals.lead))

@@ -7,25 +7,32 @@ for IoU and the areas under its curve.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.grouping import (
+    comparisons,
+    measured,
+    paired,
+    resampling,
+    summary_row,
+)
 from segmeter.benchmarks.noc.goals import Goal, Goals
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.stats.effort import CostModel, seconds_after, seconds_to, waiting_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_tables
+from segmeter.stats.pairwise import Where, pairwise_tables
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
 
 __all__ = [
-    "Group",
+    "ClickSessions",
     "better_of",
     "compared",
     "cost_of",
@@ -47,43 +54,35 @@ _NO_MEASURE = {*SESSION_ROWS.names, "height", "width", "error", "detail"}
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """All sessions of one model, data set, user and reading, target by target.
+class ClickSessions(Group):
+    """All sessions of a group, target by target.
 
     `iou` holds the curves, `(targets, rounds)`, and `others` those of every further measure;
     `spent` are a person's seconds by the end of each round under the cost model and `spoken`
     its price of each round's prompts (zero where nothing was said); `look` (each target's
-    share), `answer` and `user` are measured seconds; `outline_px` is the length of each
+    share), `answer` and `busy` (the
+    simulated user's own) are measured seconds; `outline_px` is the length of each
     target's outline where the run kept it; `only_clicks` tells that no other prompt was given.
     """
 
-    iou: Curves
+    iou: Floats
     others: Mapping[str, Floats]
     spent: Floats
     look: Floats
     answer: Floats
-    user: Floats
+    busy: Floats
     spoken: Floats
     outline_px: Floats | None = None
     only_clicks: bool = True
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.iou.model, self.iou.dataset, self.iou.user, self.iou.reading
-
-    @property
-    def comparison(self) -> tuple[str, str, str]:
-        """What models are compared within: data set, user, reading."""
-        return self.key[1:]
-
-    @property
     def rounds(self) -> int:
-        return int(self.iou.values.shape[1])
+        return int(self.iou.shape[1])
 
     def curves(self, measure: str) -> Floats:
         """The curves of a measure."""
         if measure == "iou":
-            return self.iou.values
+            return self.iou
         if measure not in self.others:
             known = ["iou", *self.others]
             raise BadInput(
@@ -97,26 +96,25 @@ class Group:
         return goal.signed(self.curves(goal.measure))
 
 
-def groups(run: Results, cost: CostModel) -> list[Group]:
+def groups(run: Results, cost: CostModel) -> list[ClickSessions]:
     """The run's sessions, grouped, with their seconds under a cost model."""
-    measures = {
-        name: {_key(c): _played(c.values, run) for c in run.curves(name)}
-        for name in measures_of(run)
-    }
     times = _times(run)
     made = []
-    for short in run.curves("iou"):
-        curves = replace(short, values=_played(short.values, run))
-        kinds, look, answer, user, outline = times[_key(curves)]
+    for curves, others in measured(run, "iou", *measures_of(run)):
+        kinds, look, answer, busy, outline = times[curves.key]
+        spent = seconds_after(cost, kinds)
         made.append(
-            Group(
-                curves,
-                {name: by_key[_key(curves)] for name, by_key in measures.items()},
-                seconds_after(cost, kinds),
+            ClickSessions(
+                *curves.key,
+                curves.keys,
+                curves.clusters,
+                _played(curves.values, run),
+                {name: _played(values, run) for name, values in others.items()},
+                spent,
                 look,
                 answer,
-                user,
-                np.diff(seconds_after(cost, kinds), axis=1, prepend=cost.locate),
+                busy,
+                np.diff(spent, axis=1, prepend=cost.locate),
                 outline,
                 all(kind in ("click", "") for row in kinds for kind in row),
             )
@@ -164,17 +162,14 @@ def differences(run: Results, measures: Sequence[str] | None = None) -> list[Dif
     `measures` are those of `compared` unless given; one that a group lacks is left out.
     """
     cost, goals = cost_of(run), goals_of(run)
-    comparisons: dict[tuple[str, str, str], list[Group]] = {}
-    for group in groups(run, cost):
-        comparisons.setdefault(group.comparison, []).append(group)
     return [
         d
-        for members in comparisons.values()
+        for members in comparisons(groups(run, cost))
         for d in differences_of(members, cost, goals, _testable(members, measures))
     ]
 
 
-def _testable(members: Sequence[Group], measures: Sequence[str] | None) -> list[str] | None:
+def _testable(members: Sequence[ClickSessions], measures: Sequence[str] | None) -> list[str] | None:
     if measures is None:
         return None
     taken = set(members[0].others)
@@ -182,7 +177,7 @@ def _testable(members: Sequence[Group], measures: Sequence[str] | None) -> list[
     return [m for m in known if all(_known(g, m) for g in members)]
 
 
-def compared(members: Sequence[Group], goals: Goals) -> list[str]:
+def compared(members: Sequence[ClickSessions], goals: Goals) -> list[str]:
     """What models are compared in: seconds and clicks to the goal, areas, the first click."""
     own = [f"{name}-auc" for name in members[0].others if name != "boundary-iou"]
     names = [f"seconds-to-{goals.lead.tag}", f"noc@{goals.lead.tag}", "auc", "iou@1", *own]
@@ -190,7 +185,7 @@ def compared(members: Sequence[Group], goals: Goals) -> list[str]:
 
 
 def differences_of(
-    members: Sequence[Group],
+    members: Sequence[ClickSessions],
     cost: CostModel,
     goals: Goals,
     measures: Sequence[str] | None = None,
@@ -205,12 +200,7 @@ def differences_of(
     return pairwise_tables(
         [Where(*members[0].comparison, name) for name in names],
         [
-            PairedValues(
-                g.key[0],
-                g.iou.keys,
-                g.iou.clusters,
-                np.stack([targets_of(g, name, cost) for name in names], axis=1),
-            )
+            paired(g, np.stack([targets_of(g, name, cost) for name in names], axis=1))
             for g in members
         ],
     )
@@ -226,7 +216,7 @@ def better_of(measure: str) -> Better:
     return "" if card is None else card.better
 
 
-def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Floats:
+def targets_of(group: ClickSessions, measure: str, cost: CostModel | None = None) -> Floats:
     """One value per target, whose mean is the statistic of that name."""
     if measure.startswith("seconds-to-"):
         goal = _goal(measure.removeprefix("seconds-to-"))
@@ -239,7 +229,7 @@ def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Flo
     if name in ("noc", "nof", "never"):
         return _counts(group, name, _goal(at))
     if name == "auc":
-        return 100 * area_under(group.iou.values)
+        return 100 * area_under(group.iou)
     if name == "boundary-auc":
         return 100 * area_under(group.curves("boundary-iou"))
     if name.endswith("-auc"):
@@ -248,12 +238,12 @@ def targets_of(group: Group, measure: str, cost: CostModel | None = None) -> Flo
     return _scale(name) * at_round(group.curves(name), int(at))
 
 
-def _counts(group: Group, name: str, goal: Goal) -> Floats:
+def _counts(group: ClickSessions, name: str, goal: Goal) -> Floats:
     curves, limit = group.towards(goal)
     if name == "noc":
         return rounds_to(curves, limit)
     if name == "nof":
-        return failed(curves, limit, group.iou.reading).astype(float)
+        return failed(curves, limit, group.reading).astype(float)
     return (~reached(curves, limit)).astype(float)
 
 
@@ -277,37 +267,33 @@ def _card(measure: str) -> Measure[Any] | None:
     return found if isinstance(found, Measure) else None
 
 
-def _known(group: Group, measure: str) -> bool:
+def _known(group: ClickSessions, measure: str) -> bool:
     """Whether every target has a value: a session that was stopped early has no area."""
     return not np.isnan(targets_of(group, measure)).any()
 
 
-def rows_of(group: Group, cost: CostModel, goals: Goals) -> Iterator[SummaryRow]:
+def rows_of(group: ClickSessions, cost: CostModel, goals: Goals) -> Iterator[SummaryRow]:
     """Every statistic of one group; those that are not known of any target are left out."""
-    drawn = Resampling(group.iou.clusters, seed=group.key[1])
+    drawn = resampling(group)
     for measure in _measures(group, goals):
         values = targets_of(group, measure, cost)
         known = ~np.isnan(values)
         if measure.startswith(("nof@", "never@")):
-            share = share_interval(values, group.iou.clusters)
-            yield _row(group, measure, _counted(share, len(values)), len(values))
+            share = share_interval(values, group.clusters)
+            yield summary_row(group, measure, _counted(share, len(values)), len(values))
         elif known.all():
-            yield _row(group, measure, drawn.interval(values), len(values))
+            yield summary_row(group, measure, drawn.interval(values), len(values))
         elif known.any() and measure not in ("auc", "boundary-auc"):
-            clusters = [c for c, k in zip(group.iou.clusters, known, strict=True) if k]
-            part = Resampling(clusters, seed=group.key[1]).interval(values[known])
-            yield _row(group, measure, part, int(known.sum()))
-    for name, seconds in (("answer", group.answer), ("user", group.user)):
+            clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
+            part = Resampling(clusters, seed=group.dataset).interval(values[known])
+            yield summary_row(group, measure, part, int(known.sum()))
+    for name, seconds in (("answer", group.answer), ("user", group.busy)):
         mean = drawn.interval(_mean_spoken(seconds, group.spoken))
-        yield _row(group, f"seconds-{name}", mean, len(group.look))
-    yield _row(group, "seconds-look", drawn.interval(group.look), len(group.look))
+        yield summary_row(group, f"seconds-{name}", mean, len(group.look))
+    yield summary_row(group, "seconds-look", drawn.interval(group.look), len(group.look))
 
 
-def _row(group: Group, measure: str, interval: Interval, targets: int) -> SummaryRow:
-    return SummaryRow(*group.key, measure, interval.value, interval.low, interval.high, targets)
-
-
-def _measures(group: Group, goals: Goals) -> Iterator[str]:
+def _measures(group: ClickSessions, goals: Goals) -> Iterator[str]:
     """The names of all statistics of a group, in the order in which they are told."""
     for goal in goals.all:
         yield from (f"{name}@{goal.tag}" for name in ("noc", "nof", "never"))
@@ -331,10 +317,6 @@ def _mean_spoken(seconds: Floats, spoken: Floats) -> Floats:
 def _counted(share: Interval, targets: int) -> Interval:
     """A share of targets as a number of them."""
     return Interval(round(share.value * targets), share.low * targets, share.high * targets)
-
-
-def _key(curves: Curves) -> tuple[str, str, str, str]:
-    return curves.model, curves.dataset, curves.user, curves.reading
 
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where nothing was said.

@@ -1,0 +1,87 @@
+"""Groups of sessions or pictures: who is compared with whom, and how numbers are told of them.
+
+Every benchmark computes its statistics of groups (`segmeter.core.benchmarks.Group`): one
+model, data set, user and reading. What follows from that alone is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+
+__all__ = [
+    "comparisons",
+    "differences_in",
+    "measured",
+    "paired",
+    "percentiles",
+    "resampling",
+    "summary_row",
+]
+
+G = TypeVar("G", bound=Group)
+
+
+def measured(run: Results, *measures: str) -> Iterator[tuple[Curves, dict[str, Floats]]]:
+    """Every group's curves of the first measure, and beside them those of all others by name."""
+    first, *others = measures
+    beside = {name: {c.key: c.values for c in run.curves(name)} for name in others}
+    for curves in run.curves(first):
+        yield curves, {name: by_key[curves.key] for name, by_key in beside.items()}
+
+
+def comparisons(groups: Iterable[G]) -> list[list[G]]:
+    """Groups that differ in their model alone, together, in the order of the first of each."""
+    found: dict[tuple[str, str, str], list[G]] = {}
+    for group in groups:
+        found.setdefault(group.comparison, []).append(group)
+    return list(found.values())
+
+
+def differences_in(
+    measures: Sequence[str], groups: Iterable[G], values: Callable[[G, str], Floats]
+) -> list[Difference]:
+    """Every pair of models that are compared; the pairs of a measure are corrected together.
+
+    `values` gives one number per target, whose mean is the statistic of that name.
+    """
+    return [
+        found
+        for members in comparisons(groups)
+        for measure in measures
+        for found in pairwise_differences(
+            Where(*members[0].comparison, measure),
+            [paired(group, values(group, measure)) for group in members],
+        )
+    ]
+
+
+def paired(group: Group, values: Floats) -> PairedValues:
+    """One number per target of a group (or a row of them), to be compared with another's."""
+    return PairedValues(group.model, group.keys, group.clusters, values)
+
+
+def resampling(group: Group, resamples: int = 2000) -> Resampling:
+    """Draws of a group's photographs; the same for all models on a data set."""
+    return Resampling(group.clusters, resamples=resamples, seed=group.dataset)
+
+
+def summary_row(
+    group: Group, measure: str, interval: Interval, targets: int | None = None
+) -> SummaryRow:
+    """A number of a group; of all its targets unless told otherwise."""
+    many = len(group.keys) if targets is None else targets
+    return SummaryRow(*group.key, measure, interval.value, interval.low, interval.high, many)
+
+
+def percentiles(value: float, draws: Floats) -> Interval:
+    """A number with the middle 95 % of what resampled sets give; none where there are no draws."""
+    known = draws[~np.isnan(draws)]
+    low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
+    return Interval(value, float(low), float(high))
