@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= 2
 MINUTES ?= 5
+WHERE ?= disk,memory,s3
 
 # What an installation depends on; new Python files are seen without one.
 BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard src/segmeter/kernels/*.cpp src/segmeter/kernels/*.h)
@@ -25,7 +26,7 @@ help:
 	@echo "make check      style and types only"
 	@echo "make docs       the documentation, in site/"
 	@echo "make perf       speed: ratios measured in one run"
-	@echo "make torture    kill runs at random moments for MINUTES=5, compare what comes out"
+	@echo "make torture    kill runs at random moments for MINUTES=5, compare; WHERE=$(WHERE)"
 	@echo "make fuzz       mutated files for every reader, minutes (INPUTS=20000 SEED=1 say how many, which)"
 	@echo "make published  the full tables on real data (hours; SEGMETER_SHARED holds data/ and weights/)"
 	@echo "make release-check  build sdist and wheel, install each without a compiler, run the demo there"
@@ -50,7 +51,7 @@ perf: $(VENV)/.develop
 	@for name in $(PERF); do echo "== perf/$$name.py"; $(ONE_THREAD) $(BIN)/python perf/$$name.py || exit 1; done
 
 torture: $(VENV)/.develop
-	@$(ONE_THREAD) $(BIN)/python perf/torture.py --minutes $(MINUTES)
+	@$(ONE_THREAD) $(BIN)/python perf/torture.py --minutes $(MINUTES) --where $(WHERE)
 
 fuzz: $(VENV)/.develop
 	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz --inputs $(or $(INPUTS),20000) $(if $(SEED),--seed $(SEED))

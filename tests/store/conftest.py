@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from segmeter.cli.app import run_app
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=2)
 Typed = Callable[..., tuple[int, str, str]]
@@ -31,6 +34,42 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(played: Path, tmp_path: Path) -> Path:
     """A copy of the run to do harm to."""
     return Path(shutil.copytree(played, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """The address of a bucket that a server on this machine holds."""
+    pytest.importorskip("s3fs", reason="needs the extra 's3'")
+    pytest.importorskip("moto", reason="needs the extra 'dev'")
+    from s3_server import s3_server
+
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture(params=["disk", "memory", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where a run may lie: a folder, or an address of each kind."""
+    if request.param == "disk":
+        yield str(tmp_path / "run")
+    else:
+        yield from _address(request)
+
+
+@pytest.fixture(params=["memory", "s3"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Where a run may lie that is no folder."""
+    yield from _address(request)
+
+
+def _address(request: pytest.FixtureRequest) -> Iterator[str]:
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
+    base = request.getfixturevalue("s3") if request.param == "s3" else "memory:/"
+    top = f"{base}/{uuid.uuid4().hex}"
+    yield f"{top}/run"
+    files, root = fsspec.core.url_to_fs(top)
+    if files.exists(root):
+        files.rm(root, recursive=True)
 
 
 @pytest.fixture

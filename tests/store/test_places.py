@@ -1,4 +1,4 @@
-"""Places: the same verbs on a disk and in memory, whole files only, one writer at a time."""
+"""Places: the same verbs on a disk, in memory and on S3; whole files, one writer at a time."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import errno
 import json
 import os
 import pickle
+import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +22,15 @@ from segmeter.store import local
 from segmeter.store.leases import LEASE, file_lease
 from segmeter.store.local import LocalPlace, write_file
 from segmeter.store.places import DiskFull, Place, place_of
+from segmeter.store.remote import RemotePlace
 
 fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
 Typed = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(params=["disk", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    if request.param == "disk":
-        yield place_of(tmp_path / "run")
-    else:
-        yield place_of(f"memory://{tmp_path.name}")
-        fsspec.filesystem("memory").rm(f"/{tmp_path.name}", recursive=True)
+@pytest.fixture
+def place(storage: str) -> Place:
+    return place_of(storage)
 
 
 def test_what_is_put_is_listed_and_read(place: Place) -> None:
@@ -73,6 +74,14 @@ def test_only_one_holds_the_lease(place: Place) -> None:
         pass
 
 
+def test_a_file_is_created_once(place: Place) -> None:
+    place.begin()
+    assert place.create("lease.json", b"mine")
+    assert not place.create("lease.json", b"yours")
+    assert place.read("lease.json") == b"mine"
+    assert place.others() in ([], ["lease.json"])  # nothing beside it
+
+
 def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
     place.begin()
     place.put("plan.json", b"x" * 100)
@@ -89,20 +98,63 @@ def test_a_file_above_its_limit_is_not_read(place: Place) -> None:
         {"until": "never"},
     ],
 )
-def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+def test_a_lease_that_is_over_or_damaged_bars_nobody(lease: Any, place: Place) -> None:
+    place.begin()
     place.put(LEASE, json.dumps(lease).encode())
     with file_lease(place):
         assert place.exists(LEASE)
     assert not place.exists(LEASE)
 
 
-def test_a_lease_that_runs_is_respected(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+def test_a_lease_that_runs_is_respected(place: Place) -> None:
+    place.begin()
     held = {"holder": "x", "until": time.time() + 100, "machine": "elsewhere", "process": 1}
     place.put(LEASE, json.dumps(held).encode())
     with pytest.raises(RunConflict, match="its lease runs to"), file_lease(place):
         pass
+
+
+def test_the_lease_of_a_dead_process_of_this_machine_is_over(place: Place) -> None:
+    place.begin()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    held = {"holder": "x", "until": time.time() + 100, "machine": socket.gethostname()}
+    place.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
+    with file_lease(place):
+        pass
+
+
+def test_of_many_who_want_a_lease_one_gets_it(address: str) -> None:
+    """Each opens the address anew, as processes on several machines do."""
+    gate, got = threading.Barrier(8), []
+
+    def take() -> None:
+        mine = place_of(address)
+        mine.begin()
+        gate.wait()
+        got.append(mine.create("lease.json", b"x"))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == [False] * 7 + [True]
+
+
+def test_a_storage_that_cannot_be_reached_is_a_sentence(
+    s3: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "noc", "-m", "disc", "-d", "drawn", "--limit", "1", "--workers", "0")
+    code, _, err = typed(*words, "--out", "s3://no-such-bucket/run")
+    assert code == 2
+    assert "'s3://no-such-bucket/run' cannot be written to" in err
+    assert len(err.splitlines()) == 1
+    with pytest.raises(ConnectionError, match=r"cannot be used: .*; look at its address"):
+        RemotePlace(f"{s3}/x", endpoint_url="http://127.0.0.1:1", config_kwargs=NO_RETRY).files()
+
+
+NO_RETRY = {"retries": {"max_attempts": 0}, "connect_timeout": 1}
 
 
 def test_without_the_system_lock_a_lease_file_does(

@@ -47,11 +47,18 @@ def weighted(fingerprint: str) -> Disc:
     return Weighted()
 
 
-def test_a_changed_source_is_refused_and_played_anew_when_asked(tmp_path: Path) -> None:
-    plan, out = with_file(tmp_path, 5), tmp_path / "run"
+def lose_a_part(out: str) -> None:
+    folder = RunFolder(out)
+    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+
+
+def test_a_changed_source_is_refused_and_played_anew_when_asked(
+    tmp_path: Path, storage: str
+) -> None:
+    plan, out = with_file(tmp_path, 5), storage
     run_plan(plan, out, workers=0)
     first = Run.open(out).sql("select avg(iou) as iou from rows").to_pylist()
-    min((out / "parts").glob("*.parquet")).unlink()
+    lose_a_part(out)
     plan = with_file(tmp_path, 9)
     with pytest.raises(RunConflict, match=r"1 of 2 jobs .* another source .* --again"):
         run_plan(plan, out, workers=0)
@@ -60,22 +67,22 @@ def test_a_changed_source_is_refused_and_played_anew_when_asked(tmp_path: Path) 
     assert run_plan(plan, out, workers=0) == Tally(done=0, before=2, failed=0)
 
 
-def test_changed_weights_are_refused_before_the_first_job(tmp_path: Path) -> None:
-    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), tmp_path / "run"
+def test_changed_weights_are_refused_before_the_first_job(storage: str) -> None:
+    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), storage
     run_plan(plan, out, objects={"weighted": weighted("a" * 32)})
-    min((out / "parts").glob("*.parquet")).unlink()
+    lose_a_part(out)
     with pytest.raises(RunConflict, match="other weights"):
         run_plan(plan, out, objects={"weighted": weighted("b" * 32)})
-    assert len(list((out / "parts").iterdir())) == 1
+    assert len(RunFolder(out).finished()) == 1
     again = run_plan(plan, out, objects={"weighted": weighted("b" * 32)}, again=True)
     assert again == Tally(done=2, before=0, failed=0)
 
 
-def test_a_job_that_is_played_anew_forgets_its_scores(tmp_path: Path) -> None:
+def test_a_job_that_is_played_anew_forgets_its_scores(storage: str) -> None:
     from segmeter.core.plans import Roots
     from segmeter.engine.scoring import score_run
 
-    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), tmp_path / "run"
+    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), storage
     run_plan(plan, out, objects={"weighted": weighted("a")})
     assert score_run(out, "dice", Roots()) == 2
     run_plan(plan, out, objects={"weighted": weighted("b")}, again=True)

@@ -116,7 +116,7 @@ class _Worker:
 class Local:
     """Worker processes on this machine, each with its own model."""
 
-    def __init__(self, plan: Plan, run: Address, roots: Roots, workers: int) -> None:
+    def __init__(self, plan: Plan, run: Address | Place, roots: Roots, workers: int) -> None:
         share = max(1, usable_cores() // workers)
         self._start: Callable[[int], _Worker] = lambda seat: _start_worker(
             plan, run, roots, seat, share
@@ -131,7 +131,7 @@ class Local:
             )
         if seats.objects:
             raise BadInput("objects of your own cannot travel to workers; take executor inline")
-        return cls(seats.plan, seats.run.address, seats.roots, max(1, seats.workers))
+        return cls(seats.plan, seats.run, seats.roots, max(1, seats.workers))
 
     @property
     def room(self) -> int:
@@ -181,7 +181,7 @@ class Local:
         return [Outcome(lost, f"the worker died (exit code {code})", retryable=True)]
 
 
-def _start_worker(plan: Plan, run: Address, roots: Roots, seat: int, cores: int) -> _Worker:
+def _start_worker(plan: Plan, run: Address | Place, roots: Roots, seat: int, cores: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     given = (plan, run, roots, seat, cores, theirs)
@@ -205,7 +205,9 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(plan: Plan, run: Address, roots: Roots, seat: int, cores: int, pipe: Connection) -> None:
+def _work(
+    plan: Plan, run: Address | Place, roots: Roots, seat: int, cores: int, pipe: Connection
+) -> None:
     """A worker's life: take jobs, read ahead, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _die_with_parent()

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from segmeter import __version__
+from segmeter.core.credentials import redacted
 
 __all__ = ["command_entry", "library_versions"]
 
@@ -31,10 +32,10 @@ def library_versions() -> dict[str, str]:
 
 
 def command_entry(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """One command: when, what was typed, on what machine."""
+    """One command: when, what was typed but for credentials, on what machine."""
     return {
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(arguments if arguments is not None else sys.argv),
+        "command": redacted(" ".join(arguments if arguments is not None else sys.argv)),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
+from segmeter.core.credentials import refuse_credentials
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Job, Plan, Roots
@@ -55,6 +56,7 @@ def complete(
     tested has to be at hand only where it is `to_play`.
     """
     own = objects or {}
+    _refuse_secrets(plan)
     benchmark = catalogue.benchmarks.make(plan.benchmark)
     asked = plan.measures
     plan = benchmark.plan(plan)
@@ -84,6 +86,15 @@ def complete(
         benchmark.check(plan, datasets)
     prints = {name: dataset.fingerprint() for name, dataset in datasets.items()}
     return replace(plan, fingerprints=prints), datasets
+
+
+def _refuse_secrets(plan: Plan) -> None:
+    """A plan is kept and sent to others: no address in it may hold credentials."""
+    given = (spec for specs in (plan.subjects, plan.datasets, plan.users) for spec in specs)
+    values = (v for spec in given for v in (spec.name, *spec.options.values()))
+    for value in (*values, *plan.options.values()):
+        if isinstance(value, str):
+            refuse_credentials(value)
 
 
 def _check_subjects(plan: Plan, roots: Roots, own: Objects, users: Sequence[User]) -> None:

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from segmeter.core.credentials import redacted
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
@@ -140,8 +141,8 @@ class RunFolder:
         self.place.remove(_error(job))
 
     def fail(self, job: Job, message: str, detail: str) -> None:
-        """Keep an error row, so that what is missing has a name."""
-        row = job.identity() | {"error": message, "detail": detail}
+        """Keep an error row without credentials, so that what is missing has a name."""
+        row = job.identity() | {"error": redacted(message), "detail": redacted(detail)}
         self.place.put(_error(job), encode([row], schema=ERROR_ROWS))
 
     def rows(self, job: Job) -> Any:

@@ -55,7 +55,9 @@ def _take(place: Place, holder: str) -> None:
             f"another command is writing to '{place.address}' (its lease runs to {until}, and is "
             "renewed while it lives); wait for it or stop it"
         )
-    _put(place, holder)
+    if not held and place.create(LEASE, _entry(holder)):
+        return  # the storage itself says that nobody was quicker
+    place.put(LEASE, _entry(holder))
     if _held(place).get("holder") != holder:  # somebody was quicker
         raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
 
@@ -64,17 +66,17 @@ def _renew(place: Place, holder: str, stop: threading.Event) -> None:
     while not stop.wait(_SECONDS / 4):
         if _held(place).get("holder") != holder:
             return
-        _put(place, holder)
+        place.put(LEASE, _entry(holder))
 
 
-def _put(place: Place, holder: str) -> None:
+def _entry(holder: str) -> bytes:
     entry = {
         "holder": holder,
         "machine": socket.gethostname(),
         "process": os.getpid(),
         "until": time.time() + _SECONDS,
     }
-    place.put(LEASE, json.dumps(entry).encode())
+    return json.dumps(entry).encode()
 
 
 def _held(place: Place) -> dict[str, Any]:

@@ -115,6 +115,14 @@ class LocalPlace:
         except OSError as error:
             raise _named(error, f"{self.address}/{folder}".rstrip("/")) from error
 
+    def create(self, name: str, data: bytes) -> bool:
+        if self.exists(name):
+            return False
+        folder, base = _split(name)
+        beside = f"{_LEFT_OVER}{secrets.token_hex(8)}"
+        with self._at(folder, make=True) as (fd, before):
+            return _write_then_link(fd, before + beside, before + base, data)
+
     def remove(self, name: str) -> None:
         folder, base = _split(name)
         with suppress(FileNotFoundError), self._at(folder) as (fd, before):
@@ -265,6 +273,20 @@ def _write_then_rename(fd: int | None, beside: str, name: str, data: bytes) -> N
         with suppress(OSError):
             os.unlink(beside, dir_fd=fd)
         raise
+
+
+def _write_then_link(fd: int | None, beside: str, name: str, data: bytes) -> bool:
+    """The same for a name that must be free; False if it is not, or links cannot be made."""
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=fd)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.link(beside, name, src_dir_fd=fd, dst_dir_fd=fd)
+    except OSError:
+        return False
+    finally:
+        os.unlink(beside, dir_fd=fd)
+    return True
 
 
 def _named(error: OSError, where: str) -> Exception:

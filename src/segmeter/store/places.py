@@ -42,7 +42,7 @@ class Place(Protocol):
 
     @property
     def address(self) -> str:
-        """What a person calls it."""
+        """What a person calls it; without credentials, since it is shown and written down."""
         ...
 
     @property
@@ -78,6 +78,10 @@ class Place(Protocol):
         `leased` says that whoever writes holds the lease, so that what a kill leaves behind is
         removed by the next holder.
         """
+        ...
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there yet; False, and nothing written, if it may be."""
         ...
 
     def remove(self, name: str) -> None:

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import errno
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.credentials import keep_secret, redacted
+from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.seeds import fingerprint
 from segmeter.store.leases import file_lease
 from segmeter.store.places import DiskFull, Held
 
 __all__ = ["RemotePlace"]
 
+# They have no folders to make; asked to make one, some would make a bucket.
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "r2"}
+
 
 class RemotePlace:
-    """A folder of a remote storage, whose single writes are whole or nothing."""
+    """A folder of a remote storage, whose single writes are whole or nothing.
 
-    def __init__(self, address: str) -> None:
-        self.address = address.rstrip("/")
-        self._files, self._root = _opened(self.address)
+    `options` go to the storage's own library, such as `key` and `secret`; they are handed to
+    workers and never written down.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self._given, self._options = address.rstrip("/"), options
+        keep_secret(options)
+        self.address = redacted(self._given)
+        self._files, self._root = _opened(self._given, options)
         self.shared = "memory" not in _protocols(self._files)
 
     def __repr__(self) -> str:
         return f"RemotePlace({self.address!r})"
 
-    def __reduce__(self) -> tuple[type[RemotePlace], tuple[str]]:
-        return RemotePlace, (self.address,)
+    def __reduce__(self) -> tuple[Any, tuple[str, dict[str, Any]]]:
+        return _reopened, (self._given, self._options)
 
     def begin(self) -> None:
-        with suppress(FileExistsError):
-            self._files.makedirs(self._root, exist_ok=True)
+        if _OBJECT_STORES.isdisjoint(_protocols(self._files)):
+            with self._told(), suppress(FileExistsError):
+                self._files.makedirs(self._root, exist_ok=True)
 
     def files(self, folder: str = "") -> list[Held]:
         return sorted(
@@ -48,26 +60,42 @@ class RemotePlace:
         return sorted(n for n in names if n != "lease.json" and not n.startswith("."))
 
     def exists(self, name: str) -> bool:
-        return bool(self._files.isfile(self._path(name)))
+        with self._told():
+            return bool(self._files.isfile(self._path(name)))
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         path = self._path(name)
-        if limit is not None and self._files.size(path) > limit:
-            raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
-        content: bytes = self._files.cat_file(path)
+        with self._told():
+            if limit is not None and self._files.size(path) > limit:
+                raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
+            content: bytes = self._files.cat_file(path)
         return content
 
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
         # One call: object stores show the new object whole or the old one.
         try:
-            self._files.pipe_file(self._path(name), data)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskFull(f"there is no room left at {self.address}") from error
-            raise
+            with self._told():
+                self._files.pipe_file(self._path(name), data)
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"'{self.address}' cannot be written to: {_first_line(error)}"
+            ) from error
+
+    def create(self, name: str, data: bytes) -> bool:
+        """By a conditional write; False where the storage has none."""
+        try:
+            with self._told():
+                self._files.pipe_file(self._path(name), data, mode="create")
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"'{self.address}' cannot be written to: {_first_line(error)}"
+            ) from error
+        except (FileExistsError, TypeError, NotImplementedError):
+            return False
+        return True
 
     def remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):
+        with self._told(), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
     def lease(self) -> AbstractContextManager[None]:
@@ -82,26 +110,54 @@ class RemotePlace:
         return f"{self._root}/{name}" if name else self._root
 
     def _entries(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
-        self._files.invalidate_cache()
-        try:
-            entries = self._files.ls(self._path(folder), detail=True)
-        except FileNotFoundError:
-            return []
+        with self._told():
+            self._files.invalidate_cache()
+            try:
+                entries = self._files.ls(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
         named = [(str(e["name"]).rstrip("/").rpartition("/")[2], e) for e in entries]
         return [(name, entry) for name, entry in named if name]
 
+    def _unwritable(self, error: Exception) -> NotFound:
+        return NotFound(f"'{self.address}' cannot be written to: {_first_line(error)}")
 
-def _opened(address: str) -> tuple[Any, str]:
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What a storage's library raises as an error of the system, with a sentence in it.
+
+        A job that meets one is tried once more, as with a disk.
+        """
+        try:
+            yield
+        except (SegmeterError, FileNotFoundError, FileExistsError, TypeError, NotImplementedError):
+            raise
+        except Exception as error:  # each library has exceptions of its own
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise DiskFull(f"there is no room left at {self.address}") from error
+            raise ConnectionError(
+                f"'{self.address}' cannot be used: {_first_line(error)}; look at its address, the "
+                "credentials and the network"
+            ) from error
+
+
+def _reopened(address: str, options: dict[str, Any]) -> RemotePlace:
+    return RemotePlace(address, **options)
+
+
+def _opened(address: str, options: dict[str, Any]) -> tuple[Any, str]:
+    shown = redacted(address)
     try:
         import fsspec
     except ModuleNotFoundError as error:
         raise NotFound(
-            f"'{address}' needs fsspec, which is not installed; pip install 'segmeter[remote]'"
+            f"'{shown}' needs fsspec, which is not installed; pip install 'segmeter[remote]'"
         ) from error
     try:
-        files, root = fsspec.core.url_to_fs(address)
+        # Another process may have put something there since: nothing listed is remembered.
+        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False, **options)
     except (ValueError, ImportError) as error:
-        raise NotFound(f"'{address}' cannot be opened: {error}") from error
+        raise NotFound(f"'{shown}' cannot be opened: {redacted(str(error))}") from error
     return files, str(root).rstrip("/")
 
 
@@ -114,3 +170,8 @@ def _version(entry: dict[str, Any]) -> str:
     """What tells one content from another, as far as the storage says."""
     said = [entry.get(key) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
     return fingerprint(*(part for part in said if part is not None), size=8)
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().split("\n")[0]
+    return redacted(said)[:300] or type(error).__name__

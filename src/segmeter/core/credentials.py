@@ -1,0 +1,87 @@
+"""Credentials: keys and passwords that must never be written down, and how they are blotted out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from segmeter.core.errors import BadInput
+
+__all__ = ["has_credentials", "keep_secret", "redacted", "refuse_credentials"]
+
+_BLOT = "***"
+# `ftp://user:password@host`; a password may hold what it should not, such as a slash.
+_IN_ADDRESS = re.compile(r"(?<=://)(?:[^/\s'\":]*:(?!\d+/)[^\s'\"]*|[^/\s'\"]*)(?=@)")
+# `?key=...&secret=...`, signed addresses, and the same words as options.
+_WORDS = r"(?:secret|password|passwd|token|signature|credential|access_?key|account_?key|api_?key)"
+_AS_OPTION = re.compile(
+    rf"(?i)((?:^|[?&;\s\"'{{,(])[\w.-]*(?:{_WORDS}[\w-]*|(?<![\w.-])key|(?<![\w.-])sig))"
+    r"(=[\"']?|[\"']\s*:\s*[\"'])([^&\s\"',;)}]+)"
+)
+_SECRET_NAME = re.compile(
+    r"(?i)(secret|password|passwd|token|credential|(?:access|account|api)_?key)"
+)
+_FSSPEC_NAME = re.compile(r"(?i)fsspec_\w+_(key|secret|token|password|username)")
+_told: set[str] = set()
+_SHORT = 8  # a value of fewer letters is no key, and would blot out half a text
+
+
+def redacted(text: str) -> str:
+    """A text without the credentials that stand in it or in this process's environment.
+
+    >>> redacted("segmeter run noc --out ftp://me:hidden@host/run")
+    'segmeter run noc --out ftp://***@host/run'
+    >>> redacted("https://host/x?X-Amz-Signature=0a1b&page=2")
+    'https://host/x?X-Amz-Signature=***&page=2'
+    """
+    known = _told.union(_values_of_environment())
+    for value in sorted(known, key=lambda value: (-len(value), value)):
+        text = text.replace(value, _BLOT)
+    return _AS_OPTION.sub(rf"\1\2{_BLOT}", _IN_ADDRESS.sub(_BLOT, text))
+
+
+def keep_secret(options: Mapping[str, object]) -> None:
+    """Remember what options of a storage hold, so that it is blotted out from now on.
+
+    >>> keep_secret({"secret": "told-to-nobody"})
+    >>> redacted("it was told-to-nobody")
+    'it was ***'
+    """
+    for value in options.values():
+        if isinstance(value, Mapping):
+            keep_secret(value)
+        elif isinstance(value, str) and len(value) >= _SHORT and "://" not in value:
+            _told.add(value)
+
+
+def has_credentials(text: str) -> bool:
+    """Whether a text holds what would be blotted out.
+
+    >>> has_credentials("s3://bucket/run"), has_credentials("s3://key:secret@bucket/run")
+    (False, True)
+    """
+    return redacted(text) != text
+
+
+def refuse_credentials(address: str) -> None:
+    """Refuse an address with credentials where it would be written down, as in a plan.
+
+    >>> refuse_credentials("s3://key:secret@bucket/pictures")
+    Traceback (most recent call last):
+    segmeter.core.errors.BadInput: 's3://***@bucket/pictures' holds credentials, ...
+    """
+    if "://" in address and has_credentials(address):
+        raise BadInput(
+            f"'{redacted(address)}' holds credentials, and would be kept in the plan; give them by "
+            "the environment or the storage's own settings"
+        )
+
+
+def _values_of_environment() -> set[str]:
+    """Values of variables that are named like secrets."""
+    return {
+        value
+        for name, value in os.environ.items()
+        if len(value) >= _SHORT and (_SECRET_NAME.search(name) or _FSSPEC_NAME.fullmatch(name))
+    }
