@@ -5,10 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan, Roots
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
+from segmeter.measures.surfaces import hd95, mean_surface_distance, nsd
 from segmeter.report.writing import write_report
 from segmeter.store import Run
 
@@ -40,3 +46,37 @@ def test_a_volume_is_run_stopped_resumed_scored_and_reported(tmp_path: Path) -> 
 
     (page,) = write_report(Run.open(out), tmp_path / "page.html")
     assert "mini-volumes" in Path(page).read_text()
+
+
+def test_surfaces_are_scored_later_in_the_millimetres_of_each_header(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run_plan(PLAN, out, workers=0)
+    for measure in (nsd, hd95, mean_surface_distance):
+        assert score_run(out, measure.id, Roots()) == 2
+    volumes = catalogue.datasets.make("mini-volumes")
+    for row in rows(out):
+        scene = volumes.load(row["scene"])
+        (target,) = (t for t in scene.targets if t.id == row["target"])
+        guess = Mask.decoded(row["mask"], scene.shape)
+        for measure in (nsd, hd95, mean_surface_distance):
+            wanted = measure(target.mask, guess, scene.spacing_mm)
+            assert row[measure.id.replace("-", "_")] == wanted
+
+
+def test_surfaces_of_pictures_are_refused_before_and_after_a_run(tmp_path: Path) -> None:
+    plan = Plan("noc", (Spec("disc"),), (Spec("mini"),), rounds=1, limit=1, readings=("sound",))
+    run_plan(plan, tmp_path / "run", workers=0)
+    with pytest.raises(BadInput, match="surface measures compare volumes"):
+        score_run(tmp_path / "run", "hd95", Roots())
+    asked = Plan("noc", (Spec("disc"),), (Spec("mini"),), measures=("nsd",), limit=1)
+    with pytest.raises(BadInput, match="'nsd' is not defined for what data set 'mini' holds"):
+        run_plan(asked, tmp_path / "other", workers=0)
+
+
+def test_a_benchmark_of_pictures_scores_surfaces_of_volumes_in_millimetres(tmp_path: Path) -> None:
+    plan = Plan(
+        "noc", (Spec("disc"),), (Spec("mini-volumes"),), rounds=1, measures=("hd95",), limit=1
+    )
+    run_plan(plan, tmp_path / "run", workers=0)
+    scored = Run.open(tmp_path / "run").sql("select hd95 from rows").to_pylist()
+    assert all(row["hd95"] >= 0 for row in scored)

@@ -81,7 +81,7 @@ def play_scene(
         for user in users
         for reading in plan.readings
     ]
-    judge = judge_by(plan.measures)
+    judge = judge_by(plan.measures, scene.header.spacing_mm)
     threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
     with threads as pool:
         records = play(
@@ -90,9 +90,9 @@ def play_scene(
     return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
 
 
-def judge_by(measures: Sequence[str]) -> Judge:
+def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None) -> Judge:
     """A judge that scores masks by the named measures; columns have `_` for `-`."""
-    made = [mask_measure(name) for name in measures]
+    made = [mask_measure(name, spacing_mm) for name in measures]
     named = {measure.id.replace("-", "_"): measure for measure in made}
 
     def judge(target: Target, mask: Mask) -> dict[str, float]:

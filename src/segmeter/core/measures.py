@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Generic, Literal, ParamSpec
+from typing import Any, Generic, Literal, ParamSpec
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
@@ -91,24 +91,54 @@ def measure(
     return card
 
 
-def mask_measure(name: str) -> MaskMeasure:
+def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMeasure:
     """The measure of a name, refused unless it compares two masks: it is tried on a square.
+
+    One that measures in millimetres, as volumes are, is tried on a cube and measures on the
+    grid of `spacing_mm`, without what is not judged.
 
     >>> square = Mask.box((8, 8), (2, 2), (6, 6))
     >>> mask_measure('iou')(square, square, None)
     1.0
+    >>> cube, shifted = (Mask.box((8, 8, 8), (z, 2, 2), (z + 4, 6, 6)) for z in (2, 3))
+    >>> mask_measure('hd95', (5.0, 1.0, 1.0))(cube, shifted, None)
+    5.0
     """
-    found: MaskMeasure = catalogue.measures.make(name)
+    found = catalogue.measures.make(name)
     if not isinstance(found, Measure):
         raise BadInput(f"'{name}' is no measure: write @measure(...) above the function")
-    square = Mask.box((8, 8), (2, 2), (6, 6))
+    made: MaskMeasure = found
+    if "spacing_mm" in found.parameters:
+        made = _on_grid(found, tuple(spacing_mm or (1.0, 1.0, 1.0)))
+    sides = min(found.dimensions)
+    square = Mask.box((8,) * sides, (2,) * sides, (6,) * sides)
     try:
-        found(square, square, None)
+        made(square, square, None)
     except (TypeError, AttributeError, ValueError, IndexError) as error:
         raise BadInput(
             f"measure '{name}' does not compare two masks ({error}); iou and dice do"
         ) from error
-    return found
+    return made
+
+
+def _on_grid(found: Measure[Any], spacing_mm: tuple[float, ...]) -> MaskMeasure:
+    """A measure in millimetres as one of two masks and what is not judged."""
+
+    def measured(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
+        if ignore is not None:
+            truth, guess = truth - ignore, guess - ignore
+        return float(found.function(truth, guess, spacing_mm))
+
+    return Measure(
+        found.id,
+        measured,
+        found.range,
+        found.better,
+        found.cite,
+        found.both_empty,
+        found.one_empty,
+        found.dimensions,
+    )
 
 
 def _judged(mask: Mask, ignore: object) -> bool:

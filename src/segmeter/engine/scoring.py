@@ -30,15 +30,15 @@ def score_run(
 ) -> int:
     """Add a measure to every finished job of a run; jobs scored before are left alone.
 
-    Returns how many jobs were scored. Only with `trust` may the run name a benchmark or a data
-    set in a Python file, which is then run.
+    Measures in millimetres take the spacing from each scene's header. Returns how many jobs
+    were scored. Only with `trust` may the run name a benchmark or a data set in a Python file,
+    which is then run.
     """
     folder = RunFolder.existing(address)
     plan = folder.plan
     if measure in plan.measures:
         raise BadInput(f"'{address}' was run with the measure '{measure}'; nothing to add")
-    judge = mask_measure(measure)
-    name = judge.id
+    name = mask_measure(measure).id
     measure_folder(name)  # refused now if nothing can be kept under this name
     with catalogue.installed_only(not trust):
         fresh, datasets = complete(plan, roots, to_play=False)
@@ -53,6 +53,7 @@ def score_run(
             scene = datasets[str(job.dataset)].load(job.scene)
             targets = {target.id: target for target in scene.targets}
             try:
+                judge = mask_measure(measure, scene.header.spacing_mm)
                 rows = _scored_rows(folder.rows(job), targets, judge)
             except BadInput as error:
                 raise BadInput(f"'{address}', {job}: {error}") from error

@@ -120,7 +120,7 @@ def voxel_surface_distances(
     return SurfaceDistances(there, np.ones_like(there), back, np.ones_like(back))
 
 
-@measure("nsd", both_empty=1.0, one_empty=0.0, cite=REFERENCES["nikolov2021"])
+@measure("nsd", both_empty=1.0, one_empty=0.0, cite=REFERENCES["nikolov2021"], dimensions=(3,))
 def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0) -> float:
     """Normalised surface Dice: share of both surfaces within a tolerance of the other.
 
@@ -139,6 +139,7 @@ def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: floa
     both_empty=0.0,
     one_empty=float("inf"),
     cite=REFERENCES["nikolov2021"],
+    dimensions=(3,),
 )
 def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     """Hausdorff distance without the farthest twentieth of each surface, in mm.
@@ -156,6 +157,7 @@ def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     both_empty=0.0,
     one_empty=float("inf"),
     cite=REFERENCES["nikolov2021"],
+    dimensions=(3,),
 )
 def mean_surface_distance(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     """Mean distance between two surfaces, the mean of both directions, in mm.

@@ -21,12 +21,13 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
-from segmeter.core.plans import Plan
+from segmeter.core.plans import Plan, Roots
 from segmeter.core.prompts import Box
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section, Slices, Table
 from segmeter.engine import run_plan
+from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.stats.effort import CostModel
@@ -282,3 +283,19 @@ def test_a_picture_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> N
     assert lost["dataset"] == "drawn"
     assert "needs volumes" in lost["error"]
     assert found.sql("select count(*) as n from rows").to_pylist()[0]["n"] > 0
+
+
+def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> None:
+    user = (Spec.parse("box-interpolation?n=3"),)
+    plan = replace(PLAN, subjects=PLAN.subjects[1:], users=user, rounds=1, limit=2)
+    run_plan(plan, tmp_path / "run", workers=0)
+    score_run(tmp_path / "run", "hd95", Roots())
+    found = {row.measure: row.value for row in summary(Run.open(tmp_path / "run"))}
+    asked = replace(plan, measures=("dice", "hd95"))
+    run_plan(asked, tmp_path / "other", workers=0)
+    at_once = {row.measure: row.value for row in summary(Run.open(tmp_path / "other"))}
+    assert found["hd95"] == at_once["hd95"] > 0
+
+    lost = next((tmp_path / "run" / "scores").rglob("*.parquet"))
+    lost.unlink()
+    assert "hd95" not in {row.measure for row in summary(Run.open(tmp_path / "run"))}

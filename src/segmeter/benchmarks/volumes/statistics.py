@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.volumes.judging import MEASURES
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
 from segmeter.core.effort import Effort
 from segmeter.stats.effort import CostModel
@@ -79,14 +80,10 @@ class Group:
 
 def groups(run: Results, cost: CostModel) -> list[Group]:
     """The run's sessions, grouped, with their seconds under a cost model."""
+    others = measures_besides_dice(run)
     tables = {
         column: {_key(c): c.values for c in run.curves(column)}
-        for column in (
-            "interactions",
-            "degrees_of_freedom",
-            "case_dice_published",
-            *(m for m in run.plan.measures if m != "dice"),
-        )
+        for column in ("interactions", "degrees_of_freedom", "case_dice_published", *others)
     }
     facts = _facts(run, cost)
     made = []
@@ -102,10 +99,23 @@ def groups(run: Results, cost: CostModel) -> list[Group]:
                 tables["degrees_of_freedom"][key],
                 seconds,
                 tables["case_dice_published"][key],
-                {m: tables[m][key] for m in run.plan.measures if m != "dice"},
+                {m: tables[m][key] for m in others},
             )
         )
     return made
+
+
+def measures_besides_dice(run: Results) -> list[str]:
+    """Measures of the plan, then those that were added later for every row."""
+    held = run.sql("select * from rows limit 0").column_names
+    later = [m for m in MEASURES if m not in run.plan.measures and m.replace("-", "_") in held]
+    whole = [m for m in later if not _lacking(run, m.replace("-", "_"))]
+    return [m for m in (*run.plan.measures, *whole) if m != "dice"]
+
+
+def _lacking(run: Results, column: str) -> bool:
+    found = run.sql(f'select 1 from rows where "{column}" is null limit 1')
+    return bool(found.num_rows)
 
 
 def cost_of(run: Results) -> CostModel:
