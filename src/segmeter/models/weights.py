@@ -190,7 +190,8 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
     import torch
 
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(_plain_numbers()):
+            content = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BadWeights(
             f"'{file}' is not opened: it holds more than tensors and could run code; "
@@ -201,6 +202,16 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
     return content
+
+
+def _plain_numbers() -> list[Any]:
+    """NumPy's numbers, which trainers leave beside tensors, by both names of their maker."""
+    import numpy as np
+
+    maker: Any = np.float64(0).__reduce__()[0]
+    kinds = [type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "?")]
+    names = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
+    return [np.dtype, *kinds, *((maker, name) for name in names)]
 
 
 def _damaged(file: Path, error: Exception) -> BadWeights:

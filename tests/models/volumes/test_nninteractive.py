@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import sys
 
 import numpy as np
 import pytest
+import tiny_nninteractive as tiny
+import torch
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
@@ -23,9 +27,20 @@ class Painter:
 
     def __init__(self):
         self.told = []
+        self.supported_interactions = {"bbox3d": True}
+
+    @property
+    def session(self):
+        return self
+
+    def show(self, view):
+        """As the model that holds the session: other views take it away."""
+        mine, self.view = getattr(self, "view", None) is view, view
+        return not mine
 
     def set_image(self, image):
         assert image.shape == (1, *SHAPE)
+        self.told.append("image")
 
     def set_target_buffer(self, target_buffer):
         self.shown = target_buffer
@@ -55,10 +70,14 @@ class Painter:
         self.shown[:] = initial_seg
 
 
+def made_volume():
+    header = Header("volume", SHAPE, (1.0, 1.0, 1.0))
+    return Volume("made", "1", np.zeros(SHAPE), (), header=header)
+
+
 @pytest.fixture
 def view():
-    header = Header("volume", SHAPE, (1.0, 1.0, 1.0))
-    return NnInteractiveView(Painter(), Volume("made", "1", np.zeros(SHAPE), (), header=header))
+    return NnInteractiveView(Painter(), made_volume())
 
 
 def test_prompts_reach_the_session_in_the_volumes_own_axes(view):
@@ -78,22 +97,106 @@ def test_a_closed_stroke_in_a_slice_is_a_lasso(view):
     line = ((2, 1, 1), (2, 1, 4), (2, 4, 4), (2, 4, 1), (2, 1, 1))
     (found,) = view.answer([Ask((Scribble(line),))])
     assert found.mask() == Mask.box(SHAPE, (2, 1, 1), (3, 5, 5))
-    assert view.session.told[-1] == "lasso"
+    assert view.model.told[-1] == "lasso"
 
 
 def test_a_session_that_goes_on_says_only_what_is_new(view):
     first, second = Click((1, 1, 1)), Click((2, 2, 2))
     view.answer([Ask((first,))])
     view.answer([Ask((first, second))])
-    assert view.session.told == ["reset", "point", "point"]
+    assert view.model.told == ["image", "point", "point"]
     one, other = view.answer([Ask((first, second)), Ask((second,))])
     assert one.mask().area == 2
     assert other.mask().area == 1
-    assert view.session.told == ["reset", "point", "point", "reset", "point"]
+    assert view.model.told == ["image", "point", "point", "reset", "point"]
 
 
-def test_without_the_package_it_says_what_is_missing(tmp_path):
-    if importlib.util.find_spec("nnInteractive") is not None:
-        pytest.skip("needs a machine without nnInteractive")
+def test_without_the_package_it_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NotFound, match="is not here: missing is the package 'nnInteractive'"):
         catalogue.models.make("nninteractive", weights=str(tmp_path))
+
+
+def test_two_views_share_the_session_and_do_not_see_each_others_prompts(view):
+    other = NnInteractiveView(view.model, made_volume())
+    first, second = Click((1, 1, 1)), Click((2, 2, 2))
+    view.answer([Ask((first,))])
+    other.answer([Ask((second,))])
+    (found,) = view.answer([Ask((first, second))])
+    assert found.mask().area == 2
+    assert view.model.told == ["image", "point"] * 2 + ["image", "point", "point"]
+
+
+def test_a_checkpoint_without_boxes_over_slices_gets_the_middle_one(view):
+    view.model.supported_interactions = {}
+    (found,) = view.answer([Ask((Box((1, 2, 3), (4, 4, 5)),))])
+    assert found.mask() == Mask.box(SHAPE, (2, 2, 3), (3, 5, 6))
+
+
+@pytest.fixture(params=["stand-in", "package"])
+def folder(request, tmp_path, monkeypatch):
+    """A tiny checkpoint, with the package itself or with what stands in for it."""
+    installed = importlib.util.find_spec("nnInteractive") is not None
+    if request.param == "package" and not installed:
+        pytest.skip("nninteractive is not here: missing is the package nnInteractive")
+    if request.param == "stand-in":
+        tiny.write_package(tmp_path / "packages")
+        monkeypatch.syspath_prepend(tmp_path / "packages")
+        weights = tiny.stand_in_weights()
+    else:
+        weights = tiny.package_weights()
+    _forget_package()
+    yield tiny.write_checkpoint(tmp_path / "weights" / "nninteractive", weights, boxes=True)
+    _forget_package()
+
+
+def _forget_package():
+    for name in [n for n in sys.modules if n.split(".")[0] == "nnInteractive"]:
+        del sys.modules[name]
+
+
+def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, capsys):
+    model = catalogue.models.make("nninteractive", weights=str(folder.parent), device="cpu")
+    assert len(model.card.fingerprint) == 16
+    voxels = np.random.default_rng(1).normal(100, 20, (20, 24, 28)).astype(np.float32)
+    header = Header("volume", voxels.shape, (2.0, 1.0, 1.0))
+    volume = Volume("made", "1", voxels, (), header=header)
+    asks = [
+        Ask((Click((10, 12, 14)),)),
+        Ask((Click((10, 12, 14)), Click((3, 3, 3), positive=False))),
+        Ask((Box((4, 5, 6), (9, 15, 16)),)),
+    ]
+    masks = [found.mask() for found in model.look(volume).answer(asks)]
+    (again,) = model.look(volume).answer(asks[:1])
+    assert again.mask() == masks[0]
+    assert len({mask.encoded() for mask in masks}) == 3, "prompts change nothing"
+    assert capsys.readouterr().out == "", "stdout is for results"
+
+
+@pytest.mark.parametrize("lost", ["dataset.json", "inference_info.json", "fold_0"])
+def test_a_folder_that_is_not_whole_is_refused(folder, lost):
+    (folder / lost).rename(folder / "other")
+    with pytest.raises(BadWeights, match=f"{'checkpoint_final' if lost == 'fold_0' else lost}"):
+        catalogue.models.make("nninteractive", weights=str(folder.parent))
+
+
+def test_a_folder_that_could_run_code_is_refused(folder):
+    class Runs:
+        def __reduce__(self):
+            return (print, ("ran",))
+
+    file = folder / "fold_0" / "checkpoint_final.pth"
+    good = file.read_bytes()
+    torch.save({"network_weights": Runs()}, file)
+    with pytest.raises(BadWeights, match="could run code"):
+        catalogue.models.make("nninteractive", weights=str(folder.parent))
+    file.write_bytes(good)
+    plans = json.loads((folder / "plans.json").read_text())
+    network = plans["configurations"]["3d_fullres"]["architecture"]
+    network["network_class_name"] = "subprocess.Popen"
+    (folder / "plans.json").write_text(json.dumps(plans))
+    with pytest.raises(BadWeights, match=r"names 'subprocess\.Popen', which is no network"):
+        catalogue.models.make("nninteractive", weights=str(folder.parent))
+    (folder / "plans.json").write_text("[]")
+    with pytest.raises(BadWeights, match="is no plan of a network"):
+        catalogue.models.make("nninteractive", weights=str(folder.parent))

@@ -2,14 +2,18 @@
 
 The package keeps the state of one session; a view replays prompts into it, one prediction
 per prompt, and goes on where it stands when an ask only adds to the last one. Its checkpoint
-is opened here first, as tensors and plain values only: the package itself would unpickle it.
+is opened here first, as tensors and plain values only, and its plans may name networks only:
+the package itself would unpickle the one and import whatever the other names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
@@ -29,10 +33,16 @@ __all__ = ["NnInteractive", "NnInteractiveView", "PackageSession"]
 
 _NAME = "nninteractive"
 _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
+_DENSE_VOXELS = 1 << 27  # the package's own bound for prompts that are not compressed
+_SETTINGS = ("inference_info.json", "inference_session_class.json")
+_NETWORKS = ("dynamic_network_architectures.", "torch.nn.")
 
 
 class PackageSession(Protocol):
     """What is used of the package's session; coordinates are indices of the array given."""
+
+    interactions_storage: str
+    supported_interactions: Mapping[str, bool]
 
     def set_image(self, image: npt.NDArray[Any]) -> None: ...
 
@@ -62,13 +72,12 @@ class NnInteractive:
                 " pip install nnInteractive"
             )
         self._device = device
+        self._shown_by: NnInteractiveView | None = None
         self.folder = _folder(weights)
-        for file in sorted(self.folder.glob("fold_*/checkpoint_final.pth")):
-            weight_files.read(file)  # refuses what could run code
+        self._checkpoint = _checked(self.folder)
 
     @cached_property
     def card(self) -> ModelCard:
-        files = sorted(self.folder.glob("fold_*/*.pth"))
         return ModelCard(
             name=_NAME,
             summary=_SUMMARY,
@@ -76,7 +85,7 @@ class NnInteractive:
             licence="package Apache-2.0, official checkpoint CC BY-NC-SA 4.0",
             citation="Isensee et al. nnInteractive: redefining 3D promptable segmentation. 2025",
             family=_NAME,
-            fingerprint="-".join(weight_files.fingerprint(f)[:16] for f in files),
+            fingerprint=weight_files.fingerprint(self._checkpoint)[:16],
         )
 
     @cached_property
@@ -84,39 +93,58 @@ class NnInteractive:
         """The package's session, with its network loaded."""
         from segmeter.models._sam_networks import pick_device
 
-        package: Any = importlib.import_module("nnInteractive.inference.inference_session")
         device = pick_device(self._device)
-        made = package.nnInteractiveInferenceSession(device=device, torch_n_threads=1)
-        made.initialize_from_trained_model_folder(str(self.folder))
+        with _alone():
+            package: Any = importlib.import_module("nnInteractive.inference.inference_session")
+            made = package.nnInteractiveInferenceSession(device=device, torch_n_threads=1)
+            made.initialize_from_trained_model_folder(str(self.folder))
         session: PackageSession = made
         return session
 
     def look(self, scene: Scene) -> NnInteractiveView:
         if not isinstance(scene, Volume):
             raise BadInput(f"{scene.name} is a picture, and '{_NAME}' looks at volumes")
-        return NnInteractiveView(self.session, scene)
+        return NnInteractiveView(self, scene)
+
+    def show(self, view: NnInteractiveView) -> bool:
+        """Give the session to a view; whether it was another's, whose prompts are gone."""
+        mine, self._shown_by = self._shown_by is view, view
+        return not mine
+
+
+class SharedSession(Protocol):
+    """Who holds the one session that views share."""
+
+    @property
+    def session(self) -> PackageSession: ...
+
+    def show(self, view: NnInteractiveView) -> bool: ...
 
 
 class NnInteractiveView:
-    """One volume in the package's session."""
+    """One volume in the package's session, which is shown it again after another was.
 
-    def __init__(self, session: PackageSession, volume: Volume) -> None:
-        self.session, self.volume = session, volume
+    A box over several slices is given whole to a checkpoint that takes such boxes, and as the
+    box of its middle slice to one that does not, as the first official checkpoint.
+    """
+
+    def __init__(self, model: SharedSession, volume: Volume) -> None:
+        self.model, self.volume = model, volume
         self._shown: npt.NDArray[np.uint8] = np.zeros(volume.shape, np.uint8)
-        session.set_image(np.asarray(volume.voxels, dtype=np.float32)[None])
-        session.set_target_buffer(self._shown)
         self._played: tuple[Prompt, ...] = ()
 
     def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
         """Each ask by itself: what was said before is said again where it differs."""
-        return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
+        with _alone():
+            return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
 
     def _one(self, prompts: tuple[Prompt, ...]) -> Mask:
         if not prompts:
             return Mask.empty(self.volume.shape)
-        going_on = bool(self._played) and prompts[: len(self._played)] == self._played
-        if not going_on:
-            self.session.reset_interactions()
+        if self.model.show(self):
+            self._set_image()
+        elif prompts[: len(self._played)] != self._played:
+            self.model.session.reset_interactions()
             self._shown[:] = 0
             self._played = ()
         for prompt in prompts[len(self._played) :]:
@@ -124,24 +152,42 @@ class NnInteractiveView:
         self._played = prompts
         return Mask.of(self._shown)
 
+    def _set_image(self) -> None:
+        session, voxels = self.model.session, np.asarray(self.volume.voxels, dtype=np.float32)
+        session.interactions_storage = "tensor" if voxels.size <= _DENSE_VOXELS else "blosc2"
+        session.set_image(voxels[None])
+        session.set_target_buffer(self._shown)
+        self._shown[:] = 0
+        self._played = ()
+
     def _say(self, prompt: Prompt) -> None:
+        np.random.seed(0)  # noqa: NPY002  # the package draws patches from NumPy's shared stream
+        session = self.model.session
         match prompt:
             case Click(point, positive):
-                self.session.add_point_interaction(tuple(round(c) for c in point), positive)
+                session.add_point_interaction(tuple(round(c) for c in point), positive)
             case Box(low, high):
                 ends = [[round(a), round(b) + 1] for a, b in zip(low, high, strict=True)]
-                self.session.add_bbox_interaction(ends, True)
+                if not session.supported_interactions.get("bbox3d", False):
+                    ends[0] = _middle(*ends[0])
+                session.add_bbox_interaction(ends, True)
             case Scribble(points, positive) if _closed(points):
-                self.session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
+                session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
                 drawn = np.zeros(self.volume.shape, np.uint8)
                 for point in points:
                     drawn[tuple(round(c) for c in point)] = 1
-                self.session.add_scribble_interaction(drawn, positive)
+                session.add_scribble_interaction(drawn, positive)
             case MaskHint(mask):
-                self.session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
+                session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
                 raise BadInput(f"'{_NAME}' reads no words; ask by clicks, boxes or strokes")
+
+
+def _middle(start: int, stop: int) -> list[int]:
+    """The middle slice of a stretch, the lower of two."""
+    middle = (start + stop - 1) // 2
+    return [middle, middle + 1]
 
 
 def _closed(points: Sequence[Point]) -> bool:
@@ -172,3 +218,45 @@ def _folder(weights: str | None) -> Path:
         f"no weights for '{_NAME}': no folder with plans.json and fold_0 in"
         f" {', '.join(repr(str(p)) for p in places if p)}; say where they are with --weights"
     )
+
+
+def _checked(folder: Path) -> Path:
+    """The checkpoint of a whole folder that can run no code."""
+    if not any((folder / name).is_file() for name in _SETTINGS):
+        raise BadWeights(f"'{folder}' lacks {_SETTINGS[0]}; take the folder as it was published")
+    if not (folder / "dataset.json").is_file():
+        raise BadWeights(f"'{folder}' lacks dataset.json; take the folder as it was published")
+    files = sorted(folder.glob("fold_*/checkpoint_final.pth"))
+    if len(files) != 1:
+        raise BadWeights(
+            f"'{folder}' holds {len(files)} times fold_*/checkpoint_final.pth; keep just one"
+        )
+    _check_plans(folder / "plans.json")
+    weight_files.read(files[0])  # refuses what could run code
+    return files[0]
+
+
+def _check_plans(file: Path) -> None:
+    """Refuse plans whose networks would import something else."""
+    try:
+        plans = json.loads(file.read_text())
+        configurations = plans["configurations"].values()
+        for architecture in (c["architecture"] for c in configurations if "architecture" in c):
+            named = [architecture["network_class_name"]]
+            named += [architecture["arch_kwargs"][k] for k in architecture["_kw_requires_import"]]
+            for name in named:
+                if name is not None and not str(name).startswith(_NETWORKS):
+                    raise BadWeights(f"'{file}' names '{name}', which is no network's part")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadWeights(f"'{file}' is no plan of a network ({error})") from error
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """What the package prints goes to stderr, and NumPy's shared stream is left as it was."""
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
