@@ -36,7 +36,7 @@ demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
 
 test: check
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -rs
 
 check: $(VENV)/.develop
 	@$(BIN)/ruff check .
@@ -67,7 +67,7 @@ clean:
 
 # The two installations: for use, and for work on segmeter itself (which serves both).
 $(VENV)/.use: EXTRAS := models
-$(VENV)/.develop: EXTRAS := models,volumes,detectors,study,dev,docs
+$(VENV)/.develop: EXTRAS := models,volumes,detectors,study,ray,dev,docs
 $(VENV)/.use $(VENV)/.develop: $(BUILD) | $(VENV)/.python
 	@echo "installing segmeter[$(EXTRAS)]; the first time takes a few minutes"
 	@$(PIP) install -c constraints.txt cmake ninja nanobind scikit-build-core

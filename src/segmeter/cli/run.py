@@ -94,7 +94,10 @@ def run(
     ] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Threads a worker.")] = 1,
     executor: Annotated[
-        str | None, typer.Option("--executor", help="Who does the work: inline or local.")
+        str | None, typer.Option("--executor", help="Who does the work: inline, local or ray.")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Play anew what other weights or sources played.")
@@ -149,6 +152,7 @@ def run(
         progress=Bar(),
         again=again,
         executor=executor,
+        address=address,
         tell=lambda sentence: typer.echo(printable(sentence), err=True),
     )
     print_summary(out, tally, as_json)

@@ -55,6 +55,7 @@ class Seats:
     roots: Roots
     objects: Objects | None = None
     workers: int = 0
+    address: str | None = None  # of a cluster, for executors that work on one
 
 
 def executor_names() -> list[str]:
@@ -66,9 +67,14 @@ def executor_names() -> list[str]:
 def executor_named(name: str | None, seats: Seats) -> Executor:
     """The executor of a name; without one `local` where there are workers, else `inline`.
 
+    An address of a cluster without a name is one of Ray's.
+
     Another package offers its own as an entry point of the group `segmeter.executors`: a
     function from `Seats` to an executor.
     """
+    if seats.address and name in ("inline", "local"):
+        raise BadInput(f"executor '{name}' works on this machine; leave --address out")
+    name = name or ("ray" if seats.address else None)
     chosen = name or ("local" if seats.workers and seats.run.shared else "inline")
     if chosen in _OWN:
         return _OWN[chosen](seats)
@@ -247,4 +253,17 @@ def _die_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-_OWN: dict[str, Callable[[Seats], Executor]] = {"inline": Inline.of, "local": Local.of}
+def _ray(seats: Seats) -> Executor:
+    """Actors of a Ray cluster; Ray is imported only when it is asked for."""
+    try:
+        from segmeter.engine.ray_executor import ray_executor
+    except ModuleNotFoundError as error:
+        raise NotFound("executor 'ray' needs Ray: pip install 'segmeter[ray]'") from error
+    return ray_executor(seats)
+
+
+_OWN: dict[str, Callable[[Seats], Executor]] = {
+    "inline": Inline.of,
+    "local": Local.of,
+    "ray": _ray,
+}

@@ -206,6 +206,7 @@ def run_plan(
     command: Mapping[str, Any] | None = None,
     again: bool = False,
     executor: str | None = None,
+    address: str | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Tally:
     """Run a plan into a folder or an address, or go on where an earlier command stopped.
@@ -220,6 +221,8 @@ def run_plan(
         Play jobs anew that were played with other weights or another source than are here now.
     executor
         Who does the jobs, by name; chosen by the number of workers unless given.
+    address
+        Of the Ray cluster that does them.
     tell
         Told what a person should know, such as which parts were damaged.
     """
@@ -235,8 +238,9 @@ def run_plan(
         left = [job for job in jobs if job.id not in done_before.ids]
         if progress:
             progress.begin(len(jobs), len(jobs) - len(left))
-        count = 0 if objects else default_workers(plan) if workers is None else workers
-        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)))
+        own = len(left) if executor == "ray" or address else default_workers(plan)
+        count = 0 if objects else own if workers is None else workers
+        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address)
         working = executor_named(executor, seats)
         try:
             done, failed = _drive(left, working, folder, progress)

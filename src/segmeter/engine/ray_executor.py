@@ -1,0 +1,236 @@
+"""The `ray` executor: the same jobs as actors of a Ray cluster, one loaded model each.
+
+Any actor, node or driver may die: a lost job goes to another actor, and a part that was written
+twice holds the same rows under the same name. Jobs are handed to actors that are up, never to
+one that still waits for a place, so a cluster that shrinks slows a run down and does not stop it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from segmeter import __version__
+from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.seeds import fingerprint
+from segmeter.engine.executors import Seats
+from segmeter.engine.jobs import Outcome, Worker
+from segmeter.store.places import Address, place_of
+
+__all__ = ["RayExecutor", "Workplace"]
+
+_AHEAD = 2  # jobs at an actor: one being done, one whose picture is being read
+_LOSSES = 3  # actors that may die at a job before it is the job's fault
+_PER_GPU = 2  # actors: one finds clicks while the other's network works
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What an actor finds around it: the driver's folder, or a copy of the files it needs.
+
+    Names in a plan are relative to where the command was typed. A node that has that folder
+    works in it; any other gets the plan's Python files in a folder of its own.
+    """
+
+    folder: str
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Workplace:
+        """The folder this process is in, with the Python files that the plan names."""
+        specs = (*plan.subjects, *plan.datasets, *plan.users)
+        names = [spec.name for spec in specs] + [plan.benchmark, *plan.measures]
+        paths = sorted({name.rpartition(":")[0] for name in names if ".py:" in name})
+        return cls(os.getcwd(), {path: Path(path).read_bytes() for path in paths})
+
+    def enter(self) -> None:
+        """Go where every file of the plan is what it was at the driver's."""
+        if Path(self.folder).is_dir():
+            os.chdir(self.folder)
+            if all(_holds(path, source) for path, source in self.files.items()):
+                return
+        mirror = Path(tempfile.gettempdir(), f"segmeter-{os.getuid()}", self._digest())
+        for path, source in self.files.items():
+            if Path(path).is_absolute() or ".." in Path(path).parts:
+                raise BadInput(f"'{path}' is not on every node; name it relative to your folder")
+            target = mirror / path
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            target.write_bytes(source)
+        if self.files:
+            os.chdir(mirror)
+
+    def _digest(self) -> str:
+        return fingerprint(*(part for item in sorted(self.files.items()) for part in item))
+
+
+def _holds(path: str, source: bytes) -> bool:
+    return Path(path).is_file() and Path(path).read_bytes() == source
+
+
+class _Actor:
+    """A worker on some node. It is made by `begin`, whose answer can be read as a sentence."""
+
+    def __init__(self, plan: Plan, run: Address, roots: Roots, place: Workplace) -> None:
+        self._given = (plan, run, roots)
+        self._place = place
+        self._worker: Worker | None = None
+
+    def begin(self, version: str) -> str:
+        """Get ready; an empty answer, or why this node cannot work."""
+        try:
+            if version != __version__:
+                raise BadInput(f"it has segmeter {__version__}, the driver {version}")
+            self._place.enter()
+            plan, run, roots = self._given
+            if not place_of(run).exists("plan.json"):
+                raise BadInput(f"it does not see '{run}'; take a shared folder or an address")
+            self._worker = Worker(plan, run, roots, cores=plan.threads)
+        except SegmeterError as error:
+            return f"node '{os.uname().nodename}' cannot work: {error}"
+        return ""
+
+    def read_ahead(self, job: Job) -> None:
+        if self._worker is not None:
+            self._worker.read_ahead(job)
+
+    def do(self, job: Job) -> Outcome:
+        if self._worker is None:
+            raise RuntimeError("an actor was given a job before it began")
+        return self._worker.do(job)
+
+
+@dataclass(slots=True, eq=False)
+class _Seat:
+    """An actor as the driver knows it: whether it is up, and the jobs it was given."""
+
+    actor: Any
+    starting: Any  # reference to the answer of `begin`; None once it is up
+    jobs: deque[tuple[Job, Any]] = field(default_factory=deque)
+
+    def awaited(self) -> Any:
+        """The reference that says something next, if any does."""
+        if self.starting is not None:
+            return self.starting
+        return self.jobs[0][1] if self.jobs else None
+
+
+class RayExecutor:
+    """Actors on all nodes of a cluster: two for each GPU, or one for every `threads` cores.
+
+    At most as many as `seats` has workers; the cluster's own room is the other limit.
+    """
+
+    def __init__(self, seats: Seats) -> None:
+        self._ours = _connect(seats.address)
+        plan = seats.plan
+        self._given = (plan, seats.run.address, seats.roots, Workplace.of(plan))
+        places, share = _places(plan)
+        self._make = ray.remote(concurrency_groups={"reading": 1}, **share)(_Actor)
+        self._losses: Counter[str] = Counter()
+        self._again: deque[Job] = deque()
+        self._seats = [self._seat() for _ in range(min(places, seats.workers))]
+
+    @property
+    def room(self) -> int:
+        up = sum(_AHEAD - len(seat.jobs) for seat in self._seats if seat.starting is None)
+        return max(0, up - len(self._again))
+
+    def submit(self, job: Job) -> None:
+        """To the actor with the fewest jobs, of those that are up."""
+        seat = min((s for s in self._seats if s.starting is None), key=lambda s: len(s.jobs))
+        seat.actor.read_ahead.options(concurrency_group="reading").remote(job)
+        seat.jobs.append((job, seat.actor.do.remote(job)))
+
+    def finished(self) -> list[Outcome]:
+        """Jobs that ended; none where an actor came up or was lost instead."""
+        awaited = {ref: seat for seat in self._seats if (ref := seat.awaited()) is not None}
+        ready, _ = ray.wait(list(awaited), num_returns=1)
+        outcomes = [o for ref in ready for o in self._heard(awaited[ref], ref)]
+        while self._again and any(s.starting is None for s in self._seats):
+            self.submit(self._again.popleft())
+        return outcomes
+
+    def stop(self) -> None:
+        """End our actors; the cluster goes on unless this process started it."""
+        for seat in self._seats:
+            ray.kill(seat.actor)
+        self._seats = []
+        if self._ours:
+            ray.shutdown()
+
+    def _seat(self) -> _Seat:
+        actor = self._make.remote(*self._given)
+        return _Seat(actor, actor.begin.remote(__version__))
+
+    def _heard(self, seat: _Seat, ref: Any) -> list[Outcome]:
+        try:
+            answer = ray.get(ref)
+        except RayError as error:
+            return self._lost(seat, error)
+        if seat.starting is None:
+            seat.jobs.popleft()
+            return [answer]
+        if answer:
+            raise SegmeterError(answer)
+        seat.starting = None
+        return []
+
+    def _lost(self, seat: _Seat, error: RayError) -> list[Outcome]:
+        """Replace a dead actor; its jobs go to others, the one it was at a few times only."""
+        with suppress(RayError):
+            ray.kill(seat.actor)
+        jobs = [job for job, _ in seat.jobs]
+        self._seats[self._seats.index(seat)] = self._seat()
+        if not jobs:
+            return []
+        self._losses[jobs[0].id] += 1
+        if self._losses[jobs[0].id] < _LOSSES:
+            self._again.extend(jobs)
+            return []
+        self._again.extend(jobs[1:])
+        why = str(error).strip().splitlines()[0]
+        return [Outcome(jobs[0], f"actors that tried it died, {_LOSSES} in all: {why}", str(error))]
+
+
+def ray_executor(seats: Seats) -> RayExecutor:
+    """The executor, where the run can be reached and nothing has to stay in this process."""
+    if not seats.run.shared:
+        raise BadInput(
+            f"'{seats.run.address}' lies in the memory of one process; take --executor inline"
+        )
+    if seats.objects:
+        raise BadInput("objects of your own cannot travel to nodes; take executor inline")
+    return RayExecutor(seats)
+
+
+def _connect(address: str | None) -> bool:
+    """Join the cluster at an address, or start one here; whether it is ours to end."""
+    if ray.is_initialized():
+        return False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        where = f"no Ray cluster answers at '{address}'" if address else "Ray cannot be started"
+        raise BadInput(f"{where}: {str(error).splitlines()[0]}") from error
+    return True
+
+
+def _places(plan: Plan) -> tuple[int, dict[str, float]]:
+    """How many actors the cluster has room for, and what each of them takes of it."""
+    have = ray.cluster_resources()
+    gpus = int(have.get("GPU", 0)) if plan.kind == "model" else 0
+    if gpus:
+        return _PER_GPU * gpus, {"num_gpus": 1 / _PER_GPU, "num_cpus": 0}
+    return max(1, int(have.get("CPU", 0)) // plan.threads), {"num_cpus": plan.threads}
