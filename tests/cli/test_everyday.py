@@ -151,3 +151,23 @@ def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Pa
     code, _, err = typed(*common, "-u", "random-click", "--out", "r", "--add")
     assert code == 2
     assert "only models and data sets can be added to a run of 'tetris'" in err
+
+
+def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> None:
+    lines = ["annotator,picture,object,event,time"]
+    for who in ("ann", "bob", "cem"):
+        for k in range(4):
+            at, name = 100 * k, f"{who},p{k},cat"
+            lines += [f"{name},start,{at}", f"{name},click,{at + 3}", f"{name},click,{at + 5}",
+                      f"{name},done,{at + 6}"]  # fmt: skip
+    (here / "log.csv").write_text("\n".join(lines))
+    code, out, err = typed("costs", "log.csv")
+    assert code == 0, err
+    assert "click       2.00 s" in out
+    assert "review      1.00 s" in out
+    typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 2, "--workers", 0, "-o", "r")
+    code, out, _ = typed("report", "r", "--cost", "costs.toml", "--json")
+    assert rows(out)["oracle", "sound", "seconds-to-90"]["value"] == pytest.approx(4.0)
+    told = json.loads(typed("costs", "log.csv", "--json")[1])
+    assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
+    assert typed("costs", "r/plan.json")[0] == 2

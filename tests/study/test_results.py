@@ -155,9 +155,11 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         costs = fit_costs(interactions(connection))
         write_run(connection, study.plan, study.stimuli, tmp_path / "run")
         assert "clicks to content" in study_page(connection, study.plan, study.stimuli)
-    assert (costs.locate, costs.click, costs.clicks, costs.people) == (1.0, 1.5, 4, 2)
+    prices = {name: price.value for name, price in costs.prices.items()}
+    assert prices == pytest.approx({"locate": 1.0, "click": 1.5, "review": 0.5})
+    assert (costs.steps["click"], costs.annotators) == (4, 2)
     (tmp_path / "costs.toml").write_text(costs.toml())
-    assert CostModel.read(tmp_path / "costs.toml") == costs.model()
+    assert CostModel.read(tmp_path / "costs.toml") == CostModel(locate=1.0, click=1.5, review=0.5)
     run = Run.open(tmp_path / "run")
     rows = run.sql('select "user", round, content, seconds_user, iou from rows').to_pylist()
     assert len(rows) == 2 * 3

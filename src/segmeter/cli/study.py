@@ -252,6 +252,7 @@ def costs(
 
     Example: `segmeter study costs study.toml --out costs.toml`
     """
+    from segmeter.cli.costs import tell_costs
     from segmeter.study.interactions import fit_costs, interactions
 
     study = _open(plan, db, data, None)
@@ -259,11 +260,7 @@ def costs(
         raise BadInput("costs are fitted from studies of kind 'interact', where people segment")
     with study.ledger.reading() as connection:
         found = fit_costs(interactions(connection))
-    out.write_text(found.toml(), encoding="utf-8")
-    typer.echo(
-        f"locate {found.locate:.2f} s, click {found.click:.2f} s, from {found.clicks} clicks of "
-        f"{found.people} people; wrote {out}, for --cost"
-    )
+    tell_costs(found, out)
     return Exit.DONE
 
 

@@ -47,6 +47,9 @@ class CostModel:
         assumption.
     other
         Any other prompt, such as words: 3 s. No source, our assumption.
+    review
+        To look at the result before going on: 0 s. Not in the sources above; `segmeter costs`
+        fits it to a log.
     by_hand
         To draw an object by hand, added when the goal is not reached within the rounds: 79 s,
         what a polygon took in COCO (Lin et al. 2014, section 4.3: 22 worker hours for 1000
@@ -63,6 +66,7 @@ class CostModel:
     stroke: float = 0.02
     scroll: float = 0.1
     other: float = 3.0
+    review: float = 0.0
     by_hand: float = 79.0
     by_hand_px: float = 0.0
 
@@ -96,6 +100,11 @@ class CostModel:
                     f" it may set {', '.join(known)}"
                 )
         return cls(**given)
+
+    @property
+    def per_object(self) -> float:
+        """Seconds that an object takes however many prompts it gets: finding and reviewing it."""
+        return self.locate + self.review
 
     def of(self, kind: str) -> float:
         """Seconds for one prompt of a kind: `click`, `box`, `scribble` or another."""
@@ -139,7 +148,7 @@ def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
         kind: sum(cost.of(one) for one in kind.split("+")) for row in kinds for kind in row if kind
     }
     spoken = np.array([[price.get(kind, 0.0) for kind in row] for row in kinds])
-    return np.asarray(np.cumsum(spoken, axis=1) + cost.locate)
+    return np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
 
 
 def seconds_to(

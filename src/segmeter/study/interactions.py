@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from segmeter.benchmarks.sessions import rows_of
+from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -26,14 +27,15 @@ from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Picture
 from segmeter.core.sessions import Player, Round, Trajectory
 from segmeter.core.users import Observation
-from segmeter.stats.effort import CostModel
+from segmeter.stats.costs import FittedCosts
+from segmeter.stats.costs import fit_costs as fit
 from segmeter.store.folder import RunFolder
 from segmeter.study import tables as t
 from segmeter.study.plan import Plan
 from segmeter.study.segmenting import MEASURES
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["Costs", "Interaction", "fit_costs", "interactions", "write_run"]
+__all__ = ["Interaction", "fit_costs", "interactions", "write_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +49,6 @@ class Interaction:
     content: bool
     review_ms: float
     steps: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds of people: to find the object, to click, to look at the result before agreeing."""
-
-    locate: float
-    click: float
-    review: float
-    clicks: int
-    people: int
-
-    def toml(self) -> str:
-        """A cost model that `--cost` reads."""
-        told = f"# fitted from {self.clicks} clicks of {self.people} people (medians)\n"
-        return f"{told}locate = {self.locate:.3f}\nclick = {self.click:.3f}\n"
-
-    def model(self) -> CostModel:
-        return CostModel(locate=self.locate, click=self.click)
 
 
 def interactions(connection: sa.Connection) -> list[Interaction]:
@@ -97,21 +80,19 @@ def interactions(connection: sa.Connection) -> list[Interaction]:
     return found
 
 
-def fit_costs(found: Sequence[Interaction]) -> Costs:
-    """The cost model's seconds from what people really took.
-
-    `click` is the median of all clicks after the first; the first also finds the object,
-    and `locate` is by how much longer its median is.
-    """
-    first = [each.steps[0]["user_ms"] / 1000 for each in found if each.steps]
-    later = [step["user_ms"] / 1000 for each in found for step in each.steps[1:]]
-    if not first:
+def fit_costs(found: Sequence[Interaction]) -> FittedCosts:
+    """The cost model's seconds from what people really took, as from a log of annotation."""
+    if not any(each.steps for each in found):
         raise BadInput("nobody has clicked yet: there is nothing to fit costs from")
-    click = float(np.median(later or first))
-    locate = max(0.0, float(np.median(first)) - click)
-    review = float(np.median([each.review_ms / 1000 for each in found]))
-    people = len({each.person for each in found})
-    return Costs(locate, click, review, len(first) + len(later), people)
+    return fit([timing for each in found for timing in _timings(each)])
+
+
+def _timings(each: Interaction) -> Iterator[Timing]:
+    for number, step in enumerate(each.steps):
+        seconds = step["user_ms"] / 1000
+        yield Timing(each.person, each.scene, "click", number == 0, seconds)
+    if each.steps:
+        yield Timing(each.person, each.scene, "done", False, each.review_ms / 1000)
 
 
 def write_run(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: Path) -> Path:

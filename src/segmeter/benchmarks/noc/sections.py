@@ -308,7 +308,7 @@ def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
     played = np.arange(1, group.rounds + 1) <= last[:, None]
     drawn = np.where(first == 0, cost.drawing(group.outline_px), 0.0)
     return {
-        "finding the object": cost.locate,
+        "finding the object" + (" and reviewing it" if cost.review else ""): cost.per_object,
         "giving prompts": float((group.spoken * played).sum(axis=1).mean()),
         "drawing by hand": float(drawn.mean()),
     }
@@ -349,9 +349,10 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
 
 
 def _cost_note(cost: CostModel) -> str:
+    review = f", {cost.review:g} s to review it" if cost.review else ""
     length = f" and {cost.by_hand_px:g} s per pixel of its outline" if cost.by_hand_px else ""
     return (
-        f"Cost model: {cost.locate:g} s to find the object, {cost.click:g} s per click, "
+        f"Cost model: {cost.locate:g} s to find the object{review}, {cost.click:g} s per click, "
         f"{cost.box:g} s per box, {cost.scribble:g} s per stroke; what never reaches the goal is "
         f"drawn by hand in {cost.by_hand:g} s{length}. Sources of these seconds stand in the "
         "documentation; `--cost FILE` sets your own."

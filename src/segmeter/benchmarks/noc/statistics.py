@@ -114,7 +114,7 @@ def groups(run: Results, cost: CostModel) -> list[ClickSessions]:
                 look,
                 answer,
                 busy,
-                np.diff(spent, axis=1, prepend=cost.locate),
+                np.diff(spent, axis=1, prepend=cost.per_object),
                 outline,
                 all(kind in ("click", "") for row in kinds for kind in row),
             )

@@ -302,5 +302,5 @@ def _fact(rows: Sequence[dict[str, Any]], cost: CostModel) -> Facts:
     seconds = np.full((len(rows), longest), np.nan)
     for i, row in enumerate(rows):
         worked = [cost.of_effort(Effort(**json.loads(text))) for text in row["efforts"]]
-        seconds[i, : len(worked)] = cost.locate + np.array(worked)
+        seconds[i, : len(worked)] = cost.per_object + np.array(worked)
     return tuple(row["label"] or "" for row in rows), rows[0]["nominal"] or "", seconds

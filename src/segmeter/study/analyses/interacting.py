@@ -30,10 +30,12 @@ def interact_sections(connection: sa.Connection) -> list[Section]:
     rows = [_row(name, [e for e in found if e.model == name and e.steps]) for name in models]
     costs = fit_costs(found)
     sentence = f"People were content after **{np.mean([len(e.steps) for e in found]):.1f}** clicks."
+    told = {name: f"{price.value:.2f} s" for name, price in costs.prices.items()}
+    finding = f", finding the object {told['locate']} more" if "locate" in told else ""
     note = Note(
-        f"A click takes {costs.click:.2f} s, finding the object {costs.locate:.2f} s more, and "
-        f"agreeing {costs.review:.2f} s (medians of {costs.clicks} clicks of {costs.people} "
-        "people); `segmeter study costs` writes them as a cost model. Intervals draw pictures anew."
+        f"A click takes {told['click']}{finding}, and agreeing {told.get('review', '0 s')} (means "
+        f"of {costs.steps['click']} clicks of {costs.annotators} people, pauses left out); "
+        "`segmeter study costs` writes them as a cost model. Intervals draw pictures anew."
     )
     table = Table("interactions", columns, rows)
     return [Section("Segmenting with a model", "", [Answer(sentence), table, note])]

@@ -1,0 +1,75 @@
+"""Annotation events: who did what on which object, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+__all__ = ["EVENTS", "AnnotationEvent", "Timing", "timings"]
+
+Kind = Literal["start", "click", "box", "scribble", "other", "by_hand", "done"]
+
+EVENTS: dict[str, Kind] = {
+    "start": "start", "open": "start", "shown": "start",
+    "click": "click", "point": "click",
+    "box": "box", "rectangle": "box",
+    "scribble": "scribble", "stroke": "scribble", "brush": "scribble",
+    "polygon": "by_hand", "by-hand": "by_hand", "by_hand": "by_hand", "draw": "by_hand",
+    "done": "done", "submit": "done", "accept": "done",
+    "other": "other", "text": "other",
+}  # fmt: skip
+"""What an event may be called in a log, and what it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationEvent:
+    """Something that an annotator did at a time, in seconds on any clock of theirs."""
+
+    annotator: str
+    picture: str
+    object: str
+    kind: Kind
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long one step took; `first` where it was the object's first prompt."""
+
+    annotator: str
+    picture: str
+    kind: Kind
+    first: bool
+    seconds: float
+
+
+def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
+    """The seconds of every step: those since the annotator's event before.
+
+    An object's first prompt is timed from its `start`, or from the `done` of the object before;
+    where the log has neither, nobody knows how long it took and it is left out.
+
+    >>> log = [AnnotationEvent("a", "p", "1", kind, at)
+    ...        for kind, at in (("start", 0.0), ("click", 2.5), ("click", 4.0), ("done", 5.0))]
+    >>> [(t.kind, t.first, t.seconds) for t in timings(log)]
+    [('click', True, 2.5), ('click', False, 1.5), ('done', False, 1.0)]
+    """
+    people: dict[str, list[AnnotationEvent]] = {}
+    for event in events:
+        people.setdefault(event.annotator, []).append(event)
+    for held in people.values():
+        yield from _of_one(sorted(held, key=lambda e: e.seconds))
+
+
+def _of_one(events: list[AnnotationEvent]) -> Iterator[Timing]:
+    for before, event in pairwise(events):
+        same = (before.picture, before.object) == (event.picture, event.object)
+        if event.kind == "start" or not (same or before.kind == "done"):
+            continue
+        if event.kind == "done" and not (same and before.kind != "start"):
+            continue  # nothing was done that could be looked at
+        first = before.kind in ("start", "done")
+        seconds = event.seconds - before.seconds
+        yield Timing(event.annotator, event.picture, event.kind, first, seconds)

@@ -1,0 +1,120 @@
+"""Annotation logs: what an annotation tool noted, with time stamps, as CSV or JSON lines.
+
+A line has `annotator`, `picture`, `object`, `event` and `time`; other columns are left alone.
+Times are ISO 8601, or numbers of seconds, or of milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from segmeter.core.annotation_events import EVENTS, AnnotationEvent
+from segmeter.core.errors import BadInput, NotFound
+
+__all__ = ["COLUMNS", "AnnotationLog", "read_log"]
+
+COLUMNS = ("annotator", "picture", "object", "event", "time")
+_MOST_LINES = 5_000_000
+_LONGEST_LINE = 1 << 16
+_MILLISECONDS = 1e11  # no clock counts so many seconds; since 1970 they are milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationLog:
+    """The events of a log, and how many there were of kinds that nobody prices."""
+
+    events: tuple[AnnotationEvent, ...]
+    unknown: Mapping[str, int]
+
+
+def read_log(path: Path) -> AnnotationLog:
+    """Read a log whole or not at all; the first line that cannot be right is named."""
+    events, unknown = [], Counter[str]()
+    for number, row in _lines(path):
+        where = f"'{path}', line {number}"
+        lost = [name for name in COLUMNS if row.get(name) in (None, "")]
+        if lost:
+            raise BadInput(f"{where} has no '{lost[0]}'; a line has {', '.join(COLUMNS)}")
+        word = str(row["event"]).strip().lower()
+        if word not in EVENTS:
+            unknown[word[:40]] += 1
+            continue
+        who, picture, thing = (str(row[name])[:300] for name in COLUMNS[:3])
+        at = _seconds(row["time"], where)
+        events.append(AnnotationEvent(who, picture, thing, EVENTS[word], at))
+    if not events:
+        raise BadInput(f"'{path}' has no event that is known; they are {', '.join(EVENTS)}")
+    return AnnotationLog(tuple(events), dict(unknown))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Every line as a mapping, with its number."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            opening = file.read(1)
+            file.seek(0)
+            found = _json_lines(file, path) if opening == "{" else _csv_lines(file, path)
+            for count, numbered in enumerate(found):
+                if count >= _MOST_LINES:
+                    raise BadInput(f"'{path}' has more than {_MOST_LINES} lines; cut it in pieces")
+                yield numbered
+    except FileNotFoundError:
+        raise NotFound(f"no log at '{path}'") from None
+    except (UnicodeDecodeError, csv.Error, OSError) as error:
+        raise BadInput(f"'{path}' cannot be read as CSV or JSON lines: {error}") from error
+
+
+def _json_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"'{path}', line {number} is no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise BadInput(f"'{path}', line {number} is no JSON object")
+        yield number, row
+
+
+def _csv_lines(file: Any, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    reader = csv.DictReader(file)
+    lost = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if lost:
+        raise BadInput(f"'{path}' has no column '{lost[0]}'; it needs {', '.join(COLUMNS)}")
+    for row in reader:
+        yield reader.line_num, row
+
+
+def _seconds(value: Any, where: str) -> float:
+    """A time in seconds.
+
+    >>> _seconds("1970-01-01T00:01:00Z", ""), _seconds(1.5, ""), _seconds("1700000000000", "")
+    (60.0, 1.5, 1700000000.0)
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return _stamp(value, where)
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise BadInput(f"{where} has the time '{value}'; times are ISO 8601 or seconds")
+    return number / 1000 if abs(number) > _MILLISECONDS else number
+
+
+def _stamp(value: Any, where: str) -> float:
+    try:
+        stamp = datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        told = str(value)[:40]
+        raise BadInput(f"{where} has the time '{told}'; times are ISO 8601 or seconds") from None
+    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

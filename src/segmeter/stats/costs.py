@@ -1,0 +1,160 @@
+"""Costs: the cost model's seconds, fitted to what people really took.
+
+A step takes `locate` if it is an object's first prompt, plus the price of its kind: an additive
+model, fitted by least squares, so that prices are means and hours add up as they did. Pauses and
+slips are left out first: within each kind, first and later prompts apart, steps whose logarithm
+lies more than 3.5 robust standard deviations from the median.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core.annotation_events import Timing
+from segmeter.core.errors import BadInput
+from segmeter.core.seeds import generator
+from segmeter.stats.effort import CostModel
+from segmeter.stats.intervals import Floats, Interval
+
+__all__ = ["FittedCosts", "fit_costs"]
+
+_NAMES = ("locate", "click", "box", "scribble", "other", "by_hand", "review")
+_PRICE_OF = {"done": "review"}
+_FAR = 3.5
+_LEAST_SPREAD = 0.1  # in logarithms: steps within a tenth of each other are no outliers
+_FEW_PEOPLE = 3
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCosts:
+    """Prices with their intervals, and what they rest on.
+
+    Attributes
+    ----------
+    prices
+        By name of the cost model; limits are nan where there is nothing to resample.
+    steps
+        How many steps each price rests on.
+    over
+        What was resampled: `annotators`, or `pictures` where there are fewer than three people.
+    left_out
+        Steps that took no time or far longer or shorter than others of their kind.
+    """
+
+    prices: dict[str, Interval]
+    steps: dict[str, int]
+    annotators: int
+    over: str
+    left_out: int
+
+    def model(self) -> CostModel:
+        """The cost model, with its defaults where the log says nothing."""
+        return CostModel(**{name: price.value for name, price in self.prices.items()})
+
+    def toml(self) -> str:
+        """A cost model that `--cost` reads, each price with its interval beside it."""
+        people = "1 annotator" if self.annotators == 1 else f"{self.annotators} annotators"
+        told = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
+        lines = [
+            f"{name} = {price.value:.3f}  # {self._said(name, price)}"
+            for name, price in self.prices.items()
+        ]
+        return told + "\n".join(lines) + "\n"
+
+    def _said(self, name: str, price: Interval) -> str:
+        many = f"{self.steps[name]} steps"
+        if np.isnan(price.low):
+            return many
+        return f"95 % {price.low:.3f} to {price.high:.3f}, {many}"
+
+
+def fit_costs(timings: Sequence[Timing], seed: object = 0) -> FittedCosts:
+    """Prices from timed steps, robust to pauses, with bootstrap intervals over people.
+
+    >>> from segmeter.core.annotation_events import Timing
+    >>> steps = [Timing(who, "p", "click", first, 2.5 if first else 1.5)
+    ...          for who in "abc" for first in (True, False, False)]
+    >>> found = fit_costs(steps)
+    >>> {name: round(price.value, 6) for name, price in found.prices.items()}
+    {'locate': 1.0, 'click': 1.5}
+    """
+    kept = _without_pauses([t for t in timings if t.seconds > 0])
+    if not kept:
+        raise BadInput("no step is timed: a log needs a 'start' and what was done after it")
+    rows, seconds, names, given = _design(kept)
+    people = list(dict.fromkeys(t.annotator for t in kept))
+    over = "annotators" if len(people) >= _FEW_PEOPLE else "pictures"
+    clusters = [t.annotator if over == "annotators" else t.picture for t in kept]
+    values, low, high = _solved(rows, seconds - given, clusters, seed)
+    prices = {
+        name: Interval(*(float(np.maximum(0.0, v)) for v in three))
+        for name, *three in zip(names, values, low, high, strict=True)
+    }
+    steps = {name: int(rows[:, k].sum()) for k, name in enumerate(names)}
+    return FittedCosts(prices, steps, len(people), over, len(timings) - len(kept))
+
+
+def _without_pauses(timings: Sequence[Timing]) -> list[Timing]:
+    """Steps that took about as long as others of their kind."""
+    cells: dict[tuple[str, bool], list[Timing]] = {}
+    for t in timings:
+        cells.setdefault((t.kind, t.first), []).append(t)
+    return [t for held in cells.values() for t in _usual(held)]
+
+
+def _usual(timings: Sequence[Timing]) -> list[Timing]:
+    logs = np.log([t.seconds for t in timings])
+    away = np.abs(logs - np.median(logs))
+    spread = max(1.4826 * float(np.median(away)), _LEAST_SPREAD)
+    return [t for t, far in zip(timings, away, strict=True) if far <= _FAR * spread]
+
+
+def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Floats]:
+    """Which prices each step has, its seconds, the prices' names, and what is taken as given.
+
+    Where first prompts are of kinds that never come later, finding the object and prompting
+    cannot be told apart: the default `locate` is then taken as given.
+    """
+    kinds = [_PRICE_OF.get(t.kind, t.kind) for t in timings]
+    prompts = np.array([k not in ("by_hand", "review") for k in kinds])
+    first = np.array([t.first for t in timings]) & prompts
+    full = np.stack([first if n == "locate" else np.array([k == n for k in kinds]) for n in _NAMES])
+    used = [k for k in range(len(_NAMES)) if full[k].any()]
+    rows = full[used].T.astype(float)
+    names = [_NAMES[k] for k in used]
+    given = np.zeros(len(rows))
+    if "locate" in names and np.linalg.matrix_rank(rows) < len(names):
+        given = CostModel().locate * rows[:, names.index("locate")]
+        rows = np.delete(rows, names.index("locate"), axis=1)
+        names.remove("locate")
+    return rows, np.array([t.seconds for t in timings]), names, given
+
+
+def _solved(
+    rows: Floats, seconds: Floats, clusters: Sequence[str], seed: object
+) -> tuple[Floats, Floats, Floats]:
+    """Least squares, and its limits when people or pictures are drawn anew."""
+    names = list(dict.fromkeys(clusters))
+    place = np.array([names.index(c) for c in clusters])
+    squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])
+    sums = np.stack([rows[place == k].T @ seconds[place == k] for k in range(len(names))])
+    values = _prices(squares.sum(axis=0)[None], sums.sum(axis=0)[None])[0]
+    if len(names) < 2:
+        unknown = np.full_like(values, np.nan)
+        return values, unknown, unknown
+    drawn = generator("costs", seed).integers(0, len(names), (_RESAMPLES, len(names)))
+    weights = np.stack([(drawn == k).sum(axis=1) for k in range(len(names))], axis=1).astype(float)
+    many = _prices(np.tensordot(weights, squares, 1), weights @ sums)
+    low, high = np.nanquantile(many, (0.025, 0.975), axis=0)
+    return values, low, high
+
+
+def _prices(squares: Floats, sums: Floats) -> Floats:
+    """Solutions of many small systems; nan for a price of which a resample has no step."""
+    found: npt.NDArray[np.float64] = (np.linalg.pinv(squares) @ sums[..., None])[..., 0]
+    return np.where(np.diagonal(squares, axis1=1, axis2=2) > 0, found, np.nan)
