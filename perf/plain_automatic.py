@@ -1,8 +1,14 @@
 """Automatic masks in the published order of steps: everything is made, then most is dropped.
 
-Three masks of every point at full size, then score, stability, threshold, box and run lengths
-of all that passed, then suppression. The network and the arithmetic are ours, so that only the
-order and the work differ.
+What the generators of SAM and SAM 2 do at their defaults, in eager PyTorch, batch by batch of 64
+points: the published decoder (`plain_decoder.py`), all three masks of every point enlarged to the
+picture's size, the score's filter, stability counted on whole maps, its filter, thresholds,
+boxes, run lengths of all that passed (found on the device, gathered mask by mask), then
+suppression over the picture, and the masks that are left drawn from their run lengths.
+The look, the weights and the precision are ours, so that only the steps differ.
+
+Suppression is torchvision's on the device where it is installed, as in the originals, and ours
+where it is not.
 """
 
 from __future__ import annotations
@@ -15,11 +21,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from plain_decoder import PlainDecoder
 from segmeter.models._sam_decoder import NOT_A_POINT
 from segmeter.models._sam_view import SamView
 from segmeter.models.automatic.grids import grid
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.suppression import suppress_boxes
+
+BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class Found:
     """What is left: run lengths, boxes, scores and stabilities, best first."""
 
     counts: list[list[int]]
+    masks: list[npt.NDArray[np.bool_]]
     boxes: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float32]
     stability: npt.NDArray[np.float32]
@@ -36,26 +46,31 @@ class Found:
 def plain_masks(view: SamView, shape: tuple[int, int], options: Options) -> Found:
     """The whole picture, no crops."""
     points = grid(options.points) * np.array([shape[1], shape[0]])
+    decoder = PlainDecoder(view)
     parts = [
-        _batch(view, points[start : start + options.batch, ::-1].copy(), options)
-        for start in range(0, len(points), options.batch)
+        _batch(view, decoder, points[start : start + BATCH, ::-1].copy(), options)
+        for start in range(0, len(points), BATCH)
     ]
     counts = [one for part in parts for one in part.counts]
     boxes, scores, stability = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("boxes", "scores", "stability")
     )
-    kept = suppress_boxes(boxes, scores, options.box_nms)
-    return Found([counts[i] for i in kept], boxes[kept], scores[kept], stability[kept])
+    kept = _suppressed(boxes, scores, options.box_nms, view.network.device)
+    left = [counts[i] for i in kept]
+    masks = [_drawn(one, shape) for one in left]
+    return Found(left, masks, boxes[kept], scores[kept], stability[kept])
 
 
-def _batch(view: SamView, points: npt.NDArray[np.float64], options: Options) -> Found:
+def _batch(
+    view: SamView, decoder: PlainDecoder, points: npt.NDArray[np.float64], options: Options
+) -> Found:
     device = view.network.device
     places = torch.tensor(points, dtype=torch.float32, device=device)
     both = torch.stack([places, torch.zeros_like(places)], dim=1)
     labels = torch.tensor([1, NOT_A_POINT], device=device).expand(len(places), 2)
     sparse = view.encode_points(both, labels)
-    logits, scores = view.decode(sparse, view.network.prompts.no_mask())
+    logits, scores = decoder(sparse)
     low, own = logits[:, 1:].flatten(0, 1), scores[:, 1:].flatten()
     return plain_steps(view.frame.leave(low[:, None])[:, 0], own, options)
 
@@ -65,15 +80,44 @@ def plain_steps(full: Tensor, scores: Tensor, options: Options) -> Found:
     if options.score > 0:
         passed = scores > options.score
         full, scores = full[passed], scores[passed]
-    strict = (full > options.threshold + options.offset).sum((-2, -1))
-    loose = (full > options.threshold - options.offset).sum((-2, -1))
-    stability = strict / loose
+    stability = _pixels(full > options.threshold + options.offset) / _pixels(
+        full > options.threshold - options.offset
+    )
     if options.stability > 0:
         passed = stability >= options.stability
         full, scores, stability = full[passed], scores[passed], stability[passed]
     masks = full > options.threshold
     boxes = _boxes(masks).cpu().numpy()
-    return Found(_run_lengths(masks), boxes, scores.cpu().numpy(), stability.cpu().numpy())
+    return Found(_run_lengths(masks), [], boxes, scores.cpu().numpy(), stability.cpu().numpy())
+
+
+def _pixels(bits: Tensor) -> Tensor:
+    return bits.sum(-1, dtype=torch.int16).sum(-1, dtype=torch.int32)
+
+
+def _suppressed(
+    boxes: npt.NDArray[np.int64],
+    scores: npt.NDArray[np.float32],
+    threshold: float,
+    device: torch.device,
+) -> npt.NDArray[np.intp]:
+    try:
+        from torchvision.ops import nms
+    except ImportError:
+        return suppress_boxes(boxes, scores, threshold)
+    there = torch.from_numpy(boxes).to(device).float(), torch.from_numpy(scores).to(device)
+    kept: npt.NDArray[np.intp] = nms(*there, threshold).cpu().numpy()
+    return kept
+
+
+def _drawn(counts: list[int], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    """A mask from its column-major run lengths, run by run."""
+    flat = np.empty(shape[0] * shape[1], dtype=bool)
+    place, value = 0, False
+    for length in counts:
+        flat[place : place + length] = value
+        place, value = place + length, not value
+    return flat.reshape(shape[1], shape[0]).transpose()
 
 
 def _boxes(masks: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
     python perf/zeroshot_tables.py edges --data DATA --weights WEIGHTS --out edges.json \
         --model sam2-hiera-tiny --model mobile-sam [--limit 60] [--device cuda]
     python perf/zeroshot_tables.py proposals --data DATA --weights WEIGHTS --out lvis.json \
-        --model sam2-hiera-tiny --dataset lvis [--points 64]
+        --model sam2-hiera-tiny --dataset lvis [--points 64] [--output single --points 128]
 
 For machines that have torch, transformers, OpenCV, scikit-image and pyarrow but no database:
 the jobs are those of `segmeter run`, their rows are kept in a JSON file, picture by picture, and
@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--dataset")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--points", type=int, default=64)
+    parser.add_argument("--output", choices=["three", "single"], default="three")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
@@ -83,6 +84,8 @@ def work(chosen: argparse.Namespace, subject: Any, scene: Any) -> list[dict[str,
     from segmeter.benchmarks.proposals.work import rows_of as proposed
 
     settings = Settings(points=chosen.points)
+    if chosen.output == "single":
+        settings = Settings(points=chosen.points, nms=0.95, output="single")
     return proposed(subject, scene, scene.detection_truth, settings, BOTH)
 
 

@@ -23,6 +23,7 @@ void bind_matching(nb::module_ &m);
 void bind_overlap(nb::module_ &m);
 void bind_prior(nb::module_ &m);
 void bind_runs(nb::module_ &m);
+void bind_suppression(nb::module_ &m);
 void bind_tables(nb::module_ &m);
 void bind_thinning(nb::module_ &m);
 void bind_volume_distances(nb::module_ &m);

@@ -15,6 +15,7 @@ NB_MODULE(_kernels, m) {
     bind_overlap(m);
     bind_prior(m);
     bind_runs(m);
+    bind_suppression(m);
     bind_tables(m);
     bind_thinning(m);
     bind_volume_distances(m);

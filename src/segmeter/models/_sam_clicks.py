@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ class SingleClicks:
 
     def __init__(self, view: SamView, dtype: torch.dtype = torch.float32) -> None:
         self.view, self.dtype = view, dtype
-        decoder: Any = copy.deepcopy(view.network.decoder).to(dtype).eval()
+        decoder: Any = _in_precision(view.network.decoder, dtype)
         self._decoder, self._blocks = decoder, list(decoder.transformer.layers)
         self._own = decoder._own_tokens()
         embedding = view.embedding
@@ -69,8 +70,13 @@ class SingleClicks:
         single, other = self._masks(cells, torch.cat([heads[:, :, :1], chosen], dim=2)).unbind(1)
         return single.where((stability(single.float()) >= STABLE)[:, None, None], other)
 
-    def candidates(self, sparse: Tensor, above: float) -> tuple[Tensor, Tensor, Tensor]:
-        """Maps `(m, low, low)`, scores and clicks of the three masks of each click that pass.
+    def candidates(
+        self, sparse: Tensor, above: float, numbers: Sequence[int] = (1, 2, 3)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Maps `(m, low, low)`, scores and clicks of the masks of each click that pass.
+
+        `numbers` say which of the decoder's masks: the three of a lone click, or 0, the one of
+        an unambiguous prompt.
 
         The score is known before any map is made: clicks without a mask above are left there.
         """
@@ -78,18 +84,18 @@ class SingleClicks:
             torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
         )
         skip = 1 if self._decoder.fine else 0
-        scores = self._decoder.iou_prediction_head(tokens[:, skip])[:, 1:]
+        scores = self._decoder.iou_prediction_head(tokens[:, skip])[:, list(numbers)]
         scores = (scores.sigmoid() if self._decoder.fine else scores).float()
         passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
-        some = passed.any(dim=1).nonzero()[:, 0]
+        click, which = passed.nonzero().unbind(1)
+        some, row = click.unique_consecutive(return_inverse=True)
         if not len(some):
             low = 4 * math.isqrt(cells.shape[1])
-            return cells.new_zeros(0, low, low).float(), scores[passed], some
-        mlps = list(self._decoder.output_hypernetworks_mlps)[1:]
-        own = tokens[some, skip + 2 : skip + 5].unbind(1)
-        heads = torch.stack([mlp(token) for mlp, token in zip(mlps, own, strict=True)], dim=2)
-        maps = self._masks(cells[some], heads)[passed[some]].float()
-        return maps, scores[passed], passed.nonzero()[:, 0]
+            return cells.new_zeros(0, low, low).float(), scores[click, which], click
+        mlps = self._decoder.output_hypernetworks_mlps
+        heads = torch.stack([mlps[i](tokens[some, skip + 1 + i]) for i in numbers], dim=2)
+        maps = self._masks(cells if len(some) == len(cells) else cells[some], heads)
+        return maps[row, which].float(), scores[click, which], click
 
     def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
         """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
@@ -102,6 +108,15 @@ class SingleClicks:
 
     def _first_block(self, start: Tensor) -> tuple[Tensor, Tensor]:
         block = self._blocks[0]
+        tokens = self._first_tokens(start)
+        told = block.cross_attn_image_to_token
+        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
+        scores = (questions.flatten(0, 1) @ self._placed.T).view(*questions.shape[:2], -1)
+        return tokens, block.norm4(self._cells + _told(told, tokens, scores + offset))
+
+    def _first_tokens(self, start: Tensor) -> Tensor:
+        """The tokens after the first block; all of them look at the same picture."""
+        block = self._blocks[0]
         tokens = block.norm1(block.self_attn(start, start, start))
         looked = block.cross_attn_token_to_image
         # All tokens of all clicks ask the same picture: one long list of questions.
@@ -109,11 +124,8 @@ class SingleClicks:
         seen = F.scaled_dot_product_attention(asked, self._keys, self._values)
         seen = seen[0].transpose(0, 1).reshape(*tokens.shape[:2], -1)
         tokens = block.norm2(tokens + looked.out_proj(seen))
-        tokens = block.norm3(tokens + block.mlp(tokens))
-        told = block.cross_attn_image_to_token
-        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
-        scores = (questions.flatten(0, 1) @ self._placed.T).view(*questions.shape[:2], -1)
-        return tokens, block.norm4(self._cells + _told(told, tokens, scores + offset))
+        settled: Tensor = block.norm3(tokens + block.mlp(tokens))
+        return settled
 
     def _second_block(self, tokens: Tensor, cells: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         block = self._blocks[1]
@@ -132,12 +144,7 @@ class SingleClicks:
         # The keys' bias adds the same to all cells and falls out of the softmax.
         questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
         shares = self._compare(questions, cells).softmax(dim=2)
-        seen = shares @ cells
-        seen = seen.view(len(seen), HEADS, -1, seen.shape[2])
-        weight = _by_head(attention.v_proj.weight)
-        values = torch.einsum("bhtc,hdc->bthd", seen, weight).flatten(2)
-        out: Tensor = attention.out_proj(values + attention.v_proj.bias)
-        return out
+        return _seen(attention, shares @ cells)
 
     def _compare(self, questions: Tensor, cells: Tensor) -> Tensor:
         """Scores `(B, HEADS * T, N)` of questions against cells with their positions."""
@@ -174,12 +181,32 @@ def _into_cells(x: Tensor, projection: Any) -> tuple[Tensor, Tensor]:
     return inside.flatten(1, 2), offset.flatten(1)[..., None]
 
 
+def _seen(attention: Any, mixed: Tensor) -> Tensor:
+    """What tokens see, `(B, T, C)`, from mixtures of cells `(B, HEADS * T, C)`."""
+    mixed = mixed.view(len(mixed), HEADS, -1, mixed.shape[2])
+    weight = _by_head(attention.v_proj.weight)
+    values = torch.einsum("bhtc,hdc->bthd", mixed, weight).flatten(2)
+    out: Tensor = attention.out_proj(values + attention.v_proj.bias)
+    return out
+
+
 def _told(attention: Any, tokens: Tensor, scores: Tensor) -> Tensor:
     """What cells learn from tokens, `(B, N, C)`, from scores `(B, HEADS * T, N)`."""
     batch, count = tokens.shape[:2]
     shares = scores.view(batch, HEADS, count, -1).softmax(dim=2).flatten(1, 2)
-    values = attention.v_proj(tokens).view(batch, count, HEADS, -1)
-    weight = attention.out_proj.weight.view(-1, HEADS, values.shape[3])
-    said = torch.einsum("bthd,chd->bhtc", values, weight).flatten(1, 2)
-    learnt: Tensor = shares.transpose(1, 2) @ said + attention.out_proj.bias
+    learnt: Tensor = shares.transpose(1, 2) @ _said(attention, tokens) + attention.out_proj.bias
     return learnt
+
+
+def _said(attention: Any, tokens: Tensor) -> Tensor:
+    """What each head of each token has to say to a cell, `(B, HEADS * T, C)`."""
+    values = attention.v_proj(tokens).view(*tokens.shape[:2], HEADS, -1)
+    weight = attention.out_proj.weight.view(-1, HEADS, values.shape[3])
+    return torch.einsum("bthd,chd->bhtc", values, weight).flatten(1, 2)
+
+
+def _in_precision(decoder: Any, dtype: torch.dtype) -> Any:
+    """The decoder itself where it has that precision already, else a copy."""
+    if decoder.iou_token.weight.dtype == dtype and not decoder.training:
+        return decoder
+    return copy.deepcopy(decoder).to(dtype).eval()

@@ -6,7 +6,7 @@ there and are enlarged there, and only counts, boxes and finished bits leave it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +18,25 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.models._enlarging import Measured
 from segmeter.models._sam_decoder import NOT_A_POINT
-from segmeter.models._sam_view import MOST_FEEDBACK, RENDERED_PIXELS, STABLE, SamView, stability
+from segmeter.models._sam_view import (
+    MOST_FEEDBACK,
+    RENDERED_PIXELS,
+    STABLE,
+    SamView,
+    fetched,
+    fused_steps,
+    stability,
+)
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
 
 __all__ = ["DeviceLogits", "candidates_of", "refined"]
 
-TOGETHER = {"cpu": 2, "cuda": 128}
-"""Clicks that share a pass of the decoder (perf/automatic.py)."""
+TOGETHER = {"cpu": 2, "cuda": 512}
+"""Clicks that share a pass of the decoder, at most (perf/automatic.py)."""
+
+CLICK_BYTES = 128 << 20
+"""Memory of a device for each click that shares a pass, three times what a click takes."""
 
 Points = npt.NDArray[np.float64]
 Parts = tuple[Tensor, Tensor, Tensor]
@@ -52,7 +63,9 @@ class DeviceLogits:
     def masks(self, threshold: float) -> list[Mask]:
         found: list[Mask] = []
         for values in self._enlarged():
-            found += [Mask.of(bits) for bits in (values > threshold).cpu().numpy()]
+            boxes = _table(values, threshold, 0.0)[:, 3:]
+            bits = fetched(values > threshold)
+            found += [_boxed(*one) for one in zip(bits, boxes.tolist(), strict=True)]
         return found
 
     def values(self) -> npt.NDArray[np.float32]:
@@ -72,15 +85,26 @@ class DeviceLogits:
             yield self.view.frame.leave(self.maps[start : start + step, None])[:, 0]
 
 
+def together(device: torch.device) -> int:
+    """Clicks that share a pass; the device's whole memory decides, not what is free just now."""
+    most = TOGETHER.get(device.type, 64)
+    if device.type != "cuda":
+        return most
+    memory = torch.cuda.get_device_properties(device).total_memory
+    return int(min(most, max(16, memory // CLICK_BYTES)))
+
+
 @torch.no_grad()
-def candidates_of(view: SamView, points: Points, above: float) -> Candidates:
-    """The three masks of each lone click whose score is above a number."""
+def candidates_of(
+    view: SamView, points: Points, above: float, tokens: Sequence[int] = (1, 2, 3)
+) -> Candidates:
+    """The three masks of each lone click whose score is above a number; or of other tokens."""
     device = view.network.device
     places = torch.tensor(points, dtype=torch.float32, device=device)
-    step = TOGETHER.get(device.type, 64)
+    step = together(device)
     parts = []
     for start in range(0, len(places), step):
-        maps, scores, of = _decoded(view, places[start : start + step], above)
+        maps, scores, of = _decoded(view, places[start : start + step], above, tokens)
         parts.append((maps, scores, of + start))
     return _gathered(view, parts)
 
@@ -97,7 +121,7 @@ def refined(view: SamView, points: Points, candidates: Candidates) -> Candidates
     maps = torch.as_tensor(candidates.maps, device=device).clamp(-MOST_FEEDBACK, MOST_FEEDBACK)
     clicks = torch.tensor(points[candidates.places], dtype=torch.float32, device=device)
     parts = []
-    step = TOGETHER.get(device.type, 64)
+    step = min(together(device), 128)  # with pictures of their own from the start
     for start in range(0, len(maps), step):
         dense = view.network.prompts.masks(maps[start : start + step, None])
         logits, scores = view.decode(_tokens(view, clicks[start : start + step]), dense)
@@ -113,14 +137,14 @@ def refined(view: SamView, points: Points, candidates: Candidates) -> Candidates
     return DeviceLogits(again.scores, chosen, again.maps, again.view)
 
 
-def _decoded(view: SamView, points: Tensor, above: float) -> Parts:
+def _decoded(view: SamView, points: Tensor, above: float, tokens: Sequence[int]) -> Parts:
     clicks = view.grid_clicks
     if clicks is not None:
-        return clicks.candidates(clicks.tokens(points), above)
+        return clicks.candidates(clicks.tokens(points), above, tokens)
     logits, scores = view.decode(_tokens(view, points), view.network.prompts.no_mask())
-    three = scores[:, 1:]
-    passed = three > above if above > 0 else torch.ones_like(three, dtype=torch.bool)
-    return logits[:, 1:][passed], three[passed], passed.nonzero()[:, 0]
+    own = scores[:, list(tokens)]
+    passed = own > above if above > 0 else torch.ones_like(own, dtype=torch.bool)
+    return logits[:, list(tokens)][passed], own[passed], passed.nonzero()[:, 0]
 
 
 def _tokens(view: SamView, points: Tensor) -> Tensor:
@@ -142,8 +166,20 @@ def _gathered(view: SamView, parts: list[Parts]) -> Logits | DeviceLogits:
     return Logits(own, of, maps.numpy(), to, torch.get_num_threads())
 
 
+def _boxed(bits: npt.NDArray[np.bool_], box: list[int]) -> Mask:
+    left, top, right, bottom = box
+    inside = bits[top : bottom + 1, left : right + 1].copy()
+    # An empty mask has the box of the first pixel.
+    return Mask(bits.shape, (top, left), inside) if inside.any() else Mask.empty(bits.shape)
+
+
 def _table(values: Tensor, threshold: float, offset: float) -> Tensor:
     """Three counts and the box of each map, `(n, 7)`, on the device."""
+    fused = fused_steps(values.device)
+    if fused is not None:
+        limits = (threshold - offset, threshold, threshold + offset)
+        counted: Tensor = fused.counted(values, *limits)
+        return counted
     counts = [(values > threshold + d).sum((-2, -1)) for d in (-offset, 0.0, offset)]
     bits = values > threshold
     columns, rows = bits.any(dim=1).int(), bits.any(dim=2).int()

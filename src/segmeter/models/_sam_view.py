@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -221,7 +223,7 @@ class SamView:
         for start in range(0, len(logits), step):
             part = torch.stack(list(logits[start : start + step]))[:, None]
             bits = self.frame.leave(part)[:, 0] > self.policy.threshold
-            masks += [Mask.of(own) for own in _fetched(bits)]
+            masks += [Mask.of(own) for own in fetched(bits)]
         return masks
 
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
@@ -285,13 +287,24 @@ class SamView:
     @cached_property
     def grid_clicks(self) -> SingleClicks | None:
         """The decoder for a grid of clicks in the network's own precision, made once."""
-        return self.single_clicks(self.network.prompts.no_mask_embed.weight.dtype)
+        dtype = self.network.prompts.no_mask_embed.weight.dtype
+        if self.embedding.quality is None and fused_steps(self.network.device) is not None:
+            from segmeter.models._sam_fused_clicks import FusedClicks
+
+            return FusedClicks(self, dtype)
+        return self.single_clicks(dtype)
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
         """The three masks of each lone click `(y, x)` whose score is above, as logits."""
         from segmeter.models._sam_grid import candidates_of
 
         return candidates_of(self, points, above)
+
+    def single_candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
+        """The single mask of each lone click whose score is above; no fall-back to another."""
+        from segmeter.models._sam_grid import candidates_of
+
+        return candidates_of(self, points, above, tokens=(0,))
 
     def refined(self, points: npt.NDArray[np.float64], candidates: Candidates) -> Candidates:
         """Each candidate again, from its click and its own logits."""
@@ -344,6 +357,16 @@ class SamView:
         return _groups(sizes, 1 if self.network.device.type == "cpu" else 64)
 
 
+def fused_steps(device: torch.device) -> ModuleType | None:
+    """Steps of the decoder in one kernel each, on a CUDA device where Triton is at hand."""
+    if device.type != "cuda":
+        return None
+    try:
+        return importlib.import_module("segmeter.models._sam_fused")
+    except ModuleNotFoundError:
+        return None
+
+
 @torch.no_grad()
 def answer_together(views: Sequence[SamView], asks: Sequence[Ask]) -> list[Prediction]:
     """One prediction per ask, each on a view of its own: slices of a volume on a GPU.
@@ -393,7 +416,7 @@ def _joined(views: Sequence[SamView]) -> Embedding:
     )
 
 
-def _fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
+def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:
     """Bits on the host, through memory that a GPU may write to by itself: four times as fast."""
     host = torch.empty(bits.shape, dtype=torch.bool, pin_memory=bits.is_cuda)
     found: npt.NDArray[np.bool_] = host.copy_(bits).numpy()

@@ -174,3 +174,26 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
 def test_the_papers_table_is_shipped() -> None:
     sam = next(row for row in paper_rows() if row["method"] == "SAM")
     assert (sam["all"], sam["rare"]) == ("59.3", "65.8")
+
+
+def test_a_single_output_is_suppressed_in_an_order_that_the_seed_draws() -> None:
+    picture, drawn = scene(), candidates()
+    by_number = [np.random.default_rng(seed).random(len(drawn)) for seed in range(4)]
+    orders = {tuple(sorted(ranked(drawn, 0.3, 1000, "sound", own))) for own in by_number}
+    assert len(orders) > 1
+    single = Settings(points=6, output="single")
+    one, again, three = (
+        rows_of(blobs(), picture, picture.detection_truth, settings, BOTH, seed=3)
+        for settings in (single, single, Settings(points=6))
+    )
+    assert [r["matched"] for r in one] == [r["matched"] for r in again]
+    assert one[0]["proposals"] < three[0]["proposals"]
+
+
+def test_plans_from_before_the_single_output_are_still_the_same_plan() -> None:
+    plan = Plan("proposals", (Spec("blobs"),), (Spec("mine"),))
+    assert set(Proposals().plan(plan).options) == {"points", "nms", "most"}
+    single = Proposals().plan(replace(plan, options={"output": "single"}))
+    assert single.options["output"] == "single"
+    with pytest.raises(BadInput, match="three or single"):
+        Proposals().plan(replace(plan, options={"output": "four"}))

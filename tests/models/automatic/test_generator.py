@@ -211,3 +211,27 @@ def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
     for other in (replace(OPEN, points=3), replace(OPEN, reading="sound")):
         with pytest.raises(BadInput, match="share a look differ in"):
             generate_each(model, scene(), [OPEN, other])
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_a_scaled_edge_keeps_masks_that_come_near_the_edge_of_small_crops(reading: Any) -> None:
+    fixed = Options(points=8, crops=1, score=0.0, stability=0.0, reading=reading, box_nms=1.0)
+    scaled = replace(fixed, edge="scaled", crop_nms=1.0)
+    near, far = (
+        {(m.crop, m.point, m.mask) for m in blobs(replace(o, crop_nms=1.0)) if m.crop.layer}
+        for o in (fixed, scaled)
+    )
+    assert near < far
+
+
+def test_a_single_output_is_one_mask_for_each_point() -> None:
+    options = Options(points=4, score=0.0, stability=0.0, box_nms=1.0)
+    single = blobs(replace(options, output="single"))
+    assert len(single) == 16
+    three = {(m.point, m.score, m.mask) for m in blobs(options)}
+    assert {(m.point, m.score, m.mask) for m in single} < three
+
+
+def test_a_model_without_a_single_output_is_told_so() -> None:
+    with pytest.raises(BadInput, match="leave output at three"):
+        generate(Strange(Mask.box(SHAPE, (0, 0), (9, 9))), scene(), Options(output="single"))

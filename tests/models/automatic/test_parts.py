@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
+from segmeter.kernels import compiled
 from segmeter.models._enlarging import (
     Enlargement,
     plain_measure,
@@ -24,7 +25,11 @@ from segmeter.models._enlarging import (
 from segmeter.models.automatic.grids import Crop, checked_crops, crops_of, grid
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.regions import clean_logits, clean_mask
-from segmeter.models.automatic.suppression import suppress_boxes, suppress_masks
+from segmeter.models.automatic.suppression import (
+    plain_suppress_boxes,
+    suppress_boxes,
+    suppress_masks,
+)
 
 
 def told(golden: Path, name: str) -> Any:
@@ -269,3 +274,35 @@ def test_crops_larger_than_the_picture_are_refused() -> None:
         checked_crops((100, 300), 1, 1.5)
     with pytest.raises(BadInput, match="20 x 20 is too small for 6 layers"):
         checked_crops((20, 20), 6, 0.0)
+
+
+@given(
+    boxes=st.lists(st.tuples(*[st.integers(0, 6)] * 4), max_size=40),
+    threshold=st.sampled_from([0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 1.0]),
+    reading=st.sampled_from(["published", "sound"]),
+    seed=st.integers(0, 9),
+)
+def test_the_kernel_suppresses_as_its_plain_twin(
+    boxes: list[tuple[int, int, int, int]], threshold: float, reading: Any, seed: int
+) -> None:
+    if compiled is None:
+        pytest.skip("kernels are not compiled")
+    corners = np.array(boxes).reshape(-1, 2, 2)
+    tight = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+    scores = np.random.default_rng(seed).integers(0, 4, len(tight)) / 4  # many ties
+    dtype, past = (np.float32, 0) if reading == "published" else (np.float64, 1)
+    ends = (tight + np.array([0, 0, past, past])).astype(dtype)
+    order = np.argsort(-scores, kind="stable")
+    plain = plain_suppress_boxes(ends, order, threshold)
+    assert np.array_equal(suppress_boxes(tight, scores, threshold, reading), plain)
+
+
+def test_small_crops_may_have_a_narrower_edge() -> None:
+    crop = Crop(100, 100, 200, 180, layer=2)  # 5 % are 5 and 4 pixels
+    boxes = np.array([[5, 30, 60, 50], [6, 30, 60, 50], [30, 4, 60, 50], [30, 5, 60, 50]])
+    assert crop.cuts(boxes, (400, 400)).all()
+    assert crop.cuts(boxes, (400, 400), scaled=True).tolist() == [True, False, True, False]
+    large = Crop(100, 100, 900, 900, layer=1)  # 5 % are more than 20 pixels
+    near = np.array([[20, 300, 600, 500], [21, 300, 600, 500]])
+    for scaled in (False, True):
+        assert large.cuts(near, (1000, 1000), scaled=scaled).tolist() == [True, False]

@@ -179,3 +179,16 @@ def test_mobile_sam_makes_the_masks_of_the_original_program(
         if theirs:
             assert one.stability == pytest.approx(wanted["stability_score"], abs=1e-4)
             assert one.record()["bbox"] == pytest.approx(wanted["bbox"], abs=1)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_the_single_output_is_the_mask_of_an_unambiguous_prompt(second: bool) -> None:
+    view = look(second)
+    clicks = torch.tensor(POINTS, dtype=torch.float32)
+    both = torch.stack([clicks, torch.zeros_like(clicks)], dim=1)
+    sparse = view.encode_points(both, torch.tensor([1, -1]).expand(len(clicks), 2))
+    logits, scores = view.decode(sparse, view.network.prompts.no_mask())
+    single = view.single_candidates(POINTS, 0.0)
+    np.testing.assert_allclose(single.maps, logits[:, 0], atol=1e-4)
+    np.testing.assert_allclose(single.scores, scores[:, 0], atol=1e-5)
+    assert single.places.tolist() == [0, 1, 2]

@@ -58,8 +58,9 @@ class AutomaticEdges:
         dtype: str | None = None,
         weights: str | Path | None = None,
     ) -> None:
+        # `published` suppresses batch by batch, so here the batch's size changes results.
         self.options = Options(
-            points=points, score=0.0, stability=0.0, box_nms=box_nms, covers=_EVERYTHING
+            points=points, score=0.0, stability=0.0, box_nms=box_nms, covers=_EVERYTHING, batch=64
         )
         self.frame_px = frame_px
         self.model = clicked_model(model, weights, device, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
@@ -18,6 +18,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, Column, Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
+from segmeter.models.automatic.options import Output
 
 __all__ = ["PROPOSAL_ROWS", "Proposals", "Settings"]
 
@@ -45,11 +46,16 @@ PROPOSAL_ROWS = Schema(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The grid's points on a side, how much boxes may overlap, how many masks are proposed."""
+    """The grid's points on a side, how much boxes may overlap, how many masks are proposed.
+
+    `output=single` is the paper's ablation: one mask for each point, suppressed in an order
+    drawn at random; it goes with `points=128` and `nms=0.95`.
+    """
 
     points: int = 64
     nms: float = 0.9
     most: int = 1000
+    output: Output = "three"
 
 
 @catalogue.benchmarks.add(
@@ -75,13 +81,15 @@ class Proposals:
         chosen = settings_of(Settings, plan.options, self.name)
         if chosen.points < 1 or chosen.most < 1 or not 0 <= chosen.nms <= 1:
             raise BadInput("proposals need a grid of at least 1 point, 1 mask, and nms in 0..1")
+        if chosen.output not in get_args(Output):
+            raise BadInput(f"proposals: output is three or single, not {chosen.output!r}")
         return replace(
             plan,
             subjects=tuple(_resized(spec) for spec in plan.subjects),
             users=(),
             rounds=1,
             readings=plan.readings or ("published", "sound"),
-            options=asdict(chosen),
+            options=_written(chosen),
         )
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
@@ -91,9 +99,8 @@ class Proposals:
             raise BadInput(f"model '{subject.card.name}' takes no clicks")
         if not isinstance(scene, WithDetectionTruth):
             raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
-        return rows_of(
-            subject, scene, scene.detection_truth, Settings(**plan.options), plan.readings
-        )
+        settings = Settings(**plan.options)
+        return rows_of(subject, scene, scene.detection_truth, settings, plan.readings, plan.seed)
 
     def summary(self, run: Results) -> list[SummaryRow]:
         from segmeter.benchmarks.proposals.statistics import summary
@@ -109,6 +116,15 @@ class Proposals:
         from segmeter.benchmarks.proposals.sections import sections
 
         return sections(run)
+
+
+def _written(chosen: Settings) -> dict[str, object]:
+    """Settings as a plan keeps them: those of plans from before the ablation stay theirs."""
+    return {
+        name: value
+        for name, value in asdict(chosen).items()
+        if name != "output" or value == "single"
+    }
 
 
 def _resized(spec: Spec) -> Spec:

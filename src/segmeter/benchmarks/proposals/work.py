@@ -14,6 +14,7 @@ from segmeter.core.detection_truth import DetectionTruth, TrueObject
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Reading
 from segmeter.core.scenes import Scene
+from segmeter.core.seeds import generator
 from segmeter.measures.detections import size_ranges
 from segmeter.measures.proposal_recall import Recalled, recalled
 from segmeter.models.automatic.generator import Kept, crop_candidates
@@ -36,8 +37,9 @@ def rows_of(
     truth: DetectionTruth,
     settings: Settings,
     readings: Sequence[Reading],
+    seed: int = 0,
 ) -> list[Row]:
-    """All rows of a picture, from one look."""
+    """All rows of a picture, from one look; the seed draws the order of single outputs."""
     height, width = scene.shape
     options = Options(
         points=settings.points,
@@ -45,14 +47,18 @@ def rows_of(
         stability=0.0,
         box_nms=settings.nms,
         covers=_EVERYTHING,
+        output=settings.output,
     )
     started = time.perf_counter()
     crop = Crop(0, 0, width, height)
     kept = crop_candidates(model, scene, crop, options, compact=True)
     looked = time.perf_counter() - started
     rows: list[Row] = []
+    drawn = None
+    if settings.output == "single":
+        drawn = generator(seed, scene.dataset, scene.id, "single output").random(len(kept))
     for reading in readings:
-        best = kept.take(ranked(kept, settings.nms, settings.most, reading))
+        best = kept.take(ranked(kept, settings.nms, settings.most, reading, drawn))
         masks = best.masks((height, width), options.threshold)
         for group, found in groups_of(truth, masks, settings.most, reading).items():
             rows += _rows(scene, reading, group, found, len(masks), looked)
@@ -60,17 +66,23 @@ def rows_of(
 
 
 def ranked(
-    kept: Kept, nms: float, most: int, reading: Reading = "published"
+    kept: Kept,
+    nms: float,
+    most: int,
+    reading: Reading = "published",
+    drawn: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.intp]:
     """The proposals among candidates, best first by the mean of score and stability.
 
-    Boxes are suppressed by score. Ties keep the order of that suppression; empty masks, whose
-    stability is no number, come last as published and are left out when sound.
+    Boxes are suppressed by score, or by `drawn` numbers. Ties keep the order of that
+    suppression; empty masks, whose stability is no number, come last as published and are left
+    out when sound.
     """
     filled = np.arange(len(kept))
     if reading == "sound":
         filled = np.flatnonzero(~np.isnan(kept.stability))
-    stays = filled[suppress_boxes(kept.boxes[filled], kept.scores[filled], nms, reading)]
+    first = kept.scores if drawn is None else drawn
+    stays = filled[suppress_boxes(kept.boxes[filled], first[filled], nms, reading)]
     means = (kept.scores[stays].astype(np.float64) + kept.stability[stays]) / 2
     order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
     return stays[order][:most]

@@ -125,12 +125,18 @@ class BlobView:
         return [BlobPrediction(*self._at(*_last_click(ask))) for ask in asks]
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Logits:
+        return self._candidates(points, above, 3)
+
+    def single_candidates(self, points: npt.NDArray[np.float64], above: float) -> Logits:
+        """The first of the three maps alone."""
+        return self._candidates(points, above, 1)
+
+    def _candidates(self, points: npt.NDArray[np.float64], above: float, count: int) -> Logits:
         found = [self._at(float(y), float(x)) for y, x in points]
-        scores = np.concatenate([scores for scores, _ in found])
-        maps = np.concatenate([maps for _, maps in found])
-        every = Logits(
-            scores, np.repeat(np.arange(len(points)), 3), maps, Enlargement(self.shape, self.shape)
-        )
+        scores = np.concatenate([scores[:count] for scores, _ in found])
+        maps = np.concatenate([maps[:count] for _, maps in found])
+        places = np.repeat(np.arange(len(points)), count)
+        every = Logits(scores, places, maps, Enlargement(self.shape, self.shape))
         return every.take(np.flatnonzero(scores > np.float32(above))) if above > 0 else every
 
     def _at(self, v: float, u: float) -> tuple[Single, Single]:

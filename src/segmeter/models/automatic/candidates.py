@@ -18,6 +18,7 @@ from segmeter.models.automatic.regions import clean_logits
 
 __all__ = [
     "AnswersGrids",
+    "AnswersGridsSingly",
     "Candidates",
     "Encoded",
     "Logits",
@@ -72,6 +73,15 @@ class AnswersGrids(Protocol):
         The comparison is strict and in single precision; a number of 0 or less lets all
         through.
         """
+        ...
+
+
+@runtime_checkable
+class AnswersGridsSingly(Protocol):
+    """A view that also has a mask for each click as if it could mean one thing only."""
+
+    def single_candidates(self, points: Points, above: float) -> Candidates:
+        """One candidate for each click `(n, 2)`, `(y, x)`, whose score is above a number."""
         ...
 
 

@@ -23,6 +23,7 @@ from segmeter.core.models import Model, Reading, View
 from segmeter.core.scenes import Picture, Scene
 from segmeter.models.automatic.candidates import (
     AnswersGrids,
+    AnswersGridsSingly,
     Candidates,
     Logits,
     RefinesCandidates,
@@ -163,6 +164,8 @@ _ASKED = (
     "offset",
     "clean",
     "refine",
+    "edge",
+    "output",
     "reading",
 )
 
@@ -256,7 +259,8 @@ def _filtered(
     found = candidates.measure(options.threshold, options.offset)
     height, width = scene.shape
     passed = _passes(candidates.scores, found.stability, found.area, (height, width), options)
-    kept = np.flatnonzero(passed & ~crop.cuts(found.boxes, (height, width)))
+    cut = crop.cuts(found.boxes, (height, width), scaled=options.edge == "scaled")
+    kept = np.flatnonzero(passed & ~cut)
     start = np.array([crop.top, crop.left])
     left = candidates.take(kept)
     if compact and isinstance(left, Logits):
@@ -275,6 +279,8 @@ def _filtered(
 
 
 def _answered(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
+    if options.output == "single":
+        return _answered_singly(view, clicks, options)
     if not options.refine:
         return candidates_of(view, clicks, options.score)
     if not isinstance(view, AnswersGrids) or not isinstance(view, RefinesCandidates):
@@ -283,6 +289,15 @@ def _answered(view: View, clicks: npt.NDArray[np.float64], options: Options) -> 
     if options.score <= 0:
         return refined
     return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
+
+
+def _answered_singly(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
+    if options.refine or not isinstance(view, AnswersGridsSingly):
+        raise BadInput(
+            "this model has no single mask for a lone click that could be asked for (or refined); "
+            "leave output at three"
+        )
+    return view.single_candidates(clicks, options.score)
 
 
 def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:

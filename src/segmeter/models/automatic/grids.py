@@ -15,6 +15,9 @@ __all__ = ["Crop", "checked_crops", "crops_of", "grid"]
 EDGE_PX = 20
 """How near to the edge of its crop a mask counts as cut off."""
 
+EDGE_SHARE = 0.05
+"""The same for small crops, as a share of the crop's side, where it is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crop:
@@ -34,8 +37,13 @@ class Crop:
     def window(self) -> tuple[slice, slice]:
         return slice(self.top, self.bottom), slice(self.left, self.right)
 
-    def cuts(self, boxes: npt.NDArray[np.int64], shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    def cuts(
+        self, boxes: npt.NDArray[np.int64], shape: tuple[int, int], *, scaled: bool = False
+    ) -> npt.NDArray[np.bool_]:
         """Which boxes (in the crop's frame) reach its edge where the picture goes on.
+
+        An edge is reached within 20 pixels; `scaled` takes 5 % of the crop's side where that
+        is less.
 
         >>> crop = Crop(40, 0, 100, 80)
         >>> crop.cuts(np.array([[20, 20, 40, 60], [21, 21, 39, 59]]), (80, 100)).tolist()
@@ -44,10 +52,17 @@ class Crop:
         moved = boxes + np.array([self.left, self.top, self.left, self.top])
         own = np.array([self.left, self.top, self.right, self.bottom])
         whole = np.array([0, 0, shape[1], shape[0]])
-        near = np.abs(moved - own) <= EDGE_PX
-        ends = np.abs(moved - whole) <= EDGE_PX
+        near_px = self._near_px(scaled)
+        near = np.abs(moved - own) <= near_px
+        ends = np.abs(moved - whole) <= near_px
         cut: npt.NDArray[np.bool_] = (near & ~ends).any(axis=1)
         return cut
+
+    def _near_px(self, scaled: bool) -> npt.NDArray[np.float64]:
+        """How near is near, for left, top, right and bottom."""
+        high, wide = self.shape
+        sides = EDGE_SHARE * np.array([wide, high, wide, high], dtype=np.float64)
+        return np.minimum(EDGE_PX, sides) if scaled else np.full(4, float(EDGE_PX))
 
 
 def grid(side: int) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, ModelCard, Reading, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.models.automatic.generator import AutomaticMask, generate
-from segmeter.models.automatic.options import Clean, Nms, Options
+from segmeter.models.automatic.options import Clean, Edge, Nms, Options, Output
 
 __all__ = ["Automatic", "clicked_model", "defaults_of"]
 
@@ -54,6 +54,8 @@ class Automatic:
         refine: bool | None = None,
         nms: Nms | None = None,
         covers: float | None = None,
+        edge: Edge | None = None,
+        output: Output | None = None,
         batch: int | None = None,
         reading: Reading = "published",
         device: str | None = None,
@@ -75,6 +77,8 @@ class Automatic:
             "refine": refine,
             "nms": nms,
             "covers": covers,
+            "edge": edge,
+            "output": output,
             "batch": batch,
         }
         known = {key: value for key, value in given.items() if value is not None}

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
 
-__all__ = ["Clean", "Nms", "Options"]
+__all__ = ["Clean", "Edge", "Nms", "Options", "Output"]
 
 Clean = Literal["masks", "logits"]
 Nms = Literal["boxes", "masks"]
+Edge = Literal["fixed", "scaled"]
+Output = Literal["three", "single"]
 Grid = npt.NDArray[np.float64]
 
 MOST_LAYERS = 6
@@ -59,8 +61,16 @@ class Options:
     covers
         Masks that cover at least this share of the picture are removed. The paper says 0.95
         and the code does not do it: None is off in `published` and 0.95 in `sound`.
+    edge
+        Masks that come near the edge of their crop where the picture goes on are dropped:
+        within 20 pixels (`fixed`), or within 5 % of the crop's side where that is less
+        (`scaled`).
+    output
+        `three` masks for each point, or the `single` one of a model that takes a point for
+        unambiguous (the paper's ablation).
     batch
-        Points that are asked at once; changes memory, never results.
+        Points that are asked at once; changes memory (a processor holds up to 0.8 MB each),
+        never results.
     grids
         Own grids instead, one a layer: `(n, 2)` of x and y in 0..1.
     """
@@ -80,7 +90,9 @@ class Options:
     refine: bool = False
     nms: Nms = "boxes"
     covers: float | None = None
-    batch: int = 64
+    edge: Edge = "fixed"
+    output: Output = "three"
+    batch: int = 512
     reading: Reading = "published"
     grids: tuple[Grid, ...] | None = None
 
@@ -132,12 +144,15 @@ class Options:
             raise BadInput("automatic masks: offset and overlap are not negative")
 
     def _check_choices(self) -> None:
-        for name, kind in (("clean", Clean), ("nms", Nms), ("reading", Reading)):
+        for name, kind in _CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 raise BadInput(
                     f"automatic masks: {name} is {' or '.join(get_args(kind))}, "
                     f"not {getattr(self, name)!r}"
                 )
+
+
+_CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "reading": Reading}
 
 
 def _finite(value: object) -> bool:

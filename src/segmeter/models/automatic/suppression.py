@@ -19,8 +19,9 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
+from segmeter.kernels import compiled
 
-__all__ = ["suppress_boxes", "suppress_masks"]
+__all__ = ["plain_suppress_boxes", "suppress_boxes", "suppress_masks"]
 
 Boxes = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
@@ -50,16 +51,27 @@ def suppress_boxes(
     corners: npt.NDArray[Any] = np.asarray(boxes, dtype=dtype).reshape(-1, 4)
     if reading == "sound":
         corners = corners + np.array([0, 0, 1, 1])
+    order = _ranked(scores)
+    if compiled is None:
+        return plain_suppress_boxes(corners, order, threshold)
+    kept = compiled.suppress_boxes(np.ascontiguousarray(corners), order, threshold)
+    return np.asarray(kept, dtype=np.intp)
+
+
+def plain_suppress_boxes(
+    corners: npt.NDArray[Any], order: npt.NDArray[np.int64], threshold: float
+) -> Places:
+    """Plain twin of the kernel; rounds in the precision of the corners."""
     areas = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
 
     def overlaps(one: int, others: Places) -> npt.NDArray[np.float64]:
         low = np.maximum(corners[one, :2], corners[others, :2])
         high = np.minimum(corners[one, 2:], corners[others, 2:])
-        shared = np.maximum(high - low, 0).prod(axis=1, dtype=dtype)
+        shared = np.maximum(high - low, 0).prod(axis=1, dtype=corners.dtype)
         with np.errstate(invalid="ignore"):
             return np.asarray(shared / (areas[one] + areas[others] - shared), dtype=np.float64)
 
-    return _greedy(np.asarray(scores, dtype=np.float32), overlaps, threshold)
+    return _greedy(order, overlaps, threshold)
 
 
 def suppress_masks(masks: Sequence[Mask], scores: npt.ArrayLike, threshold: float) -> Places:
@@ -74,13 +86,18 @@ def suppress_masks(masks: Sequence[Mask], scores: npt.ArrayLike, threshold: floa
         union = first.area + np.array([masks[i].area for i in others]) - shared
         return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
-    return _greedy(np.asarray(scores, dtype=np.float32), overlaps, threshold)
+    return _greedy(_ranked(scores), overlaps, threshold)
 
 
-def _greedy(scores: Scores, overlaps: Overlaps, threshold: float) -> Places:
-    if np.isnan(scores).any():
+def _ranked(scores: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """The highest score first, ties in the order given."""
+    known: Scores = np.asarray(scores, dtype=np.float32)
+    if np.isnan(known).any():
         raise BadInput("a mask whose score is not a number cannot be ranked")
-    left = np.argsort(-scores, kind="stable")
+    return np.argsort(-known, kind="stable").astype(np.int64)
+
+
+def _greedy(left: npt.NDArray[np.int64], overlaps: Overlaps, threshold: float) -> Places:
     kept: list[int] = []
     while left.size:
         best, left = int(left[0]), left[1:]
