@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from segmeter.study import tables as t
-from segmeter.study.exports import export, rating_rows, trial_rows
+from segmeter.study.exports import click_rows, export, rating_rows, trial_rows
 from segmeter.study.interactions import interactions
 from segmeter.study.modes import BUILT_IN
 from segmeter.study.running import RunningStudy
@@ -82,14 +84,17 @@ class Hands:
                 "document.getElementById('place').classList.contains('open') &&"
                 f" document.getElementById('count').textContent.startsWith('{number} ')"
             )
-            place = self.tab.run("""(() => {
-                const box = document.getElementById('canvas').getBoundingClientRect();
-                return [box.left, box.top, box.width, box.height];
-            })()""")
-            width, height = self.tab.run(f"window.sizes[{number - 1}]")
-            across, down = (x + 0.5) / width, (y + 0.5) / height
-            self.press(place[0] + across * place[2], place[1] + down * place[3])
+            self.press_pixel(x, y, self.tab.run(f"window.sizes[{number - 1}]"))
         self.until("!document.getElementById('after').hidden")
+
+    def press_pixel(self, x: int, y: int, size: tuple[int, int]) -> None:
+        """Press the middle of a pixel of the picture, wherever the page shows it."""
+        place = self.tab.run("""(() => {
+            const box = document.getElementById('canvas').getBoundingClientRect();
+            return [box.left, box.top, box.width, box.height];
+        })()""")
+        across, down = (x + 0.5) / size[0], (y + 0.5) / size[1]
+        self.press(place[0] + across * place[2], place[1] + down * place[3])
 
 
 def targets_of(study: RunningStudy) -> list[dict[str, Any]]:
@@ -186,6 +191,66 @@ def test_the_exported_click_is_the_pixel_that_was_clicked(
         row["scene"]: pixels[row["scene"]] for row in trials if row["counts"]
     }
     assert {row["device"] for row in rows} <= {device}
+    assert chromium.complaints == []
+
+
+COMBINED = """
+kind = "clicks"
+title = "Every window"
+[design]
+open_to_all = true
+modes = ["Quick"]
+[[mode]]
+name = "Quick"
+screens = [{ show = "silhouette", seconds = 0.05 }, { show = "picture" }]
+[validity]
+radius = 1.0
+batch_minimum = 0
+late_ms = 10000.0
+focus = false
+"""
+ZOOMS, RATIOS = (0.5, 0.75, 1.0, 1.5, 2.0), (1.0, 1.5, 2.0, 3.0)
+
+
+@pytest.mark.parametrize("pointer", ["mouse", "touch"])
+def test_zoom_and_pixel_ratio_in_every_combination(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any, pointer: str
+) -> None:
+    """The window changes between two trials of a batch; corners and any other pixel are hit."""
+    study = begin(COMBINED)
+    hands = Hands(chromium, touch=pointer == "touch")
+    screen = (390, 844) if hands.touch else (1280, 860)
+    rng, windows = np.random.default_rng(0), list(itertools.product(ZOOMS, RATIOS))
+    clicked: list[tuple[int, int, float]] = []
+    chromium.complaints.clear()
+    with listening(study_app(study)) as address:
+        for person in range(2):
+            hands.size(*screen, 1.0, 1.0)
+            hands.enter(f"{address}/", "mobile" if hands.touch else "pc")
+            sizes = [each["size"] for each in targets_of(study)]
+            chromium.run("document.getElementById('start').click()")
+            for number, (width, height) in enumerate(sizes, 1):
+                hands.until(
+                    "document.getElementById('place').classList.contains('open') &&"
+                    f" document.getElementById('count').textContent.startsWith('{number} ')"
+                )
+                zoom, ratio = windows[10 * person + number - 1]
+                hands.size(*screen, ratio, zoom)
+                hands.until(f"Math.abs(devicePixelRatio - {ratio * zoom}) < 0.01")
+                chromium.run("new Promise(done => requestAnimationFrame(() => done(1)))")
+                corners = [(0, 0), (width - 1, 0), (0, height - 1), (width - 1, height - 1)]
+                anywhere = (int(rng.integers(width)), int(rng.integers(height)))
+                x, y = [*corners, anywhere][min(4, number % 8)]
+                hands.press_pixel(x, y, (width, height))
+                clicked.append((x, y, ratio * zoom))
+            hands.until("!document.getElementById('after').hidden")
+    with study.ledger.reading() as connection:
+        rows = list(trial_rows(connection, study.plan))
+        exported = list(click_rows(connection, study.plan, study.stimuli))
+    assert len(exported) == len(windows) == 20
+    assert [(row["x"], row["y"]) for row in exported] == [(x, y) for x, y, _ in clicked]
+    assert [row["pixel_ratio"] for row in rows] == pytest.approx([r for *_, r in clicked], abs=0.02)
+    assert {row["pointer"] for row in rows} == {pointer}
     assert chromium.complaints == []
 
 

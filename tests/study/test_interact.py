@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
+import pytest
 import sqlalchemy as sa
 
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
+from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
-from segmeter.core.prompts import Click
+from segmeter.core.plans import Plan as RunPlan
+from segmeter.core.plans import Roots
+from segmeter.core.prompts import Click, as_prompts
 from segmeter.core.sessions import Player, play
+from segmeter.core.users import Observation
+from segmeter.engine import run_plan
+from segmeter.models.drawn import Disc
 from segmeter.study import tables as t
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import MEASURES
@@ -115,6 +126,77 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
                 kept = json.loads(connection.execute(asked).scalar_one())
             assert kept["scores"] == made.scores
         assert content(person, trial).status_code == 200
+
+
+def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path, real_weights: Path
+) -> None:
+    """The user sees the server's masks only; its clicks and scores are those of the run."""
+    pytest.importorskip("torch", reason="needs the extra 'models'")
+    spec = Spec("centre-click")
+    plan = RunPlan("noc", (Spec("mobile-sam"),), (Spec("mini"),), users=(spec,), rounds=3)
+    plan = replace(plan, readings=("sound",), measures=MEASURES, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
+    (part,) = (tmp_path / "run" / "parts").glob("*.parquet")
+    played = sorted(pq.read_table(part).to_pylist(), key=lambda row: row["round"])
+    study = begin(PLAN.replace("disc", "mobile-sam").replace('"coffee", "rocket"', '"astronaut"'))
+    person = visit(study, study_app(study, "password", weights=real_weights, limited=False)).join()
+    (trial,) = person.batch()["trials"]
+    task = task_of(study, trial)
+    scene = study.stimuli.dataset.load(task["scene"])
+    target = next(each for each in scene.targets if each.id == task["target"])
+    user, view = catalogue.users.make("centre-click"), Disc().look(scene)
+    seen, said = Mask.empty(scene.shape), ()
+    wanted = [row for row in played if row["target"] == target.id]
+    assert [row["round"] for row in wanted] == [1, 2, 3]
+    for row in wanted:
+        looked = Observation(scene, target, seen, said, "sound", view, round=row["round"])
+        (click,) = as_prompts(user.next(looked, np.random.default_rng(0)))
+        assert isinstance(click, Click)
+        y, x = click.point
+        assert (y, x, click.positive) == (row["y"], row["x"], row["positive"])
+        answer = step(person, trial, row["round"], y + 0.5, x + 0.5, positive=click.positive)
+        seen, said = drawn(answer.json(), scene.shape), (*said, click)
+    with study.ledger.reading() as connection:
+        asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial["id"])
+        kept = [json.loads(text) for text in connection.execute(asked).scalars()]
+    assert [each["scores"] for each in kept] == [
+        {"iou": row["iou"], "boundary_iou": row["boundary_iou"]} for row in wanted
+    ]
+    assert [each["model_score"] for each in kept] == [row["score"] for row in wanted]
+
+
+class Slow:
+    """A model that looks at one scene only when it may."""
+
+    card = Disc.card
+
+    def __init__(self, scene: str) -> None:
+        self.scene, self.may, self.looking = scene, threading.Event(), threading.Event()
+
+    def look(self, scene: Any) -> Any:
+        if scene.id == self.scene:
+            self.looking.set()
+            assert self.may.wait(60)
+        return Disc().look(scene)
+
+
+def test_a_click_does_not_wait_for_somebody_elses_picture(
+    begin: Callable[..., RunningStudy], visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = begin(PLAN)
+    slow = Slow("rocket")
+    monkeypatch.setattr("segmeter.study.segmenting.catalogue.models.make", lambda *_, **__: slow)
+    person = visit(study).join()
+    trials = person.batch()["trials"]
+    first, second = sorted(trials, key=lambda trial: task_of(study, trial)["scene"])
+    try:
+        assert slow.looking.wait(60)
+        assert step(person, first, 1, 100.5, 100.5).status_code == 200
+        assert not slow.may.is_set()
+    finally:
+        slow.may.set()
+    assert step(person, second, 1, 100.5, 100.5).status_code == 200
 
 
 def test_a_session_goes_on_after_the_server_was_restarted(

@@ -283,7 +283,8 @@ def demo(
     """Run a whole study with simulated people, then everything that reads its clicks.
 
     People drawn from the click model go through a real server on built-in pictures; the
-    export then goes to `similarity`, `calibrate` and `run rclicks`.
+    export then goes to `similarity`, `calibrate` and `run rclicks`, with MobileSAM where its
+    weights are at hand.
 
     Example: `segmeter study demo`
     """
@@ -312,21 +313,34 @@ def _read_again(out: Path, weights: Path | None) -> None:
     from segmeter.cli.run import run
     from segmeter.cli.similarity import similarity
 
-    clicks, dataset = out / "export" / "clicks.csv", ["mini"]
+    clicks, dataset, model = out / "export" / "clicks.csv", ["mini"], _at_hand(weights)
     typer.echo("\nsegmeter similarity --compare modes")
     similarity(out / "export" / "previews.csv", dataset, "modes", None, None, None, "sound", False)
     typer.echo("\nsegmeter calibrate --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
-    typer.echo("\nsegmeter run rclicks --clicks")
+    typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
     run(
         "rclicks",
-        model=["mobile-sam" if weights is not None else "disc"],
+        model=[model],
         dataset=dataset,
         rounds=1,
         clicks=clicks,
         weights=weights,
         out=str(out / "rclicks"),
     )
+
+
+def _at_hand(weights: Path | None) -> str:
+    """MobileSAM where it and its weights are there, else a drawn model that needs none."""
+    from segmeter.models.weights import find
+
+    if importlib.util.find_spec("torch") is None:
+        return "disc"
+    try:
+        find("mobile-sam", weights)
+    except NotFound:
+        return "disc"
+    return "mobile-sam"
 
 
 def _write_page(study: RunningStudy, path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 
-__all__ = ["check_devices"]
+__all__ = ["check_devices", "has_cuda"]
 
 
 def check_devices(specs: Iterable[Spec]) -> None:
@@ -18,11 +18,12 @@ def check_devices(specs: Iterable[Spec]) -> None:
     """
     for spec in specs:
         device = str(spec.options.get("device", ""))
-        if device.partition(":")[0] == "cuda" and not _cuda():
+        if device.partition(":")[0] == "cuda" and not has_cuda():
             raise BadInput(f"'{spec}' wants a CUDA device and there is none here; use device=cpu")
 
 
-def _cuda() -> bool:
+def has_cuda() -> bool:
+    """Whether there is a CUDA device; without torch there is none."""
     if importlib.util.find_spec("torch") is None:
         return False
     import torch

@@ -10,6 +10,7 @@ import json
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ import sqlalchemy as sa
 
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
+from segmeter.core.devices import has_cuda
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, View
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
+from segmeter.engine.jobs import steady_arithmetic
 from segmeter.study import tables as t
 from segmeter.study.messages import StepAsk
 from segmeter.study.running import Refused, Row, RunningStudy
@@ -30,56 +33,67 @@ from segmeter.study.running import Refused, Row, RunningStudy
 __all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
 
 MEASURES = ("iou", "boundary-iou")
-_KEPT_VIEWS, _KEPT_SESSIONS = 24, 500
+_KEPT_VIEWS, _KEPT_SESSIONS = 64, 200
+_AHEAD = 2
+
+
+@dataclass(slots=True)
+class _Open:
+    """The object that a person is at; `turn` keeps their clicks one after the other."""
+
+    trial: str
+    session: Session
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Segmenting:
     """Models that have looked at scenes, and the sessions of people who click on them."""
 
     def __init__(self, study: RunningStudy, weights: Path | None = None) -> None:
+        # One thread, as in a run: the same digits, and threads that wait for each other cost
+        # a busy server five times as much (485 for 105 ms per click, perf/study_interact.py).
+        steady_arithmetic(threads=1)
         self._study = study
         self._models: dict[str, Model] = {
             name: catalogue.models.make(name, weights=weights) for name in study.plan.models
         }
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
-        # Networks answer one at a time; looking ahead waits for nobody.
-        self._lock = threading.RLock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._books = threading.Lock()
+        # Networks answer one at a time. On a processor nobody's click waits for a look, which
+        # takes ten times as long; on a GPU looks are short, and captured graphs want it alone.
+        self._answering = threading.Lock()
+        self._looking = self._answering if has_cuda() else threading.Lock()
         self._ahead = ThreadPoolExecutor(1, thread_name_prefix="look-ahead")
 
-    def prepare(self, batch: str) -> None:
-        """Look at a batch's scenes while the person still reads the instructions."""
-        asked = (
-            sa.select(t.tasks.c.source, t.tasks.c.scene)
-            .join(t.trials, t.trials.c.task == t.tasks.c.id)
-            .where(t.trials.c.batch == batch)
-            .order_by(t.trials.c.place)
-        )
-        with self._study.ledger.reading() as connection:
-            wanted = connection.execute(asked).all()
-        for model, scene in wanted:
-            self._ahead.submit(self._view, model, scene)
+    def prepare(self, batch: str, place: int = 0) -> None:
+        """Look at a batch's next scenes while the person still looks or reads."""
+        self._ahead.submit(self._look_ahead, batch, place)
 
     def step(self, person: Row, trial: str, ask: StepAsk) -> dict[str, Any]:
         """Answer a click with a mask; the same click again with the same mask."""
         self._study.check_open()
         task = self._study.trial(person, trial)
         self._check(task, ask)
-        with self._lock:
-            session = self._session(trial, task)
+        open = self._open_at(trial, task)
+        with open.turn:
+            session = open.session
             if ask.number <= len(session.rounds):
                 return self._repeat(session, task, ask)
             if ask.number != len(session.rounds) + 1:
                 raise Refused(409, "clicks come in their order")
             click = Click(self._point(task, ask), ask.positive)
-            made = session.step(click, seconds_user=ask.user_ms / 1000)
+            with self._answering:
+                made = session.step(click, seconds_user=ask.user_ms / 1000)
             body = {"trial": trial, "number": ask.number, "step": _kept(made, ask)}
             try:
                 with self._study.ledger.writing() as work:
                     work.record("stepped", body, person["id"])
             except BaseException:
-                self._sessions.pop(trial, None)  # what is not kept did not happen
+                self._forget(task["batch"])  # what is not kept did not happen
                 raise
+        if ask.number == 1:
+            self.prepare(task["batch"], task["place"] + 1)
         return self._view_of(task, made)
 
     def _check(self, task: Row, ask: StepAsk) -> None:
@@ -105,39 +119,73 @@ class Segmenting:
         shown = self._study.stimuli.shown(task["scene"])
         return {"number": made.number, **run_lengths(shown.fitted(made.mask))}
 
-    def _session(self, trial: str, task: Row) -> Session:
-        """The trial's session; after a restart it is stepped again through what was kept."""
-        if trial in self._sessions:
-            self._sessions.move_to_end(trial)
-            return self._sessions[trial]
-        view, scene = self._view(task["source"], task["scene"]), self._scene(task["scene"])
+    def _open_at(self, trial: str, task: Row) -> _Open:
+        """The person's session with this object; of each person one is held."""
+        batch = task["batch"]
+        with self._books:
+            found = self._open.get(batch)
+        if found is None or found.trial != trial:
+            view = self._view(task["source"], task["scene"])
+            made = _Open(trial, self._stepped_again(trial, task, view))
+            with self._books:
+                found = self._open.get(batch)
+                if found is None or found.trial != trial:
+                    self._open[batch] = found = made
+        with self._books:
+            if batch in self._open:
+                self._open.move_to_end(batch)
+            if len(self._open) > _KEPT_SESSIONS:
+                self._open.popitem(last=False)
+        return found
+
+    def _forget(self, batch: str) -> None:
+        with self._books:
+            self._open.pop(batch, None)
+
+    def _stepped_again(self, trial: str, task: Row, view: View) -> Session:
+        """The trial's session, through the clicks that the ledger has of it."""
+        scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
         session = Session(scene, view, target, judge=judge_by(MEASURES))
         asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial)
         with self._study.ledger.reading() as connection:
             rows = connection.execute(asked.order_by(t.steps.c.number)).scalars().all()
-        for row in rows:
-            step = json.loads(row)
-            session.step(
-                Click((step["y"], step["x"]), step["positive"]), seconds_user=step["user_ms"] / 1000
-            )
-        self._sessions[trial] = session
-        if len(self._sessions) > _KEPT_SESSIONS:
-            self._sessions.popitem(last=False)
+        for step in map(json.loads, rows):
+            click = Click((step["y"], step["x"]), step["positive"])
+            with self._answering:
+                session.step(click, seconds_user=step["user_ms"] / 1000)
         return session
 
     def _scene(self, scene: str) -> Scene:
         return self._study.stimuli.shown(scene).scene
 
+    def _look_ahead(self, batch: str, place: int) -> None:
+        asked = (
+            sa.select(t.tasks.c.source, t.tasks.c.scene)
+            .join(t.trials, t.trials.c.task == t.tasks.c.id)
+            .where(t.trials.c.batch == batch, t.trials.c.place >= place)
+            .where(t.trials.c.answered.is_(None))
+            .order_by(t.trials.c.place)
+            .limit(_AHEAD)
+        )
+        with self._study.ledger.reading() as connection:
+            wanted = connection.execute(asked).all()
+        for model, scene in wanted:
+            self._view(model, scene)
+
     def _view(self, model: str, scene: str) -> View:
         key = (model, scene)
-        with self._lock:
-            if key not in self._views:
-                self._views[key] = self._models[model].look(self._scene(scene))
-            self._views.move_to_end(key)
+        with self._books:
+            if key in self._views:
+                self._views.move_to_end(key)
+                return self._views[key]
+        with self._looking:
+            view = self._views.get(key) or self._models[model].look(self._scene(scene))
+        with self._books:
+            self._views[key] = view
             if len(self._views) > _KEPT_VIEWS:
                 self._views.popitem(last=False)
-            return self._views[key]
+        return view
 
 
 def scene_point(
