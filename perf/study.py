@@ -1,6 +1,6 @@
 """Load and faults: many people at once, and a server that is killed, on SQLite and PostgreSQL.
 
-    python perf/study.py load [--people 200] [--think 1] [--kind clicks] [--db URL]
+    python perf/study.py load [--people 200] [--think 5] [--kind clicks] [--db URL | --postgres]
     python perf/study.py kill [--times 20]
 
 `load` lets people rate at once and checks that every job was rated as often as planned and
@@ -12,7 +12,9 @@ acknowledged answer is in the database and in the log, and that the log rebuilds
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import random
 import resource
 import signal
@@ -289,16 +291,28 @@ def main() -> None:
     parser.add_argument("what", choices=("load", "kill"))
     parser.add_argument("--kind", choices=("clicks", "rate"), default="rate")
     parser.add_argument("--people", type=int, default=200)
-    parser.add_argument("--think", type=float, default=1.0)
+    parser.add_argument("--think", type=float, default=5.0)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--db", default=None)
+    parser.add_argument("--postgres", action="store_true", help="begin one for this")
     given = parser.parse_args()
-    found = (
-        load(given.people, given.db, given.kind, given.think)
-        if given.what == "load"
-        else kill(given.times, given.db)
-    )
-    print(json.dumps(found, indent=1))
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(_postgres()) if given.postgres else given.db
+        found = (
+            load(given.people, url, given.kind, given.think)
+            if given.what == "load"
+            else kill(given.times, url)
+        )
+    print(json.dumps(found | {"load average": os.getloadavg()}, indent=1))
+
+
+def _postgres() -> contextlib.AbstractContextManager[str]:
+    from postgres import binaries, temporary
+
+    programs = binaries()
+    if programs is None:
+        raise SystemExit("no PostgreSQL here; apt-get install postgresql")
+    return temporary(programs)
 
 
 if __name__ == "__main__":

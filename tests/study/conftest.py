@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import secrets
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +19,7 @@ from segmeter.study.running import RunningStudy
 from segmeter.study.serving import Place, open_study, study_app
 from segmeter.study.serving import listening as listening_server
 
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = """
 kind = "clicks"
 title = "Where do you click?"
@@ -41,6 +38,17 @@ screens = [
   { show = "picture" },
 ]
 """
+
+
+def loaded(name: str, path: Path) -> ModuleType:
+    """A module that lies in no package."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
@@ -140,14 +148,7 @@ def listening() -> Callable[[Any], Any]:
 
 @pytest.fixture(scope="session")
 def browser_module() -> ModuleType:
-    path = Path(__file__).resolve().parents[1] / "report" / "browser.py"
-    spec = importlib.util.spec_from_file_location("tests_report_browser", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return loaded("tests_report_browser", ROOT / "tests" / "report" / "browser.py")
 
 
 @pytest.fixture(scope="session")
@@ -163,24 +164,9 @@ def chromium(browser_module: ModuleType) -> Iterator[Any]:
 @pytest.fixture
 def postgres() -> Iterator[str]:
     """A real PostgreSQL, begun for the test in a folder of its own."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    binaries = found[-1].parent if found else Path(shutil.which("initdb") or "/none").parent
-    if not (binaries / "initdb").is_file():
+    module = loaded("perf_postgres", ROOT / "perf" / "postgres.py")
+    programs = module.binaries()
+    if programs is None:
         pytest.skip("no PostgreSQL here")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
-        place = f"{folder}/data"
-        # The server refuses to run as root; on such machines it has a user of its own.
-        before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        quiet = {"check": True, "capture_output": True, "cwd": folder}
-        subprocess.run(
-            [*before, binaries / "initdb", "-D", place, "-A", "trust", "-U", "me"], **quiet
-        )
-        options = f"-c listen_addresses='' -k {folder}"
-        control = [*before, binaries / "pg_ctl", "-D", place, "-w", "-o", options]
-        log = ["-l", f"{folder}/log"]
-        subprocess.run([*control, *log, "start"], **quiet)
-        try:
-            yield f"postgresql://me@/postgres?host={folder}"
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], **quiet)
+    with module.temporary(programs) as address:
+        yield address

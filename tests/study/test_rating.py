@@ -6,6 +6,7 @@ import csv
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from segmeter.core import catalogue
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
 from segmeter.study import tables as t
@@ -179,6 +181,39 @@ def test_practice_comes_first_and_has_to_be_passed(
     assert not person.batch()["training"]
     with study.ledger.reading() as connection:
         assert list(rating_rows(connection, study.plan)) == []
+
+
+def test_a_batch_that_gets_known_masks_wrong_does_not_count(
+    begin: Callable[..., RunningStudy], visit: Any
+) -> None:
+    gold = TRAINED.replace("rating.training", "rating.gold")
+    target = next(t.id for t in catalogue.datasets.make("mini").load("coffee").targets)
+    study = begin(gold.format(target=target))
+
+    def rated(score: int) -> int:
+        person = visit(study).join()
+        batch = person.batch()
+        assert len(batch["trials"]) == 6  # one more than asked for, and nothing tells which
+        assert len({frozenset(trial) for trial in batch["trials"]}) == 1
+        for trial in batch["trials"]:
+            assert rate(person, trial, score).status_code == 200
+        assert person.post(f"/api/batches/{batch['batch']}/finish").json() == {"passed": None}
+        with study.ledger.reading() as connection:
+            return len(list(rating_rows(connection, study.plan)))
+
+    def dropped() -> list[str]:
+        with study.ledger.reading() as connection:
+            asked = sa.select(t.batches.c.reason).where(t.batches.c.state == "dropped")
+            return list(connection.execute(asked).scalars())
+
+    assert (rated(2), dropped()) == (0, ["0 of 1 known masks rated right"])
+    assert (rated(9), dropped()) == (5, ["0 of 1 known masks rated right"])
+    # The rule belongs to the plan and can be run again.
+    assert study.revalidate(replace(study.plan.validity, gold=0.0)) == 5
+    with study.ledger.reading() as connection:
+        assert len(list(rating_rows(connection, study.plan))) == 10
+        filled = sa.select(sa.func.sum(t.cells.c.valid))
+        assert connection.execute(filled).scalar_one() == 10
 
 
 def test_testers_check_a_share_of_the_jobs(begin: Callable[..., RunningStudy], visit: Any) -> None:

@@ -324,6 +324,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
         model=[model],
         dataset=dataset,
         rounds=1,
+        reading="sound",
         clicks=clicks,
         weights=weights,
         out=str(out / "rclicks"),

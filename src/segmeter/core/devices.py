@@ -23,7 +23,11 @@ def check_devices(specs: Iterable[Spec]) -> None:
 
 
 def has_cuda() -> bool:
-    """Whether there is a CUDA device; without torch there is none."""
+    """Whether there is a CUDA device; without torch there is none.
+
+    >>> isinstance(has_cuda(), bool)
+    True
+    """
     if importlib.util.find_spec("torch") is None:
         return False
     import torch

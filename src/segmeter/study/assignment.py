@@ -70,8 +70,9 @@ def assign(work: Writing, plan: Plan, person: sa.RowMapping) -> str | None:
     chosen = choose(found, plan.batch, unit="target" if rating else "scene", order=order)
     if not chosen:
         return None
-    mixed = rng.permutation(len(chosen)).tolist()
-    return _give(work, plan, person, device, "main", [chosen[k].task for k in mixed])
+    tasks = [candidate.task for candidate in chosen] + _gold(work.connection, plan, person)
+    mixed = rng.permutation(len(tasks)).tolist()
+    return _give(work, plan, person, device, "main", [tasks[k] for k in mixed])
 
 
 def cell_device(plan: Plan, person: sa.RowMapping) -> str:
@@ -143,6 +144,17 @@ def _training(connection: sa.Connection, plan: Plan, person: sa.RowMapping) -> l
     if not plan.rating.training or person["passed"] or person["role"] == "tester":
         return []
     asked = sa.select(t.tasks.c.id).where(t.tasks.c.role == "training").order_by(t.tasks.c.place)
+    return list(connection.execute(asked).scalars())
+
+
+def _gold(connection: sa.Connection, plan: Plan, person: sa.RowMapping) -> list[str]:
+    """One mask with a known answer for a rater's batch, each in turn."""
+    if not plan.rating.gold or person["role"] == "tester":
+        return []
+    b = t.batches.c
+    had = sa.select(sa.func.count()).where(b.person == person["id"], b.role == "main")
+    turn = connection.execute(had).scalar_one() % len(plan.rating.gold)
+    asked = sa.select(t.tasks.c.id).where(t.tasks.c.role == "gold", t.tasks.c.place == turn)
     return list(connection.execute(asked).scalars())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import io
 import tempfile
 import time
@@ -14,7 +13,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from segmeter.study.exports import export
-from segmeter.study.guards import Limiter, signed, signed_by
+from segmeter.study.guards import Limiter, same_text, signed, signed_by
 from segmeter.study.pages_for import Pages
 from segmeter.study.progress import heat_picture, heat_targets, is_shown, progress
 from segmeter.study.running import Refused, RunningStudy
@@ -38,14 +37,14 @@ class Gate:
         host = request.client.host if request.client else ""
         if self._door is not None and not self._door.allows(f"conductor {host}"):
             raise Refused(429, "too many attempts; wait a little")
-        if not hmac.compare_digest(password.encode(), self._password.encode()):
+        if not same_text(password, self._password):
             raise Refused(403, "that is not the password")
         until = str(int(time.time()) + _HALF_A_DAY)
         return f"{until}.{signed(self._secret, 'conductor', self._password, until)}"
 
     def holds(self, request: Request) -> bool:
         until, _, signature = request.cookies.get(COOKIE, "").partition(".")
-        if not until.isdecimal() or int(until) < time.time():
+        if len(until) > 20 or not until.isdecimal() or int(until) < time.time():
             return False
         return signed_by(self._secret, signature, "conductor", self._password, until)
 
@@ -53,7 +52,7 @@ class Gate:
         """Refuse whoever has no pass; changes also need the form's token."""
         if not self.holds(request):
             raise Refused(403, "log in first")
-        if form is not None and not hmac.compare_digest(form, self.form(request)):
+        if form is not None and not same_text(form, self.form(request)):
             raise Refused(403, "this form is out of date; load the page again")
 
     def form(self, request: Request) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "encoded",
     "shrunk",
     "shrunk_mask",
+    "told",
     "zoom_window",
 ]
 
@@ -131,6 +132,21 @@ def _overlay(pixels: Pixels, mask: Mask) -> Pixels:
     return np.rint(drawn).astype(np.uint8)
 
 
+def told(text: str, size: tuple[int, int] = (300, 400)) -> Pixels:
+    """A screen of words, as the page shows them: white on grey, in the middle."""
+    from textwrap import fill
+
+    from PIL import Image, ImageDraw, ImageFont
+
+    image = Image.new("RGB", (size[1], size[0]), (_GREY,) * 3)
+    words, font = fill(text, 22), ImageFont.load_default(size=30)
+    middle = (size[1] // 2, size[0] // 2)
+    ImageDraw.Draw(image).multiline_text(
+        middle, words, fill=_WHITE, font=font, anchor="mm", align="center"
+    )
+    return np.asarray(image)
+
+
 SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = MappingProxyType(
     {
         "cutout": _cutout,
@@ -145,7 +161,7 @@ SCREENS: Mapping[str, Callable[[Pixels, Mask], Pixels]] = MappingProxyType(
 def _with_prompt(pixels: Pixels, mask: Mask, prompt: Prompted) -> Pixels:
     """A blue dot with a white rim, or a blue-and-white box."""
     drawn = np.ascontiguousarray(pixels).copy()
-    size = max(3, round(max(pixels.shape[:2]) / 130))
+    size = max(4, round(max(pixels.shape[:2]) / 100))
     if isinstance(prompt, Click):
         y, x = (round(value) for value in prompt.point)
         cv2.circle(drawn, (x, y), size + max(1, size // 3), _WHITE, -1, cv2.LINE_AA)

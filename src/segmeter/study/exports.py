@@ -99,12 +99,16 @@ def click_rows(
 
 
 def rating_rows(connection: sa.Connection, plan: Plan) -> Iterator[dict[str, Any]]:
-    """Every rating that stands; `order` counts a rater's answers, `changes` earlier scores."""
+    """Every rating that stands; `order` counts a rater's answers, `changes` earlier scores.
+
+    Practice, masks with known answers and batches that failed them are left out.
+    """
     asked = sa.select(t.answers.c.trial, sa.func.count()).group_by(t.answers.c.trial)
     given = {row[0]: row[1] for row in connection.execute(asked)}
     order: dict[str, int] = {}
     for row in _trials(connection):
-        if row["answered"] is None or row["batch_role"] == "training":
+        practice = row["batch_role"] == "training" or row["task_role"] == "gold"
+        if row["answered"] is None or practice or row["state"] == "dropped":
             continue
         answer = json.loads(row["answer"])
         order[row["person"]] = order.get(row["person"], 0) + 1
@@ -166,6 +170,7 @@ def _trials(connection: sa.Connection) -> Sequence[sa.RowMapping]:
             t.tasks.c.condition.label("task_condition"),
             t.tasks.c.part,
             t.tasks.c.source,
+            t.tasks.c.role.label("task_role"),
             t.batches.c.person,
             t.batches.c.device,
             t.batches.c.role.label("batch_role"),

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Limiter", "Shield", "same_site", "signed", "signed_by"]
+__all__ = ["HEADERS", "Limiter", "Shield", "same_site", "same_text", "signed", "signed_by"]
 
 _LARGEST_BODY = 64 << 10
 _UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
@@ -58,7 +58,17 @@ def signed(secret: str, *words: str) -> str:
 
 
 def signed_by(secret: str, given: str, *words: str) -> bool:
-    return hmac.compare_digest(given.encode(), signed(secret, *words).encode())
+    return same_text(given, signed(secret, *words))
+
+
+def same_text(given: str, kept: str) -> bool:
+    """Compare with a secret in a time that tells nothing about it.
+
+    >>> same_text("pässword", "password")
+    False
+    """
+    raw = given.encode("utf-8", "surrogatepass")
+    return hmac.compare_digest(raw, kept.encode())
 
 
 def same_site(request: Request) -> bool:
@@ -70,10 +80,16 @@ def same_site(request: Request) -> bool:
 
 
 class Shield:
-    """Limits on size and rate before anything is parsed, and headers on all that leaves."""
+    """Limits on size and rate before anything is parsed, and headers on all that leaves.
 
-    def __init__(self, app: ASGIApp, limiter: Limiter | None) -> None:
-        self._app, self._limiter = app, limiter
+    Each session has a limit, and each address one for all its sessions together: cookies can
+    be made up, and a class may share an address.
+    """
+
+    def __init__(
+        self, app: ASGIApp, sessions: Limiter | None, addresses: Limiter | None = None
+    ) -> None:
+        self._app, self._sessions, self._addresses = app, sessions, addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -87,22 +103,24 @@ class Shield:
 
     def _refusal(self, request: Request) -> PlainTextResponse | None:
         length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _LARGEST_BODY:
+        if len(length) > 20 or not length.isdecimal() or int(length) > _LARGEST_BODY:
             return _too_large()
         if request.method in _UNSAFE and not same_site(request):
             return PlainTextResponse("this request comes from another site", 403)
-        if self._limiter is not None and not self._limiter.allows(_client(request)):
+        if not self._may(request):
             return PlainTextResponse("too many requests; wait a little", 429)
         return None
+
+    def _may(self, request: Request) -> bool:
+        address = request.client.host if request.client else ""
+        if self._addresses is not None and not self._addresses.allows(address):
+            return False
+        own = request.cookies.get("segmeter_session", "")[:100] or address
+        return self._sessions is None or self._sessions.allows(own)
 
 
 def _too_large() -> PlainTextResponse:
     return PlainTextResponse("the request is too large", 413)
-
-
-def _client(request: Request) -> str:
-    session = request.cookies.get("segmeter_session", "")
-    return session or (request.client.host if request.client else "")
 
 
 def _bounded(receive: Receive) -> Callable[[], Awaitable[Message]]:

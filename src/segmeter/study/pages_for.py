@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -97,7 +97,7 @@ class Pages:
         """What will happen in a trial, screen by screen."""
         words = self.words[language]
         told = [
-            words[f"step_{screen.show}"].format(seconds=_seconds(screen.seconds or 0))
+            words[f"step_{screen.show}"].format(seconds=_seconds(screen.seconds or 0, words))
             for screen in mode.screens[:-1]
         ]
         return [*told, words["step_picture_ask"]]
@@ -108,5 +108,5 @@ class Pages:
         return max(1, math.ceil(longest * self.plan.batch / 60))
 
 
-def _seconds(value: float) -> str:
-    return f"{value:g}"
+def _seconds(value: float, words: Mapping[str, str]) -> str:
+    return f"{value:g}".replace(".", words["decimal_mark"])

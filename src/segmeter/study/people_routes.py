@@ -169,7 +169,8 @@ def _add_doors(
         agreed: Annotated[str, Form(max_length=10)] = "",
         language: Annotated[str, Form(max_length=12)] = "",
     ) -> Response:
-        _knock(request, door)
+        if not study.may_join(token):
+            _knock(request, door)  # only wrong links: a class opens its own at once
         if not signed_by(secret, form, "join", token):
             raise Refused(403, "this form is out of date; open your link again")
         if agreed != "yes":

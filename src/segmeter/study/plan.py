@@ -26,13 +26,15 @@ class Validity:
 
     `radius` is the share of the picture's diagonal by which a click may miss the target;
     a batch counts when `batch_minimum` of its clicks (without margin) are on their targets;
-    a screen may miss its time by `late_ms`.
+    a screen may miss its time by `late_ms`; a batch of ratings counts when at least the share
+    `gold` of its masks with known answers was rated within their range.
     """
 
     radius: float = 0.01
     batch_minimum: int = 7
     late_ms: float = 50.0
     focus: bool = True
+    gold: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Masks:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A training job and the scores that pass for it."""
+    """A job with a known answer: the scores that pass for it."""
 
     scene: str
     target: str
@@ -57,10 +59,13 @@ class Reference:
     low: int
     high: int
 
+    def passes(self, score: int) -> bool:
+        return self.low <= score <= self.high
+
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """How masks are rated."""
+    """How masks are rated; `training` comes first, one of `gold` hides in every batch."""
 
     prompt: str = "point"
     overlap: float = 0.1
@@ -69,6 +74,7 @@ class Rating:
     least_area: int = 576
     pass_mark: float = 0.8
     training: tuple[Reference, ...] = ()
+    gold: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +217,13 @@ def _check(plan: Plan) -> None:
     names = [*plan.conditions]
     if len(set(names)) != len(names):
         raise BadInput("two conditions have the same name; rename one")
-    for reference in plan.rating.training:
-        if reference.masks not in plan.conditions:
-            raise BadInput(
-                f"[[rating.training]] names masks '{reference.masks}', which [[masks]] lacks"
-            )
+    known = {"training": plan.rating.training, "gold": plan.rating.gold}
+    for name, references in known.items():
+        for reference in references:
+            if reference.masks not in plan.conditions:
+                raise BadInput(
+                    f"[[rating.{name}]] names masks '{reference.masks}', which [[masks]] lacks"
+                )
 
 
 def _modes(tables: Sequence[Mapping[str, Any]], design: _Reader, kind: str) -> tuple[Mode, ...]:
@@ -248,6 +256,7 @@ def _validity(part: _Reader, kind: str, batch: int) -> Validity:
         batch_minimum=part.whole("batch_minimum", -(-7 * batch // 10) if counted else 0, 0, batch),
         late_ms=part.number("late_ms", 50.0, 1.0, 10_000.0),
         focus=part.flag("focus", True),
+        gold=part.number("gold", 0.5, 0.0, 1.0),
     )
     part.done()
     return found
@@ -281,14 +290,19 @@ def _rating(part: _Reader) -> Rating:
         spot_checks=part.number("spot_checks", 0.05, 0.0, 1.0),
         least_area=part.whole("least_area", 576, 0, 10**8),
         pass_mark=part.number("pass_mark", 0.8, 0.0, 1.0),
-        training=tuple(_reference(table) for table in part.tables("training")),
+        training=_references(part, "training"),
+        gold=_references(part, "gold"),
     )
     part.done()
     return found
 
 
-def _reference(table: Mapping[str, Any]) -> Reference:
-    part = _Reader(table, "[[rating.training]]")
+def _references(rating: _Reader, name: str) -> tuple[Reference, ...]:
+    return tuple(_reference(table, f"[[rating.{name}]]") for table in rating.tables(name))
+
+
+def _reference(table: Mapping[str, Any], where: str) -> Reference:
+    part = _Reader(table, where)
     found = Reference(
         part.words("scene", "", 300),
         part.words("target", "", 300),
@@ -298,7 +312,7 @@ def _reference(table: Mapping[str, Any]) -> Reference:
     )
     part.done()
     if found.low > found.high:
-        raise BadInput(f"[[rating.training]] {found.scene}: 'low' is above 'high'")
+        raise BadInput(f"{where} {found.scene}: 'low' is above 'high'")
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from segmeter.core.sections import Block, Column, Gallery, Illustration, Note, Section, Table
 from segmeter.report.page import Page, render
-from segmeter.study.drawing import VIEWS
+from segmeter.study.drawing import VIEWS, told
 from segmeter.study.modes import Mode
 from segmeter.study.plan import Plan
 from segmeter.study.stimuli import Stimuli
@@ -70,8 +70,7 @@ def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
         caption = f"{number}. {screen.show}, {seconds}"
         if screen.show == "text":
             label = stimuli.label(task.scene, task.target, plan.languages[0])
-            blank = np.full((300, 400, 3), 125, dtype=np.uint8)
-            pictures.append(Illustration(blank, f"{caption}: **{label}**"))
+            pictures.append(Illustration(told(label), f"{caption}: **{label}**"))
         else:
             pictures.append(_picture(stimuli.picture(*parts, screen.show), caption))
     return Gallery(pictures, f"{task.scene}/{task.target}")

@@ -133,6 +133,8 @@ class RunningStudy:
                 t.tasks.c.condition,
                 t.tasks.c.part,
                 t.tasks.c.source,
+                t.tasks.c.role.label("task_role"),
+                t.tasks.c.place.label("task_place"),
                 t.batches.c.state,
                 t.batches.c.role,
                 t.batches.c.deadline,
@@ -156,7 +158,8 @@ class RunningStudy:
         with self.ledger.writing() as work:
             current = self._answerable(work.connection, person, trial, given)
             if current is not None:
-                pending = self.plan.clicks or task["role"] == "training"
+                known = task["task_role"] in ("training", "gold")
+                pending = self.plan.clicks or known
                 body |= {"counts": None if pending else 1, "plan": self.plan.hash}
                 body["deadline"] = time.time() + 60 * self.plan.lease_minutes
                 work.record("answered", body, person["id"])
@@ -181,10 +184,11 @@ class RunningStudy:
     def revalidate(self, rules: Validity) -> int:
         """Run other rules over all finished batches; returns how many trials changed."""
         plan, changed = replace(self.plan, validity=rules), 0
-        if not plan.clicks:
-            return 0  # the rules are about clicks
+        if not plan.clicks and not plan.rating.gold:
+            return 0  # the rules are about clicks and known masks
         with self.ledger.writing() as work:
-            ids = sa.select(t.batches.c.id).where(t.batches.c.state.in_(["done", "dropped"]))
+            finished = t.batches.c.state.in_(["done", "dropped"]), t.batches.c.role == "main"
+            ids = sa.select(t.batches.c.id).where(*finished)
             for batch in work.connection.execute(ids).scalars().all():
                 changed += _revalidate(work, plan, self.stimuli, batch)
         return changed
@@ -292,7 +296,7 @@ class RunningStudy:
     def _flags(self, task: Row, given: Answer) -> dict[str, Any]:
         """Check an answer against what was shown, and say what is wrong with it."""
         if isinstance(given, RatingAnswer):
-            return {}
+            return _known_flags(self.plan, task, given.score)
         planned = [s.seconds for s in self.plan.mode(task["condition"]).screens[:-1]]
         told = [screen.planned_ms for screen in given.screens]
         if len(told) != len(planned) or any(
@@ -365,8 +369,7 @@ class RunningStudy:
         rows = connection.execute(asked).all()
         right = 0
         for answer, place in rows:
-            reference = self.plan.rating.training[place]
-            right += reference.low <= json.loads(answer)["score"] <= reference.high
+            right += self.plan.rating.training[place].passes(json.loads(answer)["score"])
         return right / len(rows)
 
     def _passed(self, person: str) -> bool:
@@ -409,7 +412,15 @@ def _first_open(connection: sa.Connection, batch: str) -> str | None:
 def _revalidate(work: Writing, plan: Plan, stimuli: Stimuli, batch: str) -> int:
     """One batch under the plan's rules of today."""
     asked = (
-        sa.select(t.trials, t.tasks.c.scene, t.tasks.c.target, t.tasks.c.part, t.tasks.c.source)
+        sa.select(
+            t.trials,
+            t.tasks.c.scene,
+            t.tasks.c.target,
+            t.tasks.c.part,
+            t.tasks.c.source,
+            t.tasks.c.role.label("task_role"),
+            t.tasks.c.place.label("task_place"),
+        )
         .join(t.tasks, t.tasks.c.id == t.trials.c.task)
         .where(t.trials.c.batch == batch)
         .order_by(t.trials.c.place)
@@ -429,10 +440,17 @@ def _revalidate(work: Writing, plan: Plan, stimuli: Stimuli, batch: str) -> int:
     return len(changed)
 
 
+def _known_flags(plan: Plan, task: Row, score: int) -> dict[str, Any]:
+    """Whether a mask with a known answer was rated right; nothing about other masks."""
+    if task["task_role"] != "gold":
+        return {}
+    return {"right": plan.rating.gold[task["task_place"]].passes(score)}
+
+
 def _flags_again(plan: Plan, stimuli: Stimuli, row: Row) -> dict[str, Any]:
     answer = json.loads(row["answer"])
-    if "screens" not in answer:
-        return {}
+    if "score" in answer:
+        return _known_flags(plan, row, answer["score"])
     flags = timing_flags(answer, plan.validity)
     if "x" in answer:
         mask = stimuli.mask(row["scene"], row["target"], row["part"], row["source"])

@@ -25,6 +25,8 @@ __all__ = ["create_app"]
 _STATIC = Path(__file__).parent / "static"
 # A person makes a few requests per second at most, and a batch of pictures at once.
 _PER_SECOND, _BURST = 20.0, 150
+# An address may be that of a whole class.
+_PER_ADDRESS, _ADDRESS_BURST = 400.0, 4000
 
 
 def create_app(
@@ -52,7 +54,11 @@ def create_app(
     secret = password or secrets.token_urlsafe(32)
     app.include_router(conduct_routes(study, pages, secret, door))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
-    app.add_middleware(Shield, limiter=Limiter(_PER_SECOND, _BURST) if limited else None)
+    if limited:
+        sessions, addresses = Limiter(_PER_SECOND, _BURST), Limiter(_PER_ADDRESS, _ADDRESS_BURST)
+        app.add_middleware(Shield, sessions=sessions, addresses=addresses)
+    else:
+        app.add_middleware(Shield, sessions=None)
     for kind, answer in _complaints(pages).items():
         app.add_exception_handler(kind, answer)
     return app

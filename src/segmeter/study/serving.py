@@ -19,9 +19,10 @@ from segmeter.study.running import RunningStudy
 from segmeter.study.stimuli import Stimuli
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
-__all__ = ["Place", "listening", "open_study", "serve", "study_app"]
+__all__ = ["Place", "listening", "open_study", "serve", "settings", "study_app"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,17 @@ def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: st
     """Listen until interrupted; `behind` is the address of a trusted reverse proxy."""
     import uvicorn
 
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            taken = f"{host}:{port} cannot be used ({error.strerror})"
-            raise BadInput(f"{taken}; take another --port or --host") from None
-    uvicorn.run(
+    _check_free(host, port)
+    uvicorn.Server(settings(app, host, port, root_path=root_path, behind=behind)).run()
+
+
+def settings(
+    app: FastAPI, host: str, port: int, *, root_path: str = "", behind: str = ""
+) -> uvicorn.Config:
+    """How the server runs: whom it believes, and what it keeps to itself."""
+    import uvicorn
+
+    return uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -83,6 +87,16 @@ def serve(app: FastAPI, host: str, port: int, *, root_path: str = "", behind: st
         # Longer than people think: a connection closed under a request would be an error.
         timeout_keep_alive=120,
     )
+
+
+def _check_free(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            taken = f"{host}:{port} cannot be used ({error.strerror})"
+            raise BadInput(f"{taken}; take another --port or --host") from None
 
 
 @contextlib.contextmanager

@@ -46,11 +46,13 @@ def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
         raise BadInput("the plan leaves no target to show; look at [data]")
     order = generator(plan.seed, "queue").permutation(len(found)).tolist()
     main = [_task(found[k], place) for place, k in enumerate(order)]
-    training = [
-        Task(secrets.token_urlsafe(12), r.scene, r.target, r.masks, "mask", r.masks, "training", k)
-        for k, r in enumerate(plan.rating.training)
+    known = {"training": plan.rating.training, "gold": plan.rating.gold}
+    with_answers = [
+        Task(secrets.token_urlsafe(12), r.scene, r.target, r.masks, "mask", r.masks, role, place)
+        for role, references in known.items()
+        for place, r in enumerate(references)
     ]
-    return main + training
+    return main + with_answers
 
 
 def _task(wanted: _Wanted, place: int) -> Task:

@@ -58,15 +58,23 @@ def batch_verdict(plan: Plan, flags: Sequence[Flags | None]) -> tuple[str, str, 
     """State, reason, and which trials count, of a batch whose trials have these flags.
 
     The rule of a batch asks for clicks on the target itself, that of one click allows the
-    radius.
+    radius. Ratings of masks with a known answer (`right`) never count themselves.
     """
     if not plan.clicks:
-        return "done", "", [int(each is not None) for each in flags]
+        return _rated_verdict(plan.validity, flags)
     inside = sum(bool(each and each["inside"]) for each in flags)
     if inside < min(plan.validity.batch_minimum, len(flags)):
         reason = f"{inside} of {len(flags)} clicks on the target"
         return "dropped", reason, [0] * len(flags)
     return "done", "", [int(_counts(each)) for each in flags]
+
+
+def _rated_verdict(rules: Validity, flags: Sequence[Flags | None]) -> tuple[str, str, list[int]]:
+    known = [bool(each["right"]) for each in flags if each and "right" in each]
+    if known and sum(known) < rules.gold * len(known):
+        reason = f"{sum(known)} of {len(known)} known masks rated right"
+        return "dropped", reason, [0] * len(flags)
+    return "done", "", [int(each is not None and "right" not in each) for each in flags]
 
 
 def _counts(flags: Flags | None) -> bool:
