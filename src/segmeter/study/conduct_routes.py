@@ -16,7 +16,8 @@ from segmeter.study.exports import export
 from segmeter.study.guards import Limiter, same_text, signed, signed_by
 from segmeter.study.pages_for import Pages
 from segmeter.study.progress import heat_picture, heat_targets, is_shown, progress
-from segmeter.study.running import Refused, RunningStudy
+from segmeter.study.refusals import Refused
+from segmeter.study.running import RunningStudy
 
 __all__ = ["conduct_routes"]
 

@@ -165,12 +165,8 @@ def _trials(connection: sa.Connection) -> Sequence[sa.RowMapping]:
     asked = (
         sa.select(
             t.trials,
-            t.tasks.c.scene,
-            t.tasks.c.target,
+            *t.TASK_COLUMNS,
             t.tasks.c.condition.label("task_condition"),
-            t.tasks.c.part,
-            t.tasks.c.source,
-            t.tasks.c.role.label("task_role"),
             t.batches.c.person,
             t.batches.c.device,
             t.batches.c.role.label("batch_role"),

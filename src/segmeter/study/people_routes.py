@@ -17,7 +17,8 @@ from segmeter.study.messages import (
     StepAsk,
 )
 from segmeter.study.pages_for import Pages
-from segmeter.study.running import Refused, Row, RunningStudy
+from segmeter.study.refusals import Refused
+from segmeter.study.running import Row, RunningStudy
 from segmeter.study.segmenting import Segmenting
 
 __all__ = ["people_routes"]

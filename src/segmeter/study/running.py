@@ -12,30 +12,23 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput
 from segmeter.study import tables as t
 from segmeter.study.assignment import assign, choose_condition, give_back_late
+from segmeter.study.batch_views import batch_view
+from segmeter.study.flagging import Answer, answer_flags, revalidate_batch
 from segmeter.study.ledger import Ledger, Writing
-from segmeter.study.messages import ClickAnswer, ContentAnswer, RatingAnswer
 from segmeter.study.plan import Plan, Validity
+from segmeter.study.refusals import Refused
 from segmeter.study.stimuli import Stimuli
 from segmeter.study.tasks import cells_of, tasks_of
-from segmeter.study.validity import batch_verdict, click_flags, timing_flags
+from segmeter.study.validity import batch_verdict
 
-__all__ = ["Refused", "RunningStudy", "hashed"]
+__all__ = ["RunningStudy", "hashed"]
 
 Row = sa.RowMapping
-Answer = ClickAnswer | RatingAnswer | ContentAnswer
 _TASKS_PER_EVENT = 2000
 _OPEN = "open"  # the token of a study that anybody may join
-
-
-class Refused(SegmeterError):
-    """Something a browser asked for and may not have; `status` is HTTP's."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 def hashed(token: str) -> str:
@@ -121,20 +114,18 @@ class RunningStudy:
                 give_back_late(work)
                 open = _open_batch(work.connection, person["id"])
                 open = open or assign(work, self.plan, person)
-        return None if open is None else self._batch_view(open, person)
+        if open is None:
+            return None
+        with self.ledger.reading() as connection:
+            return batch_view(connection, self.plan, self.stimuli, open, person["language"])
 
     def trial(self, person: Row, trial: str) -> Row:
         """A trial of the person's own; others do not exist for them."""
         asked = (
             sa.select(
                 t.trials,
-                t.tasks.c.scene,
-                t.tasks.c.target,
+                *t.TASK_COLUMNS,
                 t.tasks.c.condition,
-                t.tasks.c.part,
-                t.tasks.c.source,
-                t.tasks.c.role.label("task_role"),
-                t.tasks.c.place.label("task_place"),
                 t.batches.c.state,
                 t.batches.c.role,
                 t.batches.c.deadline,
@@ -153,7 +144,7 @@ class RunningStudy:
         """Keep an answer; the same answer sent again is acknowledged again."""
         self.check_open()
         task = self.trial(person, trial)
-        flags = self._flags(task, given)
+        flags = answer_flags(self.plan, self.stimuli, task, given)
         body: dict[str, Any] = {"trial": trial, "answer": given.model_dump(), "flags": flags}
         with self.ledger.writing() as work:
             current = self._answerable(work.connection, person, trial, given)
@@ -190,7 +181,7 @@ class RunningStudy:
             finished = t.batches.c.state.in_(["done", "dropped"]), t.batches.c.role == "main"
             ids = sa.select(t.batches.c.id).where(*finished)
             for batch in work.connection.execute(ids).scalars().all():
-                changed += _revalidate(work, plan, self.stimuli, batch)
+                changed += revalidate_batch(work, plan, self.stimuli, batch)
         return changed
 
     def _open(self) -> None:
@@ -241,82 +232,6 @@ class RunningStudy:
     def _open_batch(self, person: str) -> str | None:
         with self.ledger.reading() as connection:
             return _open_batch(connection, person)
-
-    def _batch_view(self, batch: str, person: Row) -> dict[str, Any]:
-        """What the browser learns about a batch: no names of models, scenes or targets."""
-        asked = (
-            sa.select(t.trials, t.tasks, t.trials.c.id.label("trial"))
-            .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-            .where(t.trials.c.batch == batch)
-            .order_by(t.trials.c.place)
-        )
-        with self.ledger.reading() as connection:
-            rows = connection.execute(asked).mappings().all()
-            one = sa.select(t.batches.c.role).where(t.batches.c.id == batch)
-            role = connection.execute(one).scalar_one()
-        trials = [self._trial_view(row, person) for row in rows]
-        return {"batch": batch, "training": role == "training", "trials": trials}
-
-    def _trial_view(self, row: Row, person: Row) -> dict[str, Any]:
-        height, width = self.stimuli.shown(row["scene"]).size
-        view: dict[str, Any] = {
-            "id": row["trial"],
-            "answered": row["answered"] is not None,
-            "width": width,
-            "height": height,
-            "part": row["part"],
-            "screens": [],
-        }
-        if self.plan.kind == "rate":
-            view["score"] = json.loads(row["answer"])["score"] if row["answer"] else None
-            return view
-        if self.plan.kind == "interact":
-            view["clicks"] = self._clicks_so_far(row["trial"])
-        for number, screen in enumerate(self.plan.mode(row["condition"]).screens):
-            shown: dict[str, Any] = {"seconds": screen.seconds, "blocked": screen.blocked}
-            if screen.show == "text":
-                label = self.stimuli.label(row["scene"], row["target"], person["language"])
-                shown["text"] = label
-            else:
-                shown["picture"] = "picture" if screen.show == "picture" else str(number)
-            view["screens"].append(shown)
-        return view
-
-    def _clicks_so_far(self, trial: str) -> list[dict[str, Any]]:
-        """Clicks of a session that a reloaded page goes on with."""
-        asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial)
-        with self.ledger.reading() as connection:
-            steps = connection.execute(asked.order_by(t.steps.c.number)).scalars().all()
-        kept = [json.loads(step) for step in steps]
-        return [
-            {"x": step["shown_x"], "y": step["shown_y"], "positive": step["positive"]}
-            for step in kept
-        ]
-
-    def _flags(self, task: Row, given: Answer) -> dict[str, Any]:
-        """Check an answer against what was shown, and say what is wrong with it."""
-        if isinstance(given, RatingAnswer):
-            return _known_flags(self.plan, task, given.score)
-        planned = [s.seconds for s in self.plan.mode(task["condition"]).screens[:-1]]
-        told = [screen.planned_ms for screen in given.screens]
-        if len(told) != len(planned) or any(
-            abs(ms - 1000 * (seconds or 0)) > 0.5 for ms, seconds in zip(told, planned, strict=True)
-        ):
-            raise Refused(422, "the screens are not those of the plan")
-        flags = timing_flags(given.model_dump(), self.plan.validity)
-        if isinstance(given, ClickAnswer):
-            flags |= self._click_flags(task, given)
-        return flags
-
-    def _click_flags(self, task: Row, given: ClickAnswer) -> dict[str, Any]:
-        height, width = self.stimuli.shown(task["scene"]).size
-        if (given.natural_width, given.natural_height) != (width, height):
-            raise Refused(422, "the picture's size is not the one that was shown")
-        slack = 0.02 * max(height, width)
-        if not -slack <= given.x <= width + slack or not -slack <= given.y <= height + slack:
-            raise Refused(422, "the click lies outside the picture")
-        mask = self.stimuli.mask(task["scene"], task["target"], task["part"], task["source"])
-        return click_flags(mask, given.y, given.x, self.plan.validity)
 
     def _answerable(
         self, connection: sa.Connection, person: Row, trial: str, given: Answer
@@ -407,52 +322,3 @@ def _left(connection: sa.Connection, batch: str) -> int:
 def _first_open(connection: sa.Connection, batch: str) -> str | None:
     asked = sa.select(t.trials.c.id).where(t.trials.c.batch == batch, t.trials.c.answered.is_(None))
     return connection.execute(asked.order_by(t.trials.c.place).limit(1)).scalar()
-
-
-def _revalidate(work: Writing, plan: Plan, stimuli: Stimuli, batch: str) -> int:
-    """One batch under the plan's rules of today."""
-    asked = (
-        sa.select(
-            t.trials,
-            t.tasks.c.scene,
-            t.tasks.c.target,
-            t.tasks.c.part,
-            t.tasks.c.source,
-            t.tasks.c.role.label("task_role"),
-            t.tasks.c.place.label("task_place"),
-        )
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .where(t.trials.c.batch == batch)
-        .order_by(t.trials.c.place)
-    )
-    rows = work.connection.execute(asked).mappings().all()
-    flags = [_flags_again(plan, stimuli, row) for row in rows]
-    state, reason, counts = batch_verdict(plan, flags)
-    changed: list[list[Any]] = [
-        [row["id"], each, count]
-        for row, each, count in zip(rows, flags, counts, strict=True)
-        if count != row["counts"] or json.dumps(each) != row["flags"]
-    ]
-    if changed:
-        body = {"batches": [[batch, state, reason]], "trials": changed}
-        owner = sa.select(t.batches.c.person).where(t.batches.c.id == batch)
-        work.record("revalidated", body, work.connection.execute(owner).scalar_one())
-    return len(changed)
-
-
-def _known_flags(plan: Plan, task: Row, score: int) -> dict[str, Any]:
-    """Whether a mask with a known answer was rated right; nothing about other masks."""
-    if task["task_role"] != "gold":
-        return {}
-    return {"right": plan.rating.gold[task["task_place"]].passes(score)}
-
-
-def _flags_again(plan: Plan, stimuli: Stimuli, row: Row) -> dict[str, Any]:
-    answer = json.loads(row["answer"])
-    if "score" in answer:
-        return _known_flags(plan, row, answer["score"])
-    flags = timing_flags(answer, plan.validity)
-    if "x" in answer:
-        mask = stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
-        flags |= click_flags(mask, answer["y"], answer["x"], plan.validity)
-    return flags

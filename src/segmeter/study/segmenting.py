@@ -28,7 +28,8 @@ from segmeter.core.sessions import Round, Session
 from segmeter.engine.jobs import steady_arithmetic
 from segmeter.study import tables as t
 from segmeter.study.messages import StepAsk
-from segmeter.study.running import Refused, Row, RunningStudy
+from segmeter.study.refusals import Refused
+from segmeter.study.running import Row, RunningStudy
 
 __all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
 

@@ -17,7 +17,8 @@ from segmeter.study.conduct_routes import conduct_routes
 from segmeter.study.guards import Limiter, Shield
 from segmeter.study.pages_for import Pages
 from segmeter.study.people_routes import people_routes
-from segmeter.study.running import Refused, RunningStudy
+from segmeter.study.refusals import Refused
+from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
 
 __all__ = ["create_app"]

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 __all__ = [
     "METADATA",
+    "TASK_COLUMNS",
     "answers",
     "batches",
     "cells",
@@ -32,6 +33,12 @@ def _number(name: str, *, optional: bool = False) -> sa.Column[float]:
 
 def _whole(name: str, *, key: bool = False) -> sa.Column[int]:
     return sa.Column(name, sa.Integer, primary_key=key, nullable=False)
+
+
+def _by_trial(name: str, text: str) -> sa.Table:
+    """What happened in a trial, one after the other."""
+    trial = sa.Column("trial", sa.Text, sa.ForeignKey("trials.id"), primary_key=True)
+    return sa.Table(name, METADATA, trial, _whole("number", key=True), _number("at"), _text(text))
 
 
 study = sa.Table(
@@ -119,22 +126,8 @@ trials = sa.Table(
     sa.Index("trials_batch", "batch", "place"),
     sa.Index("trials_task", "task"),
 )
-answers = sa.Table(
-    "answers",
-    METADATA,
-    sa.Column("trial", sa.Text, sa.ForeignKey("trials.id"), primary_key=True),
-    _whole("number", key=True),
-    _number("at"),
-    _text("answer"),
-)
-steps = sa.Table(
-    "steps",
-    METADATA,
-    sa.Column("trial", sa.Text, sa.ForeignKey("trials.id"), primary_key=True),
-    _whole("number", key=True),
-    _number("at"),
-    _text("step"),
-)
+answers = _by_trial("answers", "answer")
+steps = _by_trial("steps", "step")
 events = sa.Table(
     "events",
     METADATA,
@@ -145,3 +138,13 @@ events = sa.Table(
     _text("body"),
     sa.Index("events_person", "person"),
 )
+
+TASK_COLUMNS = (
+    tasks.c.scene,
+    tasks.c.target,
+    tasks.c.part,
+    tasks.c.source,
+    tasks.c.role.label("task_role"),
+    tasks.c.place.label("task_place"),
+)
+"""What a trial's row says of its task, beside columns of the same names of its own."""
