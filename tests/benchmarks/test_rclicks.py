@@ -80,7 +80,9 @@ def trial_of(case: dict[str, Any]) -> GroupCurves:
     keys = tuple((str(i), "") for i in range(case["instances"]))
     groups = np.array(case["groups"])[None]
     clusters = tuple(k for k, _ in keys)
-    return GroupCurves("m", "d", "published", np.array(case["base"]), groups, keys, clusters)
+    return GroupCurves(
+        "m", "d", "groups", "published", keys, clusters, np.array(case["base"]), groups
+    )
 
 
 def test_the_notebooks_statistics_of_groups(golden: Path) -> None:
@@ -418,7 +420,7 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
         keys = tuple((f"{i:02}", "") for i in range(30))
         clusters = tuple(k for k, _ in keys)
         return findings_of(
-            GroupCurves("m", "d", "sound", groups[0, -1], groups, keys, clusters), {}
+            GroupCurves("m", "d", "groups", "sound", keys, clusters, groups[0, -1], groups), {}
         )
 
     answers = [
@@ -437,7 +439,7 @@ def _played(model: str, iou: float, photographs: int, spare: float = 0.0) -> Fin
     keys = tuple((f"{i:02}", "") for i in range(photographs))
     clusters = tuple(k for k, _ in keys)
     return findings_of(
-        GroupCurves(model, "mine", "sound", groups[0, 0], groups, keys, clusters), {}
+        GroupCurves(model, "mine", "groups", "sound", keys, clusters, groups[0, 0], groups), {}
     )
 
 

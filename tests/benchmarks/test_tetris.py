@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris import Settings, Tetris
-from segmeter.benchmarks.tetris.groups import Group, groups
+from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
 from segmeter.benchmarks.tetris.play import Witness, players
 from segmeter.benchmarks.tetris.statistics import differences, rows_of, spearman, summary
 from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
@@ -282,7 +282,7 @@ def test_a_group_names_its_statistics() -> None:
         ("iou", "min"): np.array([[0.1, 0.5]]),
         ("iou", "max"): np.array([[0.6, 0.8]]),
     }
-    group = Group("m", "d", "sound", (("s", "t"),), ("s",), curves)
+    group = AttackedSessions("m", "d", "", "sound", (("s", "t"),), ("s",), curves)
     assert group.each("iou-min") == pytest.approx([30.0])
     assert group.each("iou-d") == pytest.approx([40.0])
     assert group.each("first-max") == pytest.approx([60.0])
@@ -405,7 +405,7 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         }
         keys = tuple((str(i), "0") for i in range(targets))
         places = tuple(str(i) for i in range(targets))
-        group = Group("mobile-sam", "grabcut", "sound", keys, places, curves)
+        group = AttackedSessions("mobile-sam", "grabcut", "", "sound", keys, places, curves)
         rows = {(r.model, r.dataset, r.reading, r.measure): r for r in rows_of(group)}
         return Summary([group], rows)
 

@@ -6,8 +6,8 @@ model, data set, user and reading. What follows from that alone is here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,14 @@ from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = [
+    "by_picture",
     "comparisons",
     "differences_in",
     "measured",
     "paired",
     "percentiles",
+    "picture_keys",
+    "picture_table",
     "resampling",
     "summary_row",
 ]
@@ -81,7 +84,31 @@ def summary_row(
 
 
 def percentiles(value: float, draws: Floats) -> Interval:
-    """A number with the middle 95 % of what resampled sets give; none where there are no draws."""
-    known = draws[~np.isnan(draws)]
-    low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
+    """A number with the middle 95 % of what resampled sets give; no limits without draws."""
+    low, high = np.quantile(draws, (0.025, 0.975)) if draws.size else (np.nan, np.nan)
     return Interval(value, float(low), float(high))
+
+
+def by_picture(
+    rows: Iterable[Mapping[str, Any]], identity: Sequence[str]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]]]:
+    """Rows of pictures by the columns that tell groups apart, then by scene, in their order."""
+    found: dict[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        scenes = found.setdefault(tuple(row[name] for name in identity), {})
+        scenes.setdefault(row["scene"], []).append(row)
+    yield from found.items()
+
+
+def picture_table(scenes: Mapping[str, Sequence[Mapping[str, Any]]], column: str) -> Floats:
+    """A column as `(pictures, rounds)`; NaN where a row has no number."""
+    return np.array(
+        [[np.nan if r[column] is None else r[column] for r in rows] for rows in scenes.values()],
+        dtype=np.float64,
+    )
+
+
+def picture_keys(scenes: Iterable[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Keys and clusters of a group whose rows are whole pictures."""
+    names = tuple(scenes)
+    return tuple((name, "") for name in names), names

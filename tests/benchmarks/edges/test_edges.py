@@ -12,7 +12,7 @@ import pytest
 from segmeter.benchmarks.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel, thinned
 from segmeter.benchmarks.edges.sections import paper_rows
-from segmeter.benchmarks.edges.statistics import Group
+from segmeter.benchmarks.edges.statistics import EdgeTables
 from segmeter.benchmarks.edges.work import rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -137,7 +137,7 @@ def test_models_become_methods_and_baselines_join() -> None:
         Edges().plan(replace(plan, options={"baseline": False}))
 
 
-def group(reading: str, pictures: int = 6) -> Group:
+def group(reading: Reading, pictures: int = 6) -> EdgeTables:
     rng = np.random.default_rng(5)
     share = 1 - THRESHOLDS
     truth = np.full((pictures, 99), 100.0)
@@ -145,7 +145,8 @@ def group(reading: str, pictures: int = 6) -> Group:
     matched = np.floor(guess * (1 - 0.6 * share) * rng.uniform(0.8, 1, (pictures, 1)))
     counts = (np.minimum(matched, truth), truth, matched, guess)
     names = tuple(map(str, range(pictures)))
-    return Group("m", "d", reading, names, THRESHOLDS, counts)
+    keys = tuple((name, "") for name in names)
+    return EdgeTables("m", "d", "", reading, keys, names, THRESHOLDS, counts)
 
 
 @pytest.mark.parametrize("reading", BOTH)

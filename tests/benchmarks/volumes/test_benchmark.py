@@ -133,7 +133,7 @@ def test_summary_numbers_are_means_over_cases(run: Run) -> None:
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
         for (scene, _), label, value in zip(
-            group.dice.keys, group.labels, group.dice.values[:, -1], strict=True
+            group.keys, group.labels, group.dice[:, -1], strict=True
         ):
             cases.setdefault(scene, {}).setdefault(label, []).append(100 * value)
         means = [np.mean([np.mean(v) for v in case.values()]) for case in cases.values()]
@@ -261,7 +261,7 @@ def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None
     )
     run_plan(plan, tmp_path / "run", workers=0)
     (group,) = groups(Run.open(tmp_path / "run"), CostModel())
-    dsc = group.dice.values
+    dsc = group.dice
     expected = [click_curve_area(row.tolist()) for row in dsc]
     np.testing.assert_allclose(targets_of(group, "dsc-auc"), expected)
     kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)

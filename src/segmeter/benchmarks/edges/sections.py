@@ -8,7 +8,7 @@ from importlib import resources
 
 from segmeter.benchmarks.edges.statistics import (
     MEASURES,
-    Group,
+    EdgeTables,
     differences,
     groups,
     rows_of_group,
@@ -68,7 +68,7 @@ def paper_rows() -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def _overview(dataset: str, here: Sequence[Group], rows: Sequence[SummaryRow]) -> Section:
+def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRow]) -> Section:
     charts = [
         precision_recall_chart(
             f"Edges, {reading}", [(g.model, g.curve) for g in here if g.reading == reading]

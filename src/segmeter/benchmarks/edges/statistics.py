@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.benchmarks.grouping import (
+    by_picture,
+    differences_in,
+    percentiles,
+    picture_keys,
+    picture_table,
+    resampling,
+    summary_row,
+)
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
-from segmeter.stats.intervals import Floats, Resampling
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+from segmeter.stats.intervals import Floats
 
-__all__ = ["Group", "differences", "groups", "rows_of_group", "summary"]
+__all__ = ["EdgeTables", "differences", "groups", "rows_of_group", "summary"]
 
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
@@ -29,18 +36,14 @@ _COUNTS = ("matched_truth", "truth_pixels", "matched_guess", "guess_pixels")
 
 
 @dataclass(frozen=True)
-class Group:
+class EdgeTables(Group):
     """One method on one data set in one reading.
 
     `counts` are four tables, pictures x thresholds.
     """
 
-    model: str
-    dataset: str
-    reading: str
-    scenes: tuple[str, ...]
     thresholds: Floats
-    counts: tuple[Floats, Floats, Floats, Floats]
+    counts: tuple[Floats, ...]
 
     @cached_property
     def curve(self) -> Curve:
@@ -54,7 +57,7 @@ class Group:
     @cached_property
     def resampled(self) -> Floats:
         """The same of resampled sets of pictures, `(resamples, 4)`."""
-        drawn = Resampling(self.scenes, resamples=RESAMPLES, seed=self.dataset)
+        drawn = resampling(self, RESAMPLES)
         sums = [drawn.means(table) for table in self.counts]
         own = [drawn.means(table)[:, 0] for table in self._at(self._own_best)]
         ois = harmonics(_rate(own[2], own[3]), _rate(own[0], own[1]))
@@ -67,7 +70,7 @@ class Group:
 
     def elsewhere(self) -> Floats:
         """F of each picture at the threshold that is best on all other pictures."""
-        if len(self.scenes) == 1:
+        if len(self.keys) == 1:
             places = self._own_best
         else:
             others = [table.sum(axis=0) - table for table in self.counts]
@@ -80,7 +83,7 @@ class Group:
         return np.asarray(np.argmax(self._f(self.counts), axis=1), dtype=np.intp)
 
     def _at(self, places: npt.NDArray[np.intp]) -> list[Floats]:
-        rows = np.arange(len(self.scenes))
+        rows = np.arange(len(self.keys))
         return [table[rows, places][:, None] for table in self.counts]
 
     @staticmethod
@@ -97,30 +100,19 @@ class Group:
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
 
 
-def groups(run: Results) -> list[Group]:
+def groups(run: Results) -> list[EdgeTables]:
     """All methods of a run, data set by data set, reading by reading."""
     table = run.sql(f"""
         select model, dataset, reading, scene, round, threshold, {", ".join(_COUNTS)}
         from rows order by dataset, model, reading, scene, round
     """).to_pylist()
     found = []
-    keys = ("dataset", "model", "reading")
-    for (dataset, model, reading), rows in groupby(table, lambda r: tuple(r[k] for k in keys)):
-        scenes = {s: list(of) for s, of in groupby(rows, lambda r: r["scene"])}
+    for (model, dataset, reading), scenes in by_picture(table, ("model", "dataset", "reading")):
         thresholds = [row["threshold"] for row in next(iter(scenes.values()))]
-        counts = [
-            np.array([[row[name] for row in of] for of in scenes.values()], dtype=np.float64)
-            for name in _COUNTS
-        ]
+        counts = tuple(picture_table(scenes, name) for name in _COUNTS)
+        keys, clusters = picture_keys(scenes)
         found.append(
-            Group(
-                model,
-                dataset,
-                reading,
-                tuple(scenes),
-                np.array(thresholds),
-                (counts[0], counts[1], counts[2], counts[3]),
-            )
+            EdgeTables(model, dataset, "", reading, keys, clusters, np.array(thresholds), counts)
         )
     return found
 
@@ -132,47 +124,18 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of methods by F of each picture at the threshold chosen on the others."""
-    together: dict[tuple[str, str], list[Group]] = {}
-    for group in groups(run):
-        together.setdefault((group.dataset, group.reading), []).append(group)
-    return [
-        gap
-        for (dataset, reading), members in together.items()
-        for gap in pairwise_differences(
-            Where(dataset, "", reading, "f"),
-            [PairedValues(g.model, g.scenes, g.scenes, g.elsewhere()) for g in members],
-        )
-    ]
+    return differences_in(["f"], groups(run), lambda group, _: group.elsewhere())
 
 
-def rows_of_group(group: Group) -> list[SummaryRow]:
+def rows_of_group(group: EdgeTables) -> list[SummaryRow]:
     """One method's numbers with their intervals."""
-    several = len(group.scenes) > 1
-    limits = _limits(group.resampled) if several else np.full((2, len(MEASURES)), np.nan)
+    several = len(group.keys) > 1
+    draws = group.resampled if several else np.empty((0, len(MEASURES)))
     return [
-        SummaryRow(
-            group.model,
-            group.dataset,
-            "",
-            group.reading,
-            name,
-            value,
-            float(limits[0, k]),
-            float(limits[1, k]),
-            len(group.scenes),
-        )
-        for k, (name, value) in enumerate(zip(MEASURES, group.values, strict=True))
+        # A number that no resample has, has no limits.
+        summary_row(group, name, percentiles(value, column[~np.isnan(column)]))
+        for name, value, column in zip(MEASURES, group.values, draws.T, strict=True)
     ]
-
-
-def _limits(draws: Floats) -> Floats:
-    """The middle 95 %; a number that no resample has, has no limits."""
-    limits = np.full((2, draws.shape[1]), np.nan)
-    for k, column in enumerate(draws.T):
-        known = column[~np.isnan(column)]
-        if known.size:
-            limits[:, k] = np.quantile(known, (0.025, 0.975))
-    return limits
 
 
 def _rate(part: Floats, whole: Floats) -> Floats:

@@ -8,13 +8,20 @@ Intervals draw pictures anew inside every data set, 2000 times, and take percent
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
-from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+from segmeter.benchmarks.grouping import (
+    comparisons,
+    differences_in,
+    measured,
+    percentiles,
+    resampling,
+    summary_row,
+)
+from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
+from segmeter.stats.intervals import Floats, Interval
 from segmeter.stats.rounds import at_round
 
 __all__ = [
@@ -35,37 +42,24 @@ COMPARED = ("iou@1", "oracle@1", "iou@3", "iou@9")
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """One model, data set, user and reading: percent IoU of each target by measure."""
+class Played(Group):
+    """The sessions of a group: percent IoU of each target by measure."""
 
-    model: str
-    dataset: str
-    user: str
-    reading: str
-    keys: tuple[tuple[str, str], ...]
-    clusters: tuple[str, ...]
     values: dict[str, Floats]
-
-    @property
-    def place(self) -> tuple[str, str, str]:
-        """Where it can be compared with other models: data set, user, reading."""
-        return self.dataset, self.user, self.reading
-
-    def drawn(self) -> Resampling:
-        return Resampling(self.clusters, seed=self.dataset)
 
 
 def played(run: Results) -> list[Played]:
     """All that was played, measure by measure."""
-    oracles = {_key(c): c for c in run.curves("oracle-iou")}
-    return [_played(curves, oracles[_key(curves)]) for curves in run.curves("iou")]
+    return [
+        _played(iou, beside["oracle-iou"]) for iou, beside in measured(run, "iou", "oracle-iou")
+    ]
 
 
-def _played(iou: Curves, oracle: Curves) -> Played:
+def _played(iou: Curves, oracle: Floats) -> Played:
     rounds = iou.values.shape[1]
     values = {f"iou@{n}": 100 * at_round(iou.values, n) for n in POINTS if n <= rounds}
-    values["oracle@1"] = 100 * oracle.values[:, 0]
-    return Played(iou.model, iou.dataset, iou.user, iou.reading, iou.keys, iou.clusters, values)
+    values["oracle@1"] = 100 * oracle[:, 0]
+    return Played(*iou.key, iou.keys, iou.clusters, values)
 
 
 def summary(run: Results) -> list[SummaryRow]:
@@ -74,11 +68,7 @@ def summary(run: Results) -> list[SummaryRow]:
 
 
 def summary_of(groups: Sequence[Played]) -> list[SummaryRow]:
-    rows = [
-        SummaryRow(*_who(group, group.dataset), name, *_limits(group, name), len(group.keys))
-        for group in groups
-        for name in group.values
-    ]
+    rows = [summary_row(g, name, _interval(g, name)) for g in groups for name in g.values]
     together: dict[tuple[str, str, str], list[Played]] = {}
     for group in groups:
         together.setdefault((group.model, group.user, group.reading), []).append(group)
@@ -91,9 +81,8 @@ def summary_of(groups: Sequence[Played]) -> list[SummaryRow]:
 def top_line(members: Sequence[Played], measure: str) -> Interval:
     """The unweighted mean over data sets; pictures are drawn anew inside each of them."""
     means = [float(m.values[measure].mean()) for m in members]
-    draws = np.mean([m.drawn().means(m.values[measure])[:, 0] for m in members], axis=0)
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Interval(float(np.mean(means)), float(low), float(high))
+    draws = np.mean([resampling(m).means(m.values[measure])[:, 0] for m in members], axis=0)
+    return percentiles(float(np.mean(means)), draws)
 
 
 def differences(run: Results) -> list[Difference]:
@@ -102,17 +91,13 @@ def differences(run: Results) -> list[Difference]:
 
 
 def differences_of(groups: Sequence[Played]) -> list[Difference]:
-    places: dict[tuple[str, str, str], list[Played]] = {}
-    for group in groups:
-        places.setdefault(group.place, []).append(group)
     return [
         found
-        for place, members in places.items()
-        for measure in COMPARED
-        if all(measure in m.values for m in members)
-        for found in pairwise_differences(
-            Where(*place, measure),
-            [PairedValues(m.model, m.keys, m.clusters, m.values[measure]) for m in members],
+        for members in comparisons(groups)
+        for found in differences_in(
+            [name for name in COMPARED if all(name in m.values for m in members)],
+            members,
+            lambda group, measure: group.values[measure],
         )
     ]
 
@@ -122,21 +107,10 @@ def _top_rows(members: Sequence[Played]) -> Iterable[SummaryRow]:
     masks = sum(len(m.keys) for m in members)
     for name in shared:
         line = top_line(members, name)
-        yield SummaryRow(*_who(members[0], ALL), name, line.value, line.low, line.high, masks)
+        yield summary_row(replace(members[0], dataset=ALL), name, line, masks)
 
 
-def _who(group: Played, dataset: str) -> tuple[str, str, str, str]:
-    return group.model, dataset, group.user, group.reading
-
-
-def _limits(group: Played, name: str) -> tuple[float, float, float]:
-    values = group.values[name]
-    drawn = group.drawn()
-    if drawn.clusters < 2:
-        return float(values.mean()), np.nan, np.nan
-    low, high = np.quantile(drawn.means(values)[:, 0], [0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
-
-
-def _key(curves: Curves) -> tuple[str, str, str, str]:
-    return curves.model, curves.dataset, curves.user, curves.reading
+def _interval(group: Played, name: str) -> Interval:
+    values, drawn = group.values[name], resampling(group)
+    draws = drawn.means(values)[:, 0] if drawn.clusters > 1 else np.empty(0)
+    return percentiles(float(values.mean()), draws)

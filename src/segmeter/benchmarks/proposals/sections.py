@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from importlib import resources
 
-from segmeter.benchmarks.proposals.statistics import Group, differences, groups
+from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import (
@@ -60,7 +60,7 @@ def paper_rows() -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def _overview(dataset: str, here: Sequence[Group], gaps: Sequence[Difference]) -> Section:
+def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference]) -> Section:
     blocks: list[Block] = [_answer(here), _table(dataset, here), _chart(here), _paper(dataset)]
     if gaps:
         blocks.append(_comparison(dataset, gaps))
@@ -68,11 +68,11 @@ def _overview(dataset: str, here: Sequence[Group], gaps: Sequence[Difference]) -
     return Section(f"Proposals: {dataset}", blocks=[*blocks, *notes])
 
 
-def _most(here: Sequence[Group]) -> int:
+def _most(here: Sequence[Recalls]) -> int:
     return max(group.number for group in here)
 
 
-def _answer(here: Sequence[Group]) -> Answer:
+def _answer(here: Sequence[Recalls]) -> Answer:
     most = _most(here)
     whole = [g for g in here if g.objects_of == "all" and g.number == most]
     best = max(whole, key=lambda g: g.value)
@@ -83,7 +83,7 @@ def _answer(here: Sequence[Group]) -> Answer:
     )
 
 
-def _table(dataset: str, here: Sequence[Group]) -> Table:
+def _table(dataset: str, here: Sequence[Recalls]) -> Table:
     most = _most(here)
     chosen = [g for g in here if g.number == most and g.objects.any()]
     values = {(g.model, g.reading, g.objects_of): Value(g.value, *g.limits()) for g in chosen}
@@ -94,7 +94,7 @@ def _table(dataset: str, here: Sequence[Group]) -> Table:
         for model, reading in keys
     ]
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
-    pictures = max(len(g.scenes) for g in chosen)
+    pictures = max(len(g.keys) for g in chosen)
     return Table(
         f"{dataset}-proposals",
         [Column("model"), *columns],
@@ -103,7 +103,7 @@ def _table(dataset: str, here: Sequence[Group]) -> Table:
     )
 
 
-def _chart(here: Sequence[Group]) -> Chart:
+def _chart(here: Sequence[Recalls]) -> Chart:
     whole = [g for g in here if g.objects_of == "all"]
     marks = []
     for model, reading in dict.fromkeys((g.model, g.reading) for g in whole):

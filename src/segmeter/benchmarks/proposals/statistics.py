@@ -8,29 +8,32 @@ from itertools import groupby
 
 import numpy as np
 
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.benchmarks.grouping import (
+    differences_in,
+    percentiles,
+    picture_keys,
+    resampling,
+    summary_row,
+)
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.core.models import Reading
 from segmeter.measures.proposal_recall import average_recall_of
-from segmeter.stats.intervals import Floats, Resampling
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
+from segmeter.stats.intervals import Floats, Interval
 
-__all__ = ["Group", "differences", "groups", "measure_name", "summary"]
+__all__ = ["Recalls", "differences", "groups", "measure_name", "summary"]
 
 RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Recalls(Group):
     """One model, data set, reading, kind of objects and number of proposals.
 
     `matched` is pictures x thresholds, `objects` and `proposals` one number per picture.
     """
 
-    model: str
-    dataset: str
-    reading: str
     objects_of: str
     number: int
-    scenes: tuple[str, ...]
     objects: Floats
     matched: Floats
     proposals: Floats
@@ -42,21 +45,21 @@ class Group:
 
     def limits(self) -> tuple[float, float]:
         """The middle 95 % of resampled sets of pictures."""
-        if len(self.scenes) < 2 or not self.objects.any():
+        if len(self.keys) < 2 or not self.objects.any():
             return np.nan, np.nan
-        drawn = Resampling(self.scenes, resamples=RESAMPLES, seed=self.dataset)
+        drawn = resampling(self, RESAMPLES)
         draws = average_recall_of(drawn.means(self.matched), drawn.means(self.objects)[:, 0])
         low, high = np.nanquantile(draws, (0.025, 0.975))
         return float(low), float(high)
 
 
-def measure_name(group: Group) -> str:
+def measure_name(group: Recalls) -> str:
     """`ar@1000`, `ar@1000-small`."""
     end = "" if group.objects_of == "all" else f"-{group.objects_of}"
     return f"ar@{group.number}{end}"
 
 
-def groups(run: Results) -> list[Group]:
+def groups(run: Results) -> list[Recalls]:
     """All numbers of a run, the largest number of proposals first."""
     keys = ("dataset", "model", "reading", "round", "target")
     table = run.sql(f"""
@@ -68,14 +71,14 @@ def groups(run: Results) -> list[Group]:
     ]
 
 
-def _group(key: tuple[str, str, str, int, str], rows: list[dict[str, object]]) -> Group:
+def _group(key: tuple[str, str, Reading, int, str], rows: list[dict[str, object]]) -> Recalls:
     dataset, model, reading, number, objects_of = key
     columns = {
         name: np.array([row[name] for row in rows], dtype=np.float64)
         for name in ("objects", "matched", "proposals")
     }
-    scenes = tuple(str(row["scene"]) for row in rows)
-    return Group(model, dataset, reading, objects_of, int(number), scenes, **columns)
+    keys, scenes = picture_keys(str(row["scene"]) for row in rows)
+    return Recalls(model, dataset, "", reading, keys, scenes, objects_of, int(number), **columns)
 
 
 def summary(run: Results) -> list[SummaryRow]:
@@ -85,37 +88,25 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models by recall of each picture, at the largest number of proposals."""
-    together: dict[tuple[str, str], list[Group]] = {}
     everything = groups(run)
     most = max((group.number for group in everything), default=0)
-    for group in everything:
-        if (group.objects_of, group.number) == ("all", most):
-            together.setdefault((group.dataset, group.reading), []).append(group)
-    return [
-        gap
-        for (dataset, reading), members in together.items()
-        for gap in pairwise_differences(
-            Where(dataset, "", reading, f"ar@{most}"), [_paired(group) for group in members]
-        )
-    ]
+    whole = [g for g in everything if (g.objects_of, g.number) == ("all", most)]
+    return differences_in([f"ar@{most}"], whole, _each)
 
 
-def _paired(group: Group) -> PairedValues:
+def _each(group: Recalls, measure: str) -> Floats:
+    """Recall of each picture; NaN, and so not compared, where it has no object."""
+    found = np.full(len(group.keys), np.nan)
     some = np.flatnonzero(group.objects > 0)
-    scenes = [group.scenes[i] for i in some]
-    values = average_recall_of(group.matched[some], group.objects[some])
-    return PairedValues(group.model, scenes, scenes, values)
+    found[some] = average_recall_of(group.matched[some], group.objects[some])
+    return found
 
 
-def _rows(group: Group) -> Iterator[SummaryRow]:
+def _rows(group: Recalls) -> Iterator[SummaryRow]:
     if not group.objects.any():
         return
-    place = (group.model, group.dataset, "", group.reading)
-    pictures = len(group.scenes)
-    yield SummaryRow(*place, measure_name(group), group.value, *group.limits(), pictures)
+    yield summary_row(group, measure_name(group), Interval(group.value, *group.limits()))
     if group.objects_of == "all" and group.number >= group.proposals.max(initial=0):
-        drawn = Resampling(group.scenes, resamples=RESAMPLES, seed=group.dataset)
-        draws = drawn.means(group.proposals)[:, 0]
-        low, high = np.quantile(draws, (0.025, 0.975)) if pictures > 1 else (np.nan,) * 2
-        mean = float(group.proposals.mean())
-        yield SummaryRow(*place, "masks", mean, float(low), float(high), pictures)
+        draws = resampling(group, RESAMPLES).means(group.proposals)[:, 0]
+        several = draws if len(group.keys) > 1 else draws[:0]
+        yield summary_row(group, "masks", percentiles(float(group.proposals.mean()), several))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from segmeter.benchmarks.grouping import differences_in, resampling
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
 from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
@@ -14,7 +15,6 @@ from segmeter.benchmarks.rclicks.variance_components import Components, componen
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 from segmeter.stats.rounds import at_round
 
 __all__ = [
@@ -63,7 +63,7 @@ class Findings:
 
     @property
     def drawn(self) -> Resampling:
-        return Resampling(self.trial.clusters, seed=self.trial.dataset)
+        return resampling(self.trial)
 
 
 def findings(run: Results) -> list[Findings]:
@@ -89,27 +89,17 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models in clicks and quality with people's clicks."""
-    comparisons: dict[tuple[str, str], list[GroupCurves]] = {}
-    for trial in group_curves(run):
-        comparisons.setdefault((trial.dataset, trial.reading), []).append(trial)
-    return [found for members in comparisons.values() for found in differences_of(members)]
+    return differences_of(group_curves(run))
 
 
 def differences_of(members: Sequence[GroupCurves]) -> list[Difference]:
-    """All pairs of one data set and reading; the pairs of a measure are corrected together."""
-    return [
-        found
-        for measure in _PARTS
-        for found in pairwise_differences(
-            Where(members[0].dataset, "groups", members[0].reading, f"sample-{measure}"),
-            [PairedValues(t.model, t.keys, t.clusters, _sampled(t, measure)) for t in members],
-        )
-    ]
+    """All pairs of models; the pairs of a measure are corrected together (Holm)."""
+    return differences_in([f"sample-{part}" for part in _PARTS], members, _sampled)
 
 
 def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
     """What there is to say about one trial, with the first clicks that belong to it."""
-    drawn = Resampling(trial.clusters, seed=trial.dataset)
+    drawn = resampling(trial)
     by_name: dict[str, Finding] = {}
     parts: dict[str, Components] = {}
     for measure in ("noc", "auc", "nof"):
@@ -189,5 +179,5 @@ def _rows(f: Findings) -> Iterator[SummaryRow]:
 
 def _sampled(trial: GroupCurves, measure: str) -> Floats:
     """One value per target: the mean over all groups and draws."""
-    players: Floats = trial.players(measure)[:, 1:].mean(axis=1)
+    players: Floats = trial.players(measure.removeprefix("sample-"))[:, 1:].mean(axis=1)
     return players

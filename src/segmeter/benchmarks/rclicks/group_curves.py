@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.groups import GROUPS
-from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.models import Reading
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, failed, rounds_to
@@ -23,26 +23,20 @@ _GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCurves:
-    """One model, data set and reading, all on the same targets.
+class GroupCurves(Group):
+    """One model, data set and reading, all users on the same targets.
 
     Attributes
     ----------
     base
         IoU of the centre click, `(targets, rounds)`.
     groups
-        IoU of the groups, `(draws, groups, targets, rounds)`, the least likely tenth first.
-    keys, clusters
-        Scene and target of each, and its photograph.
+        IoU of the clicking groups, `(draws, groups, targets, rounds)`, the least likely tenth
+        first.
     """
 
-    model: str
-    dataset: str
-    reading: Reading
     base: Floats
     groups: Floats
-    keys: tuple[tuple[str, str], ...]
-    clusters: tuple[str, ...]
 
     @property
     def draws(self) -> int:
@@ -100,7 +94,7 @@ def _trial(
     groups = np.stack(tables[1:]).reshape(draws, GROUPS, *tables[0].shape)
     cluster = dict(zip(present[0].keys, present[0].clusters, strict=True))
     clusters = tuple(cluster[key] for key in keys)
-    return GroupCurves(model, dataset, reading, tables[0], groups, tuple(keys), clusters)
+    return GroupCurves(model, dataset, "groups", reading, tuple(keys), clusters, tables[0], groups)
 
 
 def _draws(users: Iterable[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.benchmarks.seism.statistics import (
-    Group,
+    MethodTables,
     differences,
     groups,
     human_points,
@@ -94,7 +94,7 @@ def _drawn(name: str, curve: Curve) -> Line:
 
 
 def _overview(
-    dataset: str, here: Sequence[Group], rows: Sequence[SummaryRow], people: dict[str, Point]
+    dataset: str, here: Sequence[MethodTables], rows: Sequence[SummaryRow], people: dict[str, Point]
 ) -> Section:
     charts = [_chart(here, measure, people.get(measure)) for measure in ("fb", "fop")]
     drawn = [chart for chart in charts if chart is not None]
@@ -111,7 +111,7 @@ def _overview(
     )
 
 
-def _chart(here: Sequence[Group], measure: str, people: Point | None) -> Chart | None:
+def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> Chart | None:
     if measure == "fb":
         curves = [(group.model, group.boundary_curve) for group in here]
     else:

@@ -8,8 +8,8 @@ benchmark of BSDS500; one setting for all pictures, chosen on the very same pict
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -17,15 +17,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.grouping import (
+    by_picture,
+    comparisons,
+    paired,
+    percentiles,
+    picture_keys,
+    picture_table,
+    resampling,
+    summary_row,
+)
 from segmeter.benchmarks.seism.methods import PEOPLE
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
+from segmeter.core.models import Reading
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Resampling
-from segmeter.stats.pairwise import PairedValues, Where, corrected, paired_difference
+from segmeter.stats.pairwise import Where, corrected, paired_difference
 
-__all__ = ["Group", "differences", "groups", "human_points", "summary"]
+__all__ = ["MethodTables", "differences", "groups", "human_points", "summary"]
 
 _RESAMPLES = 1000
 _COUNTS = ("matched_truth", "truth_pixels", "matched_guess", "guess_pixels")
@@ -35,12 +46,9 @@ Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Group:
-    """One method on one data set; columns are pictures x settings."""
+class MethodTables(Group):
+    """One method on one data set, for both readings; columns are pictures x settings."""
 
-    model: str
-    dataset: str
-    scenes: tuple[str, ...]
     settings: tuple[str, ...]
     columns: Columns
 
@@ -89,17 +97,14 @@ _VALUES: dict[str, SetValue] = {
 _SIGN = {"voi": -1.0}
 
 
-def groups(run: Results) -> list[Group]:
+def groups(run: Results) -> list[MethodTables]:
     """All methods of a run, people left out."""
     table = run.sql(f"""
         select model, dataset, scene, round, setting, {", ".join(_present(run))}
         from rows where model <> '{PEOPLE}' order by model, dataset, scene, round
     """).to_pylist()
-    found: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
-    for row in table:
-        scenes = found.setdefault((row["model"], row["dataset"]), {})
-        scenes.setdefault(row["scene"], []).append(row)
-    return [_group(*key, scenes) for key, scenes in found.items()]
+    found = by_picture(table, ("model", "dataset"))
+    return [_group(model, dataset, scenes) for (model, dataset), scenes in found]
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
@@ -124,22 +129,21 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of methods by F of each picture at the setting chosen on the others."""
-    found: list[Difference] = []
-    by_dataset: dict[str, list[Group]] = {}
-    for group in groups(run):
-        by_dataset.setdefault(group.dataset, []).append(group)
-    for members in by_dataset.values():
-        found += corrected(
-            paired_difference(
-                Where(first.dataset, "", "sound", measure),
-                _paired_values(first, measure),
-                _paired_values(second, measure),
-            )
-            for first, second in combinations(members, 2)
-            for measure in ("fb", "fop")
-            if measure == "fb" or (first.has_regions and second.has_regions)
+    return [found for members in comparisons(groups(run)) for found in _differences(members)]
+
+
+def _differences(members: Sequence[MethodTables]) -> list[Difference]:
+    """All pairs in both measures, corrected together."""
+    return corrected(
+        paired_difference(
+            Where(*first.comparison, measure),
+            paired(first, _elsewhere(first, measure)),
+            paired(second, _elsewhere(second, measure)),
         )
-    return found
+        for first, second in combinations(members, 2)
+        for measure in ("fb", "fop")
+        if measure == "fb" or (first.has_regions and second.has_regions)
+    )
 
 
 def _present(run: Results) -> list[str]:
@@ -151,17 +155,15 @@ def _present(run: Results) -> list[str]:
     ]
 
 
-def _group(model: str, dataset: str, scenes: dict[str, list[dict[str, Any]]]) -> Group:
+def _group(
+    model: str, dataset: str, scenes: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> MethodTables:
     settings = {tuple(row["setting"] for row in rows) for rows in scenes.values()}
     if len(settings) != 1:
         raise BadInput(f"{model} on {dataset} has other settings on some pictures than on others")
-    columns = {
-        name: np.array(
-            [[np.nan if r[name] is None else r[name] for r in rows] for rows in scenes.values()]
-        )
-        for name in ("fb", *_COUNTS, *_REGION)
-    }
-    return Group(model, dataset, tuple(scenes), settings.pop(), columns)
+    columns = {name: picture_table(scenes, name) for name in ("fb", *_COUNTS, *_REGION)}
+    # Models are compared in `sound`: each picture at the setting that is best elsewhere.
+    return MethodTables(model, dataset, "", "sound", *picture_keys(scenes), settings.pop(), columns)
 
 
 def _point(row: dict[str, Any]) -> dict[str, Point]:
@@ -175,24 +177,16 @@ def _point(row: dict[str, Any]) -> dict[str, Point]:
     }
 
 
-def _summary(group: Group) -> Iterator[SummaryRow]:
-    drawn = Resampling(group.scenes, resamples=_RESAMPLES, seed=group.dataset)
+def _summary(group: MethodTables) -> Iterator[SummaryRow]:
+    drawn = resampling(group, _RESAMPLES)
     for reading, measure, value, draws in _statistics(group, drawn):
-        low, high = np.quantile(draws, [0.025, 0.975]) if len(group.scenes) > 1 else (np.nan,) * 2
-        yield SummaryRow(
-            group.model,
-            group.dataset,
-            "",
-            reading,
-            measure,
-            value,
-            float(low),
-            float(high),
-            len(group.scenes),
-        )
+        found = percentiles(value, draws if len(group.keys) > 1 else draws[:0])
+        yield summary_row(replace(group, reading=reading), measure, found)
 
 
-def _statistics(group: Group, drawn: Resampling) -> Iterator[tuple[str, str, float, Floats]]:
+def _statistics(
+    group: MethodTables, drawn: Resampling
+) -> Iterator[tuple[Reading, str, float, Floats]]:
     """Reading, name, value and the values of resampled sets of pictures."""
     for name in _measures(group):
         value_of, sign = _VALUES[name], _SIGN.get(name, 1.0)
@@ -210,7 +204,7 @@ def _statistics(group: Group, drawn: Resampling) -> Iterator[tuple[str, str, flo
             yield ("published", f"{name}-ap", *_average_precision(group, name, drawn))
 
 
-def _best_covering(group: Group, drawn: Resampling) -> tuple[float, Floats]:
+def _best_covering(group: MethodTables, drawn: Resampling) -> tuple[float, Floats]:
     columns = {
         "covered": group.columns["best_covered"][:, :1],
         "coverable": group.columns["coverable"][:, :1],
@@ -220,7 +214,7 @@ def _best_covering(group: Group, drawn: Resampling) -> tuple[float, Floats]:
     return float(value), draws[:, 0]
 
 
-def _average_precision(group: Group, name: str, drawn: Resampling) -> tuple[float, Floats]:
+def _average_precision(group: MethodTables, name: str, drawn: Resampling) -> tuple[float, Floats]:
     """AP of the curve, and of the curve of every resampled set."""
     columns = [drawn.means(column) for column in _columns_of(group, name).values()]
     draws = [_curve(name, [c[k : k + 1] for c in columns]).ap for k in range(len(columns[0]))]
@@ -236,10 +230,12 @@ def _curve(name: str, columns: list[Floats]) -> Curve:
     return summarize(PooledCounts(places, *(np.rint(1000 * c).astype(np.int64) for c in columns)))
 
 
-def _chosen(group: Group, name: str, places: Places, drawn: Resampling) -> tuple[float, Floats]:
+def _chosen(
+    group: MethodTables, name: str, places: Places, drawn: Resampling
+) -> tuple[float, Floats]:
     """The set's value with each picture at its own place, and that of resampled sets."""
     columns = _columns_of(group, name)
-    rows = np.arange(len(group.scenes))
+    rows = np.arange(len(group.keys))
     picked = {k: v[rows, places][:, None] for k, v in columns.items()}
     sign = _SIGN.get(name, 1.0)
     value = _VALUES[name]({k: v.mean(axis=0) for k, v in picked.items()})
@@ -248,25 +244,25 @@ def _chosen(group: Group, name: str, places: Places, drawn: Resampling) -> tuple
     )[:, 0]
 
 
-def _own_best(group: Group, name: str) -> Places:
+def _own_best(group: MethodTables, name: str) -> Places:
     """OIS: the first best setting of each picture."""
     return np.asarray(np.argmax(_VALUES[name](_columns_of(group, name)), axis=1))
 
 
-def _best_elsewhere(group: Group, name: str) -> Places:
+def _best_elsewhere(group: MethodTables, name: str) -> Places:
     """The first setting that is best on all other pictures together."""
     columns = _columns_of(group, name)
-    if len(group.scenes) == 1:
+    if len(group.keys) == 1:
         return _own_best(group, name)
-    others = {k: (v.sum(axis=0) - v) / (len(group.scenes) - 1) for k, v in columns.items()}
+    others = {k: (v.sum(axis=0) - v) / (len(group.keys) - 1) for k, v in columns.items()}
     return np.asarray(np.argmax(_VALUES[name](others), axis=1))
 
 
-def _measures(group: Group) -> list[str]:
+def _measures(group: MethodTables) -> list[str]:
     return list(_VALUES) if group.has_regions else ["fb"]
 
 
-def _columns_of(group: Group, name: str) -> Columns:
+def _columns_of(group: MethodTables, name: str) -> Columns:
     needed = {
         "fb": _COUNTS,
         "fop": ("pop", "rop"),
@@ -277,8 +273,8 @@ def _columns_of(group: Group, name: str) -> Columns:
     return {column: group.columns[column] for column in needed[name]}
 
 
-def _paired_values(group: Group, measure: str) -> PairedValues:
+def _elsewhere(group: MethodTables, measure: str) -> Floats:
     """F of each picture at the setting that is best on the other pictures."""
     places = _best_elsewhere(group, measure)
-    values = group.columns[measure][np.arange(len(group.scenes)), places]
-    return PairedValues(group.model, group.scenes, group.scenes, values)
+    found: Floats = group.columns[measure][np.arange(len(group.keys)), places]
+    return found

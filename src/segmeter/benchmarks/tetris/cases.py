@@ -10,7 +10,7 @@ import numpy as np
 
 from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.benchmarks.tetris.extremes import map_of
-from segmeter.benchmarks.tetris.groups import Group, Key, roles_of
+from segmeter.benchmarks.tetris.groups import AttackedSessions, Key, roles_of
 from segmeter.benchmarks.tetris.heat import colours, heat_picture
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import NotFound, SegmeterError
@@ -25,7 +25,7 @@ _SAID = {"min": "worst clicks", "max": "best clicks"}
 _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 
-def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Block:
+def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "click") -> Block:
     """The objects on which the click decides most, with what the worst first click gave."""
     pictures = []
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
@@ -64,7 +64,7 @@ def fragile(run: Results, members: Sequence[Group], prompt: str = "click") -> Bl
     )
 
 
-def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
+def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     """Maps of the first click, each model's most varied first."""
     each = max(1, _MAPS // len(members))
     pictures = []
@@ -98,7 +98,9 @@ def heat_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     ]
 
 
-def _varied_maps(run: Results, group: Group) -> list[tuple[dict[str, Any], Key, Group]]:
+def _varied_maps(
+    run: Results, group: AttackedSessions
+) -> list[tuple[dict[str, Any], Key, AttackedSessions]]:
     """A model's maps by how much IoU varies over the object."""
     if "all-min" not in group.singles:
         return []
@@ -115,7 +117,7 @@ def _varied_maps(run: Results, group: Group) -> list[tuple[dict[str, Any], Key, 
     return [(rows[i], (rows[i]["scene"], rows[i]["target"]), group) for i in order]
 
 
-def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
+def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     """Maps over shifts of the whole box, of the objects that the box decides most."""
     pictures = []
     for key, group in _widest(members, _MAPS):
@@ -138,7 +140,7 @@ def shift_maps(run: Results, members: Sequence[Group]) -> list[Block]:
     return [Gallery(pictures, caption)] if pictures else []
 
 
-def replays(run: Results, members: Sequence[Group]) -> list[Replay]:
+def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
     """The worst and the best session of the most fragile objects."""
     made: list[Replay] = []
     for key, group, anchor in _replayed(members):
@@ -164,10 +166,10 @@ def replays(run: Results, members: Sequence[Group]) -> list[Replay]:
     return made
 
 
-def _replayed(members: Sequence[Group]) -> list[tuple[Key, Group, str]]:
+def _replayed(members: Sequence[AttackedSessions]) -> list[tuple[Key, AttackedSessions, str]]:
     """Which sessions are replayed, and under which anchors."""
     place = re.sub(r"\W+", "-", members[0].dataset)
-    chosen: list[tuple[Key, Group, str]] = []
+    chosen: list[tuple[Key, AttackedSessions, str]] = []
     for group in members:
         for key, owner in _widest([group], _REPLAYED):
             name = re.sub(r"\W+", "-", owner.model)
@@ -175,7 +177,7 @@ def _replayed(members: Sequence[Group]) -> list[tuple[Key, Group, str]]:
     return chosen
 
 
-def _widest(members: Sequence[Group], total: int) -> list[tuple[Key, Group]]:
+def _widest(members: Sequence[AttackedSessions], total: int) -> list[tuple[Key, AttackedSessions]]:
     """Each model's objects of widest D, as many of each as fit."""
     found = []
     for group in members:
@@ -185,7 +187,7 @@ def _widest(members: Sequence[Group], total: int) -> list[tuple[Key, Group]]:
     return found
 
 
-def _place(run: Results, group: Group, key: Key) -> tuple[Scene, Target]:
+def _place(run: Results, group: AttackedSessions, key: Key) -> tuple[Scene, Target]:
     """The scene and the target, read now, so that a missing picture is told here."""
     scene = run.scene(group.dataset, key[0])
     for target in scene.targets:
@@ -195,7 +197,7 @@ def _place(run: Results, group: Group, key: Key) -> tuple[Scene, Target]:
     raise NotFound("the data set no longer holds the targets that were scored")
 
 
-def _rows(run: Results, group: Group, key: Key) -> dict[str, list[dict[str, Any]]]:
+def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[dict[str, Any]]]:
     """The rounds of the three sessions, by role."""
     roles = roles_of(run)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -204,7 +206,7 @@ def _rows(run: Results, group: Group, key: Key) -> dict[str, list[dict[str, Any]
     return found
 
 
-def _rows_by(run: Results, group: Group, key: Key, users: Collection[str]) -> list[Row]:
+def _rows_by(run: Results, group: AttackedSessions, key: Key, users: Collection[str]) -> list[Row]:
     """The rows of some users on one target, round by round."""
     scene, target = key
     return [

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.benchmarks import Curves, Group, Results
+from segmeter.core.models import Reading
 from segmeter.stats.rounds import area_under
 
-__all__ = ["Group", "Roles", "groups", "roles_of"]
+__all__ = ["AttackedSessions", "Roles", "groups", "roles_of"]
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[str, str]
@@ -23,18 +24,13 @@ WITHIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """One model on one data set in one reading.
+class AttackedSessions(Group):
+    """One model on one data set in one reading; the users are the roles.
 
     `curves` are `(targets, rounds)` by measure (`iou`, `boundary-iou`) and role (`base`,
     `min`, `max`); `singles` one value per target by name, NaN where it is not known.
     """
 
-    model: str
-    dataset: str
-    reading: str
-    keys: tuple[Key, ...]
-    clusters: tuple[str, ...]
     curves: Mapping[tuple[str, str], Floats]
     singles: dict[str, Floats] = field(default_factory=dict)
 
@@ -73,10 +69,10 @@ def roles_of(run: Results) -> dict[str, str]:
     return found
 
 
-def groups(run: Results) -> list[Group]:
+def groups(run: Results) -> list[AttackedSessions]:
     """All groups of a run, with whatever is known about first clicks."""
     roles = roles_of(run)
-    made: dict[tuple[str, str, str], dict[tuple[str, str], Curves]] = {}
+    made: dict[tuple[str, str, Reading], dict[tuple[str, str], Curves]] = {}
     for measure in ("iou", "boundary-iou"):
         for curves in run.curves(measure):
             if curves.user in roles:
@@ -87,7 +83,7 @@ def groups(run: Results) -> list[Group]:
     for (model, dataset, reading), members in made.items():
         base = members["iou", "base"]
         values = {name: curves.values for name, curves in members.items()}
-        group = Group(model, dataset, reading, base.keys, base.clusters, values)
+        group = AttackedSessions(model, dataset, "", reading, base.keys, base.clusters, values)
         group.singles.update(_singles(group, firsts.get((model, dataset), {}), roles))
         found.append(group)
     return found
@@ -108,7 +104,9 @@ def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any
     return found
 
 
-def _singles(group: Group, firsts: Mapping[Any, dict[str, Any]], roles: Roles) -> dict[str, Floats]:
+def _singles(
+    group: AttackedSessions, firsts: Mapping[Any, dict[str, Any]], roles: Roles
+) -> dict[str, Floats]:
     """Values of single targets that do not follow from the curves."""
     if not group.complete:
         return {}
@@ -151,7 +149,7 @@ def _scores(rows: list[dict[str, Any] | None]) -> Floats:
 
 
 def _people(
-    group: Group, rows: list[dict[str, Any] | None], centres: list[dict[str, Any] | None]
+    group: AttackedSessions, rows: list[dict[str, Any] | None], centres: list[dict[str, Any] | None]
 ) -> dict[str, Floats]:
     """How real people's first clicks fare: their range, and how much of it the attack spans."""
     names = ("people-min", "people-max", "people-spread", "people-distance", "coverage")

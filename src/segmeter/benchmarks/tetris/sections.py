@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
-from segmeter.benchmarks.tetris.groups import Group, groups, roles_of
+from segmeter.benchmarks.tetris.groups import AttackedSessions, groups, roles_of
 from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
 from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
@@ -83,12 +83,12 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
     return Section("How much hangs on the click", text, [*blocks, *([table] if table else [])])
 
 
-def _answer(run: Results, summary: Summary, members: Sequence[Group]) -> Answer:
+def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions]) -> Answer:
     clicks = f"{members[0].role('base').shape[1]} clicks"
     return Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
 
 
-def span_sentence(summary: Summary, members: Sequence[Group], what: str) -> str:
+def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> str:
     """How far apart worst and best lie, of the models with the least and the most span."""
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
@@ -101,7 +101,7 @@ def span_sentence(summary: Summary, members: Sequence[Group], what: str) -> str:
     return f"{sentence}."
 
 
-def _span(summary: Summary, group: Group, unit: str = "", words: str = "") -> str:
+def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> str:
     """D with its interval, where photographs differ and so give one."""
     d = summary.value(group, "iou-d")
     if d.low is None or d.high is None or not d.low < d.high:
@@ -130,7 +130,7 @@ def _unequal(run: Results, summary: Summary) -> list[Block]:
     ]
 
 
-def _uneven(dataset: str, members: Sequence[Group]) -> Note:
+def _uneven(dataset: str, members: Sequence[AttackedSessions]) -> Note:
     counts = ", ".join(f"{group.model} {len(group.keys)}" for group in members)
     return Note(
         f"On {dataset} the models were not scored on the same objects ({counts}): their means "
@@ -139,7 +139,7 @@ def _uneven(dataset: str, members: Sequence[Group]) -> Note:
     )
 
 
-def _order_kept(run: Results, members: Sequence[Group]) -> str:
+def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
     """Whether Min <= Base <= Max holds, counted; and how often a session was taken over."""
     total = broken = 0
     for group in members:
@@ -206,7 +206,7 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
     return Section("Click by click", text, [Multiples(charts)])
 
 
-def _chart(group: Group, many: bool) -> Chart:
+def _chart(group: AttackedSessions, many: bool) -> Chart:
     drawn = Resampling(group.clusters, seed=group.dataset)
     lines = []
     for role, name in _NAMES.items():

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.tetris.groups import WITHIN, Floats, Group, groups
+from segmeter.benchmarks.grouping import differences_in, summary_row
+from segmeter.benchmarks.tetris.groups import WITHIN, AttackedSessions, Floats, groups
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.stats.intervals import Interval, Resampling, share_interval
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = ["AREAS", "differences", "differences_of", "rows_of", "spearman", "summary"]
 
@@ -29,7 +29,7 @@ def summary(run: Results) -> list[SummaryRow]:
     return [row for group in groups(run) for row in rows_of(group)]
 
 
-def rows_of(group: Group) -> Iterator[SummaryRow]:
+def rows_of(group: AttackedSessions) -> Iterator[SummaryRow]:
     """Every statistic of one group; singles over the targets that have them."""
     names = [*AREAS, *FIRSTS] if group.complete else ["iou-base", "biou-base", "first-base"]
     for name in [*names, *group.singles]:
@@ -40,7 +40,7 @@ def rows_of(group: Group) -> Iterator[SummaryRow]:
             yield _row(group, name.replace("gap", "found"), near, share=True)
 
 
-def _row(group: Group, measure: str, values: Floats, share: bool = False) -> SummaryRow:
+def _row(group: AttackedSessions, measure: str, values: Floats, share: bool = False) -> SummaryRow:
     known = ~np.isnan(values)
     clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
     if share:
@@ -48,40 +48,17 @@ def _row(group: Group, measure: str, values: Floats, share: bool = False) -> Sum
         limits = Interval(100 * part.value, 100 * part.low, 100 * part.high)
     else:
         limits = Resampling(clusters, seed=group.dataset).interval(values[known])
-    return SummaryRow(
-        group.model,
-        group.dataset,
-        "",
-        group.reading,
-        measure,
-        limits.value,
-        limits.low,
-        limits.high,
-        int(known.sum()),
-    )
+    return summary_row(group, measure, limits, int(known.sum()))
 
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models on the targets they share, by data set and reading."""
-    comparisons: dict[tuple[str, str], list[Group]] = {}
-    for group in groups(run):
-        if group.complete:
-            comparisons.setdefault((group.dataset, group.reading), []).append(group)
-    return [d for members in comparisons.values() for d in differences_of(members)]
+    return differences_of([group for group in groups(run) if group.complete])
 
 
-def differences_of(members: Sequence[Group]) -> list[Difference]:
-    """All pairs of one comparison; the pairs of a measure are corrected together (Holm)."""
-    if not members:
-        return []
-    return [
-        found
-        for measure in COMPARED
-        for found in pairwise_differences(
-            Where(members[0].dataset, "", members[0].reading, measure),
-            [PairedValues(g.model, g.keys, g.clusters, g.each(measure)) for g in members],
-        )
-    ]
+def differences_of(members: Sequence[AttackedSessions]) -> list[Difference]:
+    """All pairs of models; the pairs of a measure are corrected together (Holm)."""
+    return differences_in(COMPARED, members, AttackedSessions.each)
 
 
 def spearman(table: Floats) -> Floats:

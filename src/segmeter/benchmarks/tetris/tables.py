@@ -9,7 +9,7 @@ from importlib import resources
 
 import numpy as np
 
-from segmeter.benchmarks.tetris.groups import Floats, Group
+from segmeter.benchmarks.tetris.groups import AttackedSessions, Floats
 from segmeter.benchmarks.tetris.statistics import AREAS, spearman
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
@@ -62,10 +62,10 @@ PAPER_ROUNDS = 10
 class Summary:
     """Groups of a run with their statistics at hand."""
 
-    groups: Sequence[Group]
+    groups: Sequence[AttackedSessions]
     rows: dict[tuple[str, str, str, str], SummaryRow]
 
-    def value(self, group: Group, measure: str) -> Value:
+    def value(self, group: AttackedSessions, measure: str) -> Value:
         row = self.rows.get((group.model, group.dataset, group.reading, measure))
         if row is None:
             return Value(None)
@@ -81,7 +81,7 @@ class Summary:
     def models(self) -> list[str]:
         return list(dict.fromkeys(group.model for group in self.groups))
 
-    def of(self, reading: str, dataset: str | None = None) -> list[Group]:
+    def of(self, reading: str, dataset: str | None = None) -> list[AttackedSessions]:
         """Groups of a reading that have both attacks."""
         return [
             g for g in self.groups
@@ -168,7 +168,7 @@ def difference_table(summary: Summary, differences: Sequence[Difference]) -> Tab
     return _told(table, summary)
 
 
-def as_in_the_paper(group: Group) -> bool:
+def as_in_the_paper(group: AttackedSessions) -> bool:
     """Whether a group has the targets of the paper's data set, all of them, and ten clicks."""
     targets, rounds = group.role("base").shape
     return (targets, rounds) == (TARGETS.get(group.dataset), PAPER_ROUNDS)

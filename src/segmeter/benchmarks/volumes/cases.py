@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.benchmarks.volumes.statistics import Group
+from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.benchmarks.volumes.tables import label_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
@@ -24,14 +24,14 @@ _LISTED, _SHOWN = 15, 3
 Key = tuple[str, str]
 
 
-def failures(run: Results, groups: Sequence[Group], name: str) -> Table:
+def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
     """The objects that come out worst over all models and users of a data set."""
     order = _by_quality(groups)
     sizes = _voxels(run, groups[0].key[1])
     rows: list[list[Cell]] = []
     for key in order[:_LISTED]:
         best, worst = _extremes(groups, key)
-        label = dict(zip(groups[0].dice.keys, groups[0].labels, strict=True)).get(key, "")
+        label = dict(zip(groups[0].keys, groups[0].labels, strict=True)).get(key, "")
         mean = float(np.mean([_last(g, key) for g in groups]))
         rows.append([key[0], key[1], label, sizes.get(key), mean, *best, *worst])
     columns = [
@@ -48,7 +48,7 @@ def failures(run: Results, groups: Sequence[Group], name: str) -> Table:
     return Table(name, columns, rows, f"{groups[0].key[1]}: the objects with the lowest Dice.")
 
 
-def sessions_to_scroll(run: Results, groups: Sequence[Group]) -> list[Block]:
+def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:
     """The worst, a middling and the best object of a data set, in slices, step by step."""
     order = _by_quality(groups)
     blocks: list[Block] = []
@@ -61,7 +61,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[Group]) -> list[Block]:
     return blocks
 
 
-def _slices(run: Results, group: Group, key: Key) -> Block:
+def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
     model, dataset, user, reading = group.key
     scene = run.scene(dataset, key[0])
     target = next((t for t in scene.targets if t.id == key[1]), None)
@@ -80,7 +80,7 @@ def _slices(run: Results, group: Group, key: Key) -> Block:
     )
 
 
-def _steps(run: Results, group: Group, key: Key, scene: Scene) -> list[Step]:
+def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Step]:
     model, dataset, user, reading = group.key
     rows = [
         row
@@ -108,20 +108,20 @@ def _grey(scene: Volume) -> npt.NDArray[np.uint8]:
     return np.stack([prepared.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
 
 
-def _by_quality(groups: Sequence[Group]) -> list[Key]:
+def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:
     """Objects by their mean Dice over models and users, the worst first."""
     found: dict[Key, list[float]] = {}
     for group in groups:
-        for key, value in zip(group.dice.keys, group.dice.values[:, -1], strict=True):
+        for key, value in zip(group.keys, group.dice[:, -1], strict=True):
             found.setdefault(key, []).append(float(value))
     return sorted(found, key=lambda key: (float(np.mean(found[key])), key))
 
 
-def _last(group: Group, key: Key) -> float:
-    return float(group.dice.values[group.dice.keys.index(key), -1])
+def _last(group: VolumeSessions, key: Key) -> float:
+    return float(group.dice[group.keys.index(key), -1])
 
 
-def _extremes(groups: Sequence[Group], key: Key) -> tuple[list[Cell], list[Cell]]:
+def _extremes(groups: Sequence[VolumeSessions], key: Key) -> tuple[list[Cell], list[Cell]]:
     order = sorted(groups, key=lambda g: (_last(g, key), g.key))
     return tuple(  # type: ignore[return-value]  # two of them
         [_last(g, key), f"{g.key[0]}, {label_of(g.key[2])}"] for g in (order[-1], order[0])

@@ -10,7 +10,7 @@ import numpy as np
 from segmeter.benchmarks.volumes.cases import failures, sessions_to_scroll
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
-    Group,
+    VolumeSessions,
     cost_of,
     differences,
     groups,
@@ -51,7 +51,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = groups(run, cost_of(run))
     lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
-    leading: dict[str, list[Group]] = {}
+    leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
         if group.key[3] == lead:
             leading.setdefault(group.key[1], []).append(group)
@@ -69,7 +69,7 @@ def sections(run: Results) -> list[Section]:
     return [section for section in made if section.blocks]
 
 
-def _scrolled(run: Results, leading: dict[str, list[Group]]) -> Section:
+def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
         "The worst object of each data set, a middling one and the best, with the session that "
         "came out best. Scroll with the wheel or the arrow keys."
@@ -78,7 +78,7 @@ def _scrolled(run: Results, leading: dict[str, list[Group]]) -> Section:
     return Section("Slices", text, blocks)
 
 
-def _most_for_least(leading: dict[str, list[Group]]) -> Section:
+def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
     blocks: list[Block] = []
     for dataset, members in leading.items():
         table = leaderboard(members, _stem("volumes", dataset), dataset)
@@ -90,7 +90,7 @@ def _most_for_least(leading: dict[str, list[Group]]) -> Section:
     return Section("Which model gives most for least", text, blocks)
 
 
-def _answer(members: Sequence[Group], dataset: str) -> Answer:
+def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
     """Who is best within ten interactions, and who is best at all."""
     few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
     cheap = (
@@ -109,7 +109,7 @@ def _answer(members: Sequence[Group], dataset: str) -> Answer:
     )
 
 
-def _best(members: Sequence[Group], measure: str) -> SummaryRow:
+def _best(members: Sequence[VolumeSessions], measure: str) -> SummaryRow:
     rows = [row for group in members for row in rows_of(group) if row.measure == measure]
     return max(rows, key=lambda row: (row.value, row.model, row.user))
 
@@ -120,7 +120,7 @@ def _percent(row: SummaryRow) -> str:
     return f"{row.value:.1f} % ({row.low:.1f} to {row.high:.1f})"
 
 
-def _against_effort(leading: dict[str, list[Group]]) -> Section:
+def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     text = (
         "Each dot is a prompter that speaks once; a staircase is a refinement, which holds its "
         "Dice until the next answer. Up and to the left is better."
@@ -129,7 +129,7 @@ def _against_effort(leading: dict[str, list[Group]]) -> Section:
     return Section("Quality against effort", text, [Multiples(charts)] if charts else [])
 
 
-def _effort_chart(members: Sequence[Group], dataset: str) -> Chart:
+def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
     marks: list[Line | Points] = []
     for model in dict.fromkeys(g.key[0] for g in members):
         mine = [g for g in members if g.key[0] == model]
@@ -142,8 +142,8 @@ def _effort_chart(members: Sequence[Group], dataset: str) -> Chart:
     return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
-def _dots(model: str, once: Sequence[Group]) -> Points:
-    values = [per_case(g, g.dice.values[:, -1]) for g in once]
+def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
+    values = [per_case(g, g.dice[:, -1]) for g in once]
     limits = [
         Resampling(cases, seed=g.key[1]).limits(v[:, None])
         for (v, cases), g in zip(values, once, strict=True)
@@ -159,13 +159,13 @@ def _dots(model: str, once: Sequence[Group]) -> Points:
     )
 
 
-def _staircase(group: Group) -> Line:
+def _staircase(group: VolumeSessions) -> Line:
     spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
-    dice = [float(per_case(group, column)[0].mean()) for column in group.dice.values.T]
+    dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
     return Line(f"{group.key[0]}, {label_of(group.key[2])}", spent, dice, role="step")
 
 
-def _equal_effort(leading: dict[str, list[Group]]) -> Section:
+def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     """Dice for the same number of interactions, prompter by prompter."""
     blocks: list[Block] = []
     for dataset, members in leading.items():
@@ -222,23 +222,23 @@ _COMPARED = {
 }
 
 
-def _shaped_like_the_paper(found: Sequence[Group], readings: Sequence[str]) -> Section:
+def _shaped_like_the_paper(found: Sequence[VolumeSessions], readings: Sequence[str]) -> Section:
     blocks = [block for reading in readings for block in paper_tables(found, reading)]
     text = "Percent Dice. The paper's data sets are named D1 to D8."
     return Section("Beside the paper's tables", text, blocks)
 
 
-def _by_class(found: Sequence[Group]) -> Section:
+def _by_class(found: Sequence[VolumeSessions]) -> Section:
     tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
     return Section("Class by class", blocks=[table for table in tables if table is not None])
 
 
-def _instances(found: Sequence[Group]) -> Section:
+def _instances(found: Sequence[VolumeSessions]) -> Section:
     tables = [instances(members, _stem("instances", name)) for name, members in _sets(found)]
     return Section("Instances", blocks=[table for table in tables if table is not None])
 
 
-def _failures(run: Results, leading: dict[str, list[Group]]) -> Section:
+def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section:
     blocks: list[Block] = [
         failures(run, members, _stem("failures", name)) for name, members in leading.items()
     ]
@@ -249,8 +249,8 @@ def _failures(run: Results, leading: dict[str, list[Group]]) -> Section:
     return Section("What fails", blocks=blocks)
 
 
-def _sets(found: Sequence[Group]) -> list[tuple[str, list[Group]]]:
-    sets: dict[str, list[Group]] = {}
+def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
+    sets: dict[str, list[VolumeSessions]] = {}
     for group in found:
         sets.setdefault(group.key[1], []).append(group)
     return list(sets.items())

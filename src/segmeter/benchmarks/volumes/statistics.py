@@ -16,19 +16,19 @@ from typing import Any, Literal
 
 import numpy as np
 
+from segmeter.benchmarks.grouping import differences_in, measured, summary_row
 from segmeter.benchmarks.volumes.judging import MEASURES
-from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.effort import Effort
 from segmeter.stats.effort import CostModel
 from segmeter.stats.effort_curves import area_to, effort_to, never_reached, quality_at
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
-from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = [
     "AREA",
     "BUDGETS",
     "GOALS",
-    "Group",
+    "VolumeSessions",
     "cost_of",
     "differences",
     "groups",
@@ -48,14 +48,14 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """All sessions of one model, data set, user and reading, target by target.
+class VolumeSessions(Group):
+    """All sessions of a group, target by target.
 
     Tables are `(targets, rounds)`: Dice, interactions, degrees of freedom and seconds spent
     by the end of each round, the original's Dice of the target's case, and other measures.
     """
 
-    dice: Curves
+    dice: Floats
     labels: tuple[str, ...]
     nominal: str
     interactions: Floats
@@ -65,41 +65,32 @@ class Group:
     others: dict[str, Floats]
 
     @property
-    def key(self) -> Key:
-        return self.dice.model, self.dice.dataset, self.dice.user, self.dice.reading
-
-    @property
-    def comparison(self) -> tuple[str, str, str]:
-        """What models are compared within: data set, user, reading."""
-        return self.key[1:]
-
-    @property
     def rounds(self) -> int:
-        return int(self.dice.values.shape[1])
+        return int(self.dice.shape[1])
 
 
-def groups(run: Results, cost: CostModel) -> list[Group]:
+def groups(run: Results, cost: CostModel) -> list[VolumeSessions]:
     """The run's sessions, grouped, with their seconds under a cost model."""
     others = measures_besides_dice(run)
-    tables = {
-        column: {_key(c): c.values for c in run.curves(column)}
-        for column in ("interactions", "degrees_of_freedom", "case_dice_published", *others)
-    }
+    beside = ("interactions", "degrees_of_freedom", "case_dice_published")
     facts = _facts(run, cost)
     made = []
-    for curves in run.curves("dice"):
-        key = _key(curves)
-        labels, nominal, seconds = facts[key]
+    for curves, tables in measured(run, "dice", *beside, *others):
+        labels, nominal, seconds = facts[curves.key]
+        interactions, degrees_of_freedom, published = (tables[name] for name in beside)
         made.append(
-            Group(
-                curves,
+            VolumeSessions(
+                *curves.key,
+                curves.keys,
+                curves.clusters,
+                curves.values,
                 labels,
                 nominal,
-                tables["interactions"][key],
-                tables["degrees_of_freedom"][key],
+                interactions,
+                degrees_of_freedom,
                 seconds,
-                tables["case_dice_published"][key],
-                {m: tables[m][key] for m in others},
+                published,
+                {name: tables[name] for name in others},
             )
         )
     return made
@@ -131,26 +122,12 @@ def summary(run: Results) -> list[SummaryRow]:
 
 def differences(run: Results) -> list[Difference]:
     """Every pair of models on the targets they share, by data set, user and reading."""
-    comparisons: dict[tuple[str, str, str], list[Group]] = {}
-    for group in groups(run, cost_of(run)):
-        comparisons.setdefault(group.comparison, []).append(group)
-    return [
-        found
-        for members in comparisons.values()
-        for measure in COMPARED
-        for found in pairwise_differences(
-            Where(*members[0].comparison, measure),
-            [
-                PairedValues(g.key[0], g.dice.keys, g.dice.clusters, targets_of(g, measure))
-                for g in members
-            ],
-        )
-    ]
+    return differences_in(COMPARED, groups(run, cost_of(run)), targets_of)
 
 
-def targets_of(group: Group, measure: str) -> Floats:
+def targets_of(group: VolumeSessions, measure: str) -> Floats:
     """One value per target, whose mean over cases is the statistic of that name."""
-    dice, spent = group.dice.values, group.interactions
+    dice, spent = group.dice, group.interactions
     name, _, at = measure.partition("@")
     if measure.startswith(("effort-to-", "seconds-to-")):
         what, _, goal = measure.rpartition("-to-")
@@ -181,7 +158,7 @@ def targets_of(group: Group, measure: str) -> Floats:
     raise KeyError(measure)
 
 
-def per_case(group: Group, values: Floats) -> tuple[Floats, list[str]]:
+def per_case(group: VolumeSessions, values: Floats) -> tuple[Floats, list[str]]:
     """The mean of each case, and the patient that each case is of.
 
     A case with several classes counts each class once, whatever number of instances it has.
@@ -189,7 +166,7 @@ def per_case(group: Group, values: Floats) -> tuple[Floats, list[str]]:
     found: dict[str, dict[str, list[float]]] = {}
     patients: dict[str, str] = {}
     for (scene, _), patient, label, value in zip(
-        group.dice.keys, group.dice.clusters, group.labels, values, strict=True
+        group.keys, group.clusters, group.labels, values, strict=True
     ):
         found.setdefault(scene, {}).setdefault(label, []).append(float(value))
         patients[scene] = patient
@@ -197,26 +174,15 @@ def per_case(group: Group, values: Floats) -> tuple[Floats, list[str]]:
     return np.array(means), [patients[scene] for scene in found]
 
 
-def rows_of(group: Group) -> Iterator[SummaryRow]:
+def rows_of(group: VolumeSessions) -> Iterator[SummaryRow]:
     """Every statistic of one group."""
-    model, dataset, user, reading = group.key
     for measure, interval in _measures(group):
-        yield SummaryRow(
-            model,
-            dataset,
-            user,
-            reading,
-            measure,
-            interval.value,
-            interval.low,
-            interval.high,
-            len(group.dice.keys),
-        )
+        yield summary_row(group, measure, interval)
 
 
-def _measures(group: Group) -> Iterator[tuple[str, Interval]]:
-    _, cases = per_case(group, group.dice.values[:, 0])
-    drawn = Resampling(cases, seed=group.key[1])
+def _measures(group: VolumeSessions) -> Iterator[tuple[str, Interval]]:
+    _, cases = per_case(group, group.dice[:, 0])
+    drawn = Resampling(cases, seed=group.dataset)
 
     def of(measure: str) -> tuple[str, Interval]:
         values, _ = per_case(group, targets_of(group, measure))
@@ -235,32 +201,32 @@ def _measures(group: Group) -> Iterator[tuple[str, Interval]]:
     for goal in GOALS:
         yield of(f"effort-to-{goal}")
         yield of(f"seconds-to-{goal}")
-        never = never_reached(group.dice.values, goal / 100)
-        share = share_interval(never, group.dice.clusters)
+        never = never_reached(group.dice, goal / 100)
+        share = share_interval(never, group.clusters)
         yield f"never@{goal}", Interval(100 * share.value, 100 * share.low, 100 * share.high)
     yield of("dice-published")
-    if group.key[2].startswith("cvpr25-clicks"):
+    if group.user.startswith("cvpr25-clicks"):
         for measure in _challenge(group):
             yield of(measure)
 
 
-def _challenge(group: Group) -> list[str]:
+def _challenge(group: VolumeSessions) -> list[str]:
     """The CVPR 2025 challenge's scores; NSD where it was measured."""
     return ["dsc-auc", "dsc-final"] + (["nsd-auc", "nsd-final"] if "nsd" in group.others else [])
 
 
-def _challenge_values(group: Group, measure: str) -> Floats:
+def _challenge_values(group: VolumeSessions, measure: str) -> Floats:
     """Fractions, as the challenge prints them; NSD counts 0 unless Dice is above 0.2.
 
     The area is by trapezoids over the clicks, the box's round left out.
     """
     kind, _, what = measure.partition("-")
-    table = group.dice.values
+    table = group.dice
     if kind == "nsd":
         table = np.where(table > _CHALLENGE_DICE, group.others["nsd"], 0.0)
     if what == "final":
         return table[:, -1]
-    clicks = table if "box=false" in group.key[2] else table[:, 1:]
+    clicks = table if "box=false" in group.user else table[:, 1:]
     return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
 
 
@@ -269,10 +235,6 @@ def _interval(drawn: Resampling, values: Floats) -> Interval:
     if not np.isfinite(values).all():
         return Interval(float(np.mean(values)), float("nan"), float("nan"))
     return drawn.interval(values)
-
-
-def _key(curves: Curves) -> Key:
-    return curves.model, curves.dataset, curves.user, curves.reading
 
 
 Facts = tuple[tuple[str, ...], str, Floats]

@@ -16,7 +16,7 @@ from segmeter.benchmarks.volumes.paper import (
     paper_rows,
     table_of,
 )
-from segmeter.benchmarks.volumes.statistics import Group, rows_of, targets_of
+from segmeter.benchmarks.volumes.statistics import VolumeSessions, rows_of, targets_of
 from segmeter.core import catalogue
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
@@ -44,7 +44,7 @@ def _made(user: str) -> Any:
         return None
 
 
-def leaderboard(groups: Sequence[Group], name: str, title: str) -> Table:
+def leaderboard(groups: Sequence[VolumeSessions], name: str, title: str) -> Table:
     """Every model and user of one data set, the largest area first."""
     found = [(group, _values(group)) for group in groups]
     found.sort(key=lambda pair: (-(pair[1]["area"].value or 0.0), pair[0].key))
@@ -87,7 +87,7 @@ def leaderboard(groups: Sequence[Group], name: str, title: str) -> Table:
         name,
         columns,
         rows,
-        f"{title}: {len(groups[0].dice.keys)} objects of {_cases(groups[0])} cases. Dice is "
+        f"{title}: {len(groups[0].keys)} objects of {_cases(groups[0])} cases. Dice is "
         "averaged over the instances of a case, then over cases; intervals resample patients.",
         "An area is mean Dice over the first 50 interactions, 0 before the first answer. "
         "Interactions to 80 % count all that was spent where 80 % was never reached.",
@@ -102,15 +102,15 @@ def _other(measure: str) -> Column:
     return Column(measure, "%", digits=1, better="higher")
 
 
-def _cases(group: Group) -> int:
-    return len({scene for scene, _ in group.dice.keys})
+def _cases(group: VolumeSessions) -> int:
+    return len({scene for scene, _ in group.keys})
 
 
-def _values(group: Group) -> Values:
+def _values(group: VolumeSessions) -> Values:
     return {row.measure: Value(row.value, row.low, row.high) for row in rows_of(group)}
 
 
-def paper_tables(groups: Sequence[Group], reading: str) -> list[Block]:
+def paper_tables(groups: Sequence[VolumeSessions], reading: str) -> list[Block]:
     """Our rows in the shape of the paper's tables, with the paper's own beneath."""
     blocks: list[Block] = []
     for number, title in TITLES.items():
@@ -122,14 +122,14 @@ def paper_tables(groups: Sequence[Group], reading: str) -> list[Block]:
     return blocks
 
 
-def _table(group: Group) -> int:
+def _table(group: VolumeSessions) -> int:
     made = _made(group.key[2])
     if not isinstance(made, Prompter | Refiner):
         return 0
     return table_of(made.label, made.whole, isinstance(made, Refiner))
 
 
-def _paper_table(number: int, title: str, groups: Sequence[Group], reading: str) -> Table:
+def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], reading: str) -> Table:
     datasets = list(dict.fromkeys(g.key[1] for g in groups))
     printed = [r for r in paper_rows(number) if _shown_beside(r, groups)]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
@@ -154,7 +154,7 @@ def _paper_table(number: int, title: str, groups: Sequence[Group], reading: str)
     )
 
 
-def _shown_beside(row: PaperRow, groups: Sequence[Group]) -> bool:
+def _shown_beside(row: PaperRow, groups: Sequence[VolumeSessions]) -> bool:
     labels = {_plain(label_of(g.key[2])) for g in groups}
     return _plain(row.prompter) in labels
 
@@ -166,9 +166,9 @@ def _plain(label: str) -> str:
 
 
 def _own_rows(
-    groups: Sequence[Group], datasets: Sequence[str], names: Sequence[str], reading: str
+    groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], reading: str
 ) -> Iterator[list[Cell]]:
-    sessions: dict[tuple[str, str], list[Group]] = {}
+    sessions: dict[tuple[str, str], list[VolumeSessions]] = {}
     for group in groups:
         sessions.setdefault((group.key[2], group.key[0]), []).append(group)
     for (user, model), members in sessions.items():
@@ -190,12 +190,12 @@ def _refines(user: str) -> bool:
     return isinstance(_made(user), Refiner)
 
 
-def _class_dice(group: Group, step: int, reading: str) -> list[DatasetDice]:
+def _class_dice(group: VolumeSessions, step: int, reading: str) -> list[DatasetDice]:
     """Mean over cases of each class: of matched instances in published, of pairs in sound."""
-    table = group.published if reading == "published" else group.dice.values
+    table = group.published if reading == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
     cases: dict[str, dict[str, list[float]]] = {}
-    for (scene, _), label, value in zip(group.dice.keys, group.labels, column, strict=True):
+    for (scene, _), label, value in zip(group.keys, group.labels, column, strict=True):
         cases.setdefault(label, {}).setdefault(scene, []).append(float(value))
     return [
         DatasetDice(group.key[1], label, float(np.mean([np.mean(v) for v in by_case.values()])))
@@ -216,7 +216,7 @@ def _printed_rows(rows: Sequence[PaperRow], names: Sequence[str]) -> Iterator[li
         ]
 
 
-def by_class(groups: Sequence[Group], name: str) -> Table | None:
+def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     """Dice of each class, where a data set has several."""
     labels = sorted({label for g in groups for label in g.labels})
     if len(labels) < 2:
@@ -234,7 +234,7 @@ def by_class(groups: Sequence[Group], name: str) -> Table | None:
     return Table(name, columns, rows, f"{groups[0].key[1]}: Dice of the last round by class.")
 
 
-def instances(groups: Sequence[Group], name: str) -> Table | None:
+def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     """Direct pairing beside the original's matching, where a case has several instances."""
     shared = [g for g in groups if _several(g)]
     if not shared:
@@ -259,7 +259,7 @@ def instances(groups: Sequence[Group], name: str) -> Table | None:
     )
 
 
-def _several(group: Group) -> bool:
+def _several(group: VolumeSessions) -> bool:
     """Whether some case has two instances of a class."""
-    pairs = list(zip((s for s, _ in group.dice.keys), group.labels, strict=True))
+    pairs = list(zip((s for s, _ in group.keys), group.labels, strict=True))
     return len(set(pairs)) < len(pairs)
