@@ -28,6 +28,7 @@ __all__ = [
     "fill",
     "judge_by",
     "mask_of",
+    "play_all",
     "play_scene",
     "prompt_of",
     "rows_of",
@@ -68,9 +69,25 @@ def play_scene(
     users: Sequence[User],
     until: Callable[[Mapping[str, float]], bool] | None = None,
 ) -> list[Row]:
-    """Look once, play every target with every user in every reading, together.
+    """Rows of every target with every user in every reading; `until` ends a session early."""
+    records, seconds_look = play_all(model, scene, plan, users, until=until)
+    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
 
-    `until` ends a session once the scores of a round satisfy it.
+
+def play_all(
+    model: Model,
+    scene: Scene,
+    plan: Plan,
+    users: Sequence[User],
+    *,
+    until: Callable[[Mapping[str, float]], bool] | None = None,
+    oracle_rounds: int = 0,
+) -> tuple[list[Trajectory], float]:
+    """Look once, play every target with every user in every reading, together; and the look's
+    seconds.
+
+    `until` ends a session once the scores of a round satisfy it; in the first `oracle_rounds`
+    every candidate is judged.
     """
     start = perf_counter()
     view = model.look(scene)
@@ -85,9 +102,17 @@ def play_scene(
     threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
     with threads as pool:
         records = play(
-            scene, view, players, plan.rounds, judge, seed=plan.seed, pool=pool, until=until
+            scene,
+            view,
+            players,
+            plan.rounds,
+            judge,
+            seed=plan.seed,
+            pool=pool,
+            until=until,
+            oracle_rounds=oracle_rounds,
         )
-    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
+    return records, seconds_look
 
 
 def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None) -> Judge:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ __all__ = [
     "Cell",
     "Chart",
     "Column",
+    "Estimate",
     "Frame",
     "Gallery",
     "Illustration",
@@ -46,6 +47,19 @@ __all__ = [
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
+class Estimate(Protocol):
+    """Anything that has a number and its limits: an interval, a summary's row, a difference."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A number with its interval; `link` leads to the cases behind it (a replay's key).
@@ -60,6 +74,11 @@ class Value:
     link: str = ""
     note: str = ""
     best: bool | None = None
+
+    @classmethod
+    def of(cls, found: Estimate | None) -> Value:
+        """An estimate as a cell; a dash where there is none."""
+        return cls(None) if found is None else cls(found.value, found.low, found.high)
 
 
 @dataclass(frozen=True, slots=True)

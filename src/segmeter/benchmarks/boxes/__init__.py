@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
@@ -16,17 +16,17 @@ from segmeter.benchmarks.boxes.sources import (
     is_file,
     source_name,
 )
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot_rules import with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.detection_truth import DetectionTruth, WithDetectionTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import DETECTION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
 
 __all__ = ["BOX_ROWS", "Boxes", "Settings"]
 
@@ -53,10 +53,12 @@ class Settings:
 
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
 @dataclass(frozen=True, slots=True)
-class Boxes:
+class Boxes(OwnModules):
     """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
 
     name: str = "boxes"
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.boxes.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.boxes.sections"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
     settings: ClassVar[dict[str, object]] = offered(Settings, ("digest",))
     schema: ClassVar[Schema] = BOX_ROWS
@@ -94,21 +96,6 @@ class Boxes:
         if not isinstance(scene, WithDetectionTruth):
             raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
         return _rows(subject, scene, scene.detection_truth, str(plan.options["boxes"]))
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.boxes.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.boxes.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.boxes.sections import sections
-
-        return sections(run)
 
 
 def _rows(model: Model, scene: Scene, truth: DetectionTruth, source: str) -> list[Row]:

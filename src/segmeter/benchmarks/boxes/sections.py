@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from segmeter.benchmarks.boxes.statistics import differences_of, scored, summary_of
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Answer, Block, Cell, Column, Label, Note, Section, Table, Value
@@ -71,7 +72,7 @@ def _table(
     shown = [m for m in columns if any(r.measure == m for r in rows)]
     made: list[list[Cell]] = []
     for who in dict.fromkeys(_who(r) for r in rows):
-        values = {r.measure: Value(r.value, r.low, r.high) for r in rows if _who(r) == who}
+        values = {r.measure: Value.of(r) for r in rows if _who(r) == who}
         model, dataset, source, reading = who
         cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
         made.append([Label(model, reading=reading), dataset, source, *cells])
@@ -83,18 +84,18 @@ def _table(
 def _established(found: Sequence[Difference]) -> list[Section]:
     if not found:
         return []
-    rows: list[list[Cell]] = [
-        [
-            f"{d.first} minus {d.second}", d.dataset, d.user, Label(d.measure, reading=d.reading),
-            Value(d.value, d.low, d.high), d.p_holm, "yes" if d.established else "no",
-        ]
-        for d in found
-    ]  # fmt: skip
-    columns = [
-        Column("models"), Column("data"), Column("boxes"), Column("measure"),
-        Column("difference", "AP points", 1), Column("p", "Holm", 4), Column("established"),
-    ]  # fmt: skip
-    table = Table("boxes-differences", columns, rows)
+    table = difference_table(
+        "boxes-differences",
+        found,
+        {
+            "models": lambda d: f"{d.first} minus {d.second}",
+            "data": lambda d: d.dataset,
+            "boxes": lambda d: d.user,
+            "measure": lambda d: Label(d.measure, reading=d.reading),
+        },
+        difference=Column("difference", "AP points", 1),
+        p=Column("p", "Holm", 4),
+    )
     return [Section("Significant differences (Holm-corrected)", blocks=[table])]
 
 

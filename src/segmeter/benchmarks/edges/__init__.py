@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.edges.methods import AUTOMATIC_EDGES, BASELINES
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 
 __all__ = ["EDGE_ROWS", "Edges"]
 
@@ -47,7 +46,7 @@ _SUMMARY = "edges of automatic masks against people's boundaries (ODS, OIS, AP, 
 
 @catalogue.benchmarks.add("edges", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
-class Edges:
+class Edges(OwnModules):
     """Segment Anything's zero-shot edges (supplement E.2), beside classical detectors.
 
     Models are turned into edge detectors by their automatic masks; methods bring their own
@@ -55,6 +54,8 @@ class Edges:
     """
 
     name: str = "edges"
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.edges.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.edges.sections"
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     settings: ClassVar[dict[str, object]] = {"baselines": True}
     schema: ClassVar[Schema] = EDGE_ROWS
@@ -75,18 +76,3 @@ class Edges:
         from segmeter.benchmarks.edges.work import rows_of
 
         return rows_of(subject, scene, plan.readings, plan.threads)
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.edges.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.edges.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.edges.sections import sections
-
-        return sections(run)

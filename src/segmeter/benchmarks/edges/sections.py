@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from importlib import resources
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.edges.statistics import (
     MEASURES,
     EdgeTables,
@@ -104,7 +105,7 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
 
 
 def _table(dataset: str, rows: Sequence[SummaryRow], pictures: int) -> Table:
-    values = {(r.model, r.reading, r.measure): Value(r.value, r.low, r.high) for r in rows}
+    values = {(r.model, r.reading, r.measure): Value.of(r) for r in rows}
     keys = dict.fromkeys((row.model, row.reading) for row in rows)
     ranked = sorted(keys, key=lambda key: -(values[(*key, "ods")].value or 0.0))
     body: list[list[Cell]] = [
@@ -139,29 +140,16 @@ def _paper(dataset: str) -> Table:
 
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
-    columns = [
-        Column("first"),
-        Column("second"),
-        Column("reading"),
-        Column("difference", digits=3),
-        Column("p", digits=4),
-        Column("established"),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            gap.first,
-            gap.second,
-            gap.reading,
-            Value(gap.value, gap.low, gap.high),
-            gap.p_holm,
-            "yes" if gap.established else "no",
-        ]
-        for gap in found
-    ]
-    table = Table(
+    table = difference_table(
         f"{dataset}-edge-differences",
-        columns,
-        rows,
+        found,
+        {
+            "first": lambda gap: gap.first,
+            "second": lambda gap: gap.second,
+            "reading": lambda gap: gap.reading,
+        },
+        difference=Column("difference", digits=3),
+        p=Column("p", digits=4),
         caption="First minus second, F of each picture at the threshold best on all others",
         note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
     )

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.noc.goals import Goal
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 
 __all__ = ["Noc"]
 
@@ -24,12 +24,14 @@ _DEFAULTS = Defaults(users=("centre-click",), rounds=20)
 
 @catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
 @dataclass(frozen=True, slots=True)
-class Noc:
+class Noc(OwnModules):
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
     users_apart: ClassVar[bool] = True
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.noc.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.noc.sections"
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:
@@ -47,25 +49,10 @@ class Noc:
         goal = _until(plan)
         return play_scene(subject, scene, plan, users, None if goal is None else goal.met)
 
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.noc.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.noc.statistics import differences
-
-        return differences(run)
-
     def differences_in(self, run: Results, measures: Sequence[str]) -> list[Difference]:
         from segmeter.benchmarks.noc.statistics import differences
 
         return differences(run, measures)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.noc.sections import sections
-
-        return sections(run)
 
 
 def _until(plan: Plan) -> Goal | None:

@@ -73,7 +73,7 @@ class Comparison:
 
     def value(self, model: str, measure: str) -> Value:
         row = self.rows.get((model, measure))
-        return Value(None) if row is None else Value(row.value, row.low, row.high)
+        return Value.of(row)
 
     def fails_most(self, model: str) -> bool:
         """Whether a model leaves more than half of the objects short of the goal."""
@@ -287,7 +287,7 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
         [
             other,
             _named(d.measure, comparison),
-            Value(d.value, d.low, d.high),
+            Value.of(d),
             d.p_holm,
             _conclusion(d, pairs),
         ]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.points.play import play_points
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot_rules import with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 
 __all__ = ["POINT_ROWS", "Points", "Settings"]
 
@@ -36,12 +35,14 @@ class Settings:
 
 @catalogue.benchmarks.add("points", summary="Segment Anything's points (mIoU@1 to 9, oracle@1)")
 @dataclass(frozen=True, slots=True)
-class Points:
+class Points(OwnModules):
     """One to nine points, the first at the object's centre or anywhere on it."""
 
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
     users_apart: ClassVar[bool] = True
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.points.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.points.sections"
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     settings: ClassVar[dict[str, object]] = offered(Settings)
 
@@ -53,18 +54,3 @@ class Points:
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
         return play_points(subject, scene, plan, users)
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.points.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.points.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.points.sections import sections
-
-        return sections(run)

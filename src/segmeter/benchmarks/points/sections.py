@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.points.statistics import (
     ALL,
     POINTS,
@@ -92,7 +93,7 @@ def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
     made: list[list[Cell]] = []
     varied = [k for k in (0, 1) if len({(r.dataset, r.user)[k] for r in rows}) > 1]
     for who in dict.fromkeys(_who(r) for r in rows):
-        values = {r.measure: Value(r.value, r.low, r.high) for r in rows if _who(r) == who}
+        values = {r.measure: Value.of(r) for r in rows if _who(r) == who}
         model, dataset, user, reading = who
         cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
         where: list[Cell] = [dataset, user]
@@ -193,19 +194,19 @@ def _established(found: Sequence[Difference]) -> list[Section]:
     """Significant differences between models, Holm-corrected within a data set and measure."""
     if not found:
         return []
-    rows: list[list[Cell]] = [
-        [
-            f"{d.first} minus {d.second}", d.dataset, d.user, Label(d.measure, reading=d.reading),
-            Value(d.value, d.low, d.high), d.p_holm, "yes" if d.established else "no",
-        ]
-        for d in found
-    ]  # fmt: skip
-    columns = [
-        Column("models"), Column("data"), Column("user"), Column("measure"),
-        Column("difference", "% points", 1), Column("p", "Holm", 4), Column("established"),
-    ]  # fmt: skip
-    return [Section("Significant differences (Holm-corrected)",
-                    blocks=[Table("points-differences", columns, rows)], folded=True)]  # fmt: skip
+    table = difference_table(
+        "points-differences",
+        found,
+        {
+            "models": lambda d: f"{d.first} minus {d.second}",
+            "data": lambda d: d.dataset,
+            "user": lambda d: d.user,
+            "measure": lambda d: Label(d.measure, reading=d.reading),
+        },
+        difference=Column("difference", "% points", 1),
+        p=Column("p", "Holm", 4),
+    )
+    return [Section("Significant differences (Holm-corrected)", blocks=[table], folded=True)]
 
 
 def _who(row: SummaryRow) -> tuple[str, str, str, str]:

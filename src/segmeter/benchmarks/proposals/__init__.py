@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, get_args
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_truth import WithDetectionTruth
 from segmeter.core.errors import BadInput, NotFound
@@ -17,7 +17,6 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, Column, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
 
 __all__ = ["PROPOSAL_ROWS", "Proposals", "Settings"]
@@ -62,10 +61,12 @@ class Settings:
     "proposals", summary="objects among automatic masks (AR@1000, class-agnostic)"
 )
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(OwnModules):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
     name: str = "proposals"
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.proposals.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.proposals.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "ar@1000",
         "ar@1000-small",
@@ -101,21 +102,6 @@ class Proposals:
             raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
         settings = Settings(**plan.options)
         return rows_of(subject, scene, scene.detection_truth, settings, plan.readings, plan.seed)
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.proposals.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.proposals.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.proposals.sections import sections
-
-        return sections(run)
 
 
 def _written(chosen: Settings) -> dict[str, object]:

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Sequence
 from importlib import resources
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
@@ -134,23 +135,16 @@ def _paper(dataset: str) -> Table:
 
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            gap.first,
-            gap.second,
-            gap.reading,
-            Value(gap.value, gap.low, gap.high),
-            gap.p_holm,
-            "yes" if gap.established else "no",
-        ]
-        for gap in found
-    ]
-    columns = [Column("first"), Column("second"), Column("reading")]
-    columns += [Column("difference", digits=3), Column("p", digits=4), Column("established")]
-    return Table(
+    return difference_table(
         f"{dataset}-proposal-differences",
-        columns,
-        rows,
+        found,
+        {
+            "first": lambda gap: gap.first,
+            "second": lambda gap: gap.second,
+            "reading": lambda gap: gap.reading,
+        },
+        difference=Column("difference", digits=3),
+        p=Column("p", digits=4),
         caption="First minus second, recall of each picture",
         note="p by exchanging the models within pictures, corrected over all pairs (Holm).",
     )

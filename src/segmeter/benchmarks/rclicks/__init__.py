@@ -12,18 +12,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
 
 __all__ = ["Rclicks", "Settings"]
 
@@ -73,11 +73,13 @@ class Settings:
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
 @dataclass(frozen=True, slots=True)
-class Rclicks:
+class Rclicks(OwnModules):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
     name: str = "rclicks"
     schema: ClassVar[Schema] = SESSION_ROWS
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.rclicks.findings"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.rclicks.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",
@@ -112,21 +114,6 @@ class Rclicks:
         from segmeter.benchmarks.rclicks.play import play_people
 
         return play_people(subject, scene, plan, Settings.of(plan.options))
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.rclicks.findings import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.rclicks.findings import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.rclicks.sections import sections
-
-        return sections(run)
 
 
 def _players(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from segmeter.benchmarks.difference_table import Say, difference_table
 from segmeter.benchmarks.rclicks.conclusions import (
     FEWEST_PHOTOGRAPHS,
     p_in_words,
@@ -11,7 +12,7 @@ from segmeter.benchmarks.rclicks.conclusions import (
 )
 from segmeter.benchmarks.rclicks.findings import Findings, differences_of
 from segmeter.core.benchmarks import Difference
-from segmeter.core.sections import Answer, Block, Cell, Column, Section, Table, Value
+from segmeter.core.sections import Answer, Block, Column, Section, Table
 
 __all__ = ["pairwise_result"]
 
@@ -132,30 +133,21 @@ def _both(members: Sequence[Findings]) -> str:
 
 def _table(compared: Sequence[Difference]) -> Table:
     several = len({d.dataset for d in compared}) > 1
-    rows: list[list[Cell]] = [
-        [
-            f"{d.first} − {d.second}",
-            *([d.dataset] if several else []),
-            _IN[d.measure],
-            Value(d.value, d.low, d.high),
-            d.p_holm,
-            "yes" if d.established else "no",
-        ]
-        for d in compared
-    ]
-    columns = [
-        Column("models"),
-        *([Column("data")] if several else []),
-        Column("in"),
-        Column("difference", "95 % interval", 2),
-        Column("p", "corrected (Holm)", 3),
-        Column("established"),
-    ]
-    return Table(
+    said: dict[str, Say] = {
+        "models": lambda d: f"{d.first} − {d.second}",
+        "data": lambda d: d.dataset,
+        "in": lambda d: _IN[d.measure],
+    }
+    if not several:
+        del said["data"]
+    return difference_table(
         "rclicks-differences",
-        columns,
-        rows,
-        "Which differences between models are established",
-        "With people's clicks, the mean of all groups. Paired on the same objects; p, two-sided, "
-        "by exchanging the two models within photographs. Fewer clicks and more IoU are better.",
+        compared,
+        said,
+        difference=Column("difference", "95 % interval", 2),
+        p=Column("p", "corrected (Holm)", 3),
+        caption="Which differences between models are established",
+        note="With people's clicks, the mean of all groups. Paired on the same objects; p, "
+        "two-sided, by exchanging the two models within photographs. Fewer clicks and more IoU "
+        "are better.",
     )

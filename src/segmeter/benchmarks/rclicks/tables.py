@@ -140,7 +140,7 @@ def _side_by_side(
 
 def _cell(f: Findings | None, head: _Head) -> Value:
     found = None if f is None else head.of(f)
-    return Value(None) if found is None else Value(found.value, found.low, found.high)
+    return Value.of(found)
 
 
 # Statistics with a null, in words; the printed ones first.
@@ -190,9 +190,9 @@ def null_table(f: Findings, everything: bool = False) -> Table:
         rows.append(
             [
                 words,
-                Value(seen.value, seen.low, seen.high),
+                Value.of(seen),
                 Value(null.mean, null.low, null.high),
-                Value(excess.value, excess.low, excess.high),
+                Value.of(excess),
                 null.p,
                 "more than nothing" if null.p < 0.05 else "no more than nothing",
             ]
@@ -221,9 +221,9 @@ def components_table(found: Sequence[Findings]) -> Table | None:
             Label(f.trial.model, reading=f.trial.reading),
             f.trial.dataset,
             units[measure],
-            Value(parts.between.value, parts.between.low, parts.between.high),
-            Value(parts.within.value, parts.within.low, parts.within.high),
-            Value(parts.share.value, parts.share.low, parts.share.high),
+            Value.of(parts.between),
+            Value.of(parts.within),
+            Value.of(parts.share),
             parts.p,
         ]
         for f in found

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 
 __all__ = ["SEISM_ROWS", "Seism", "subject_spec"]
 
@@ -53,7 +52,7 @@ _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI
 
 @catalogue.benchmarks.add("seism", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
-class Seism:
+class Seism(OwnModules):
     """Methods swept over their settings against all annotators of each picture.
 
     People are judged too, each one against the others: the point that methods aim at.
@@ -61,6 +60,8 @@ class Seism:
 
     name: str = "seism"
     schema: ClassVar[Schema] = SEISM_ROWS
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.seism.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.seism.sections"
     headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
 
     def plan(self, plan: Plan) -> Plan:
@@ -77,21 +78,6 @@ class Seism:
         from segmeter.benchmarks.seism.work import rows_of
 
         return rows_of(subject, scene, plan.threads)
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.seism.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.seism.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.seism.sections import sections
-
-        return sections(run)
 
 
 def subject_spec(spec: Spec) -> Spec:

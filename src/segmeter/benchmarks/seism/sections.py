@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.seism.statistics import (
     MethodTables,
     differences,
@@ -178,7 +179,7 @@ def _column(name: str) -> Column:
 def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
     """A line a method and reading, best F_b first."""
     keys = dict.fromkeys((row.model, row.reading) for row in rows)
-    values = {(r.model, r.reading, r.measure): Value(r.value, r.low, r.high) for r in rows}
+    values = {(r.model, r.reading, r.measure): Value.of(r) for r in rows}
 
     def rank(key: tuple[str, str]) -> float:
         found = values.get((*key, names[0]))
@@ -192,29 +193,16 @@ def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
 
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
-    columns = [
-        Column("first"),
-        Column("second"),
-        Column("measure"),
-        Column("difference", digits=3),
-        Column("p", digits=4),
-        Column("established"),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            gap.first,
-            gap.second,
-            gap.measure.replace("fb", "F_b").replace("fop", "F_op"),
-            Value(gap.value, gap.low, gap.high),
-            gap.p_holm,
-            "yes" if gap.established else "no",
-        ]
-        for gap in found
-    ]
-    table = Table(
+    table = difference_table(
         f"{dataset}-differences",
-        columns,
-        rows,
+        found,
+        {
+            "first": lambda gap: gap.first,
+            "second": lambda gap: gap.second,
+            "measure": lambda gap: gap.measure.replace("fb", "F_b").replace("fop", "F_op"),
+        },
+        difference=Column("difference", digits=3),
+        p=Column("p", digits=4),
         caption="First minus second, F of each picture at the setting best on all others",
         note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.sections import Section
 
 __all__ = ["TETRIS_ROWS", "Settings", "Tetris"]
 
@@ -74,11 +74,13 @@ class Settings:
 
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
 @dataclass(frozen=True, slots=True)
-class Tetris:
+class Tetris(OwnModules):
     """The best and the worst click of ten rounds, beside the centre click."""
 
     name: str = "tetris"
     schema: ClassVar[Schema] = TETRIS_ROWS
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.tetris.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.tetris.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "iou-min",
         "iou-base",
@@ -111,18 +113,3 @@ class Tetris:
         from segmeter.benchmarks.tetris.play import play_scene
 
         return play_scene(subject, scene, plan, Settings.of(plan.options))
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.tetris.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.tetris.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.tetris.sections import sections
-
-        return sections(run)

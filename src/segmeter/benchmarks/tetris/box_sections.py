@@ -6,14 +6,14 @@ from segmeter.benchmarks.tetris.cases import fragile, shift_maps
 from segmeter.benchmarks.tetris.groups import groups
 from segmeter.benchmarks.tetris.sections import span_sentence
 from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
-from segmeter.benchmarks.tetris.tables import Summary, area_table, difference_table
+from segmeter.benchmarks.tetris.tables import Summary, area_table, established_table
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Answer, Block, Section
 
-__all__ = ["box_sections"]
+__all__ = ["sections"]
 
 
-def box_sections(run: Results) -> list[Section]:
+def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = groups(run)
     rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
@@ -23,7 +23,7 @@ def box_sections(run: Results) -> list[Section]:
         _answer(summary, lead, dataset) for dataset in summary.datasets if summary.of(lead, dataset)
     ]
     blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
-    compared = difference_table(
+    compared = established_table(
         summary, [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
     )
     text = (

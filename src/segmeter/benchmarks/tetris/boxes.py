@@ -14,10 +14,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of
 from segmeter.benchmarks.tetris import TETRIS_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model, View
@@ -25,7 +26,6 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Section
 from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.users import Observation
 from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
@@ -75,11 +75,13 @@ def shift_map(
     "tetris-boxes", summary="robustness to the box (IoU and BIoU Min, Max, D)"
 )
 @dataclass(frozen=True, slots=True)
-class TetrisBoxes:
+class TetrisBoxes(OwnModules):
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
     schema: ClassVar[Schema] = TETRIS_ROWS
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.tetris.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.tetris.box_sections"
     headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:
@@ -115,21 +117,6 @@ class TetrisBoxes:
                 }
                 rows.append(row | extra | blank)
         return rows
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.tetris.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.tetris.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.tetris.box_sections import box_sections
-
-        return box_sections(run)
 
 
 class _Searchers:

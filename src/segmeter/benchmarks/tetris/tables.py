@@ -9,6 +9,7 @@ from importlib import resources
 
 import numpy as np
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.tetris.groups import AttackedSessions, Floats
 from segmeter.benchmarks.tetris.statistics import AREAS, spearman
 from segmeter.core.benchmarks import Difference, SummaryRow
@@ -22,7 +23,7 @@ __all__ = [
     "as_in_the_paper",
     "beside_the_paper",
     "dataset_matrix",
-    "difference_table",
+    "established_table",
     "extremes_table",
     "first_table",
     "metric_matrix",
@@ -133,37 +134,24 @@ def _told(table: Table, summary: Summary) -> Table:
     return replace(table, columns=[table.columns[0], *table.columns[2:]], rows=rows)
 
 
-def difference_table(summary: Summary, differences: Sequence[Difference]) -> Table | None:
+def established_table(summary: Summary, differences: Sequence[Difference]) -> Table | None:
     """Which models differ in what the click can do."""
-    names = {"iou-d": "D", "iou-min": "Min", "iou-max": "Max", "iou-base": "Base"}
-    rows: list[list[Cell]] = [
-        [
-            f"{d.first} − {d.second}",
-            d.dataset,
-            names[d.measure],
-            Value(d.value, d.low, d.high),
-            d.p_holm,
-            "yes" if d.established else "no",
-        ]
-        for d in differences
-        if d.measure in ("iou-d", "iou-min")
-    ]
-    if not rows:
+    names = {"iou-d": "D", "iou-min": "Min"}
+    found = [d for d in differences if d.measure in names]
+    if not found:
         return None
-    columns = [
-        Column("models"),
-        Column("data"),
-        Column("in"),
-        Column("difference", "points", 2, plot=True),
-        Column("p", "corrected (Holm)", 3),
-        Column("established"),
-    ]
-    table = Table(
+    table = difference_table(
         "tetris-differences",
-        columns,
-        rows,
-        "Which differences between models are established",
-        "Paired on the same objects; p by exchanging the two models within photographs.",
+        found,
+        {
+            "models": lambda d: f"{d.first} − {d.second}",
+            "data": lambda d: d.dataset,
+            "in": lambda d: names[d.measure],
+        },
+        difference=Column("difference", "points", 2, plot=True),
+        p=Column("p", "corrected (Holm)", 3),
+        caption="Which differences between models are established",
+        note="Paired on the same objects; p by exchanging the two models within photographs.",
     )
     return _told(table, summary)
 

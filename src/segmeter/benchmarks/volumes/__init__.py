@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row, SummaryRow
+from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
-from segmeter.core.sections import Section
 from segmeter.core.users import User
 
 __all__ = ["Volumes"]
@@ -28,12 +28,14 @@ _MEASURES = ("dice", "nsd")
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-class Volumes:
+class Volumes(OwnModules):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
     users_apart: ClassVar[bool] = True
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.volumes.statistics"
+    sections_in: ClassVar[str] = "segmeter.benchmarks.volumes.sections"
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
 
     def plan(self, plan: Plan) -> Plan:
@@ -66,18 +68,3 @@ class Volumes:
         from segmeter.benchmarks.volumes.play import play_volume
 
         return play_volume(subject, scene, plan)
-
-    def summary(self, run: Results) -> list[SummaryRow]:
-        from segmeter.benchmarks.volumes.statistics import summary
-
-        return summary(run)
-
-    def differences(self, run: Results) -> list[Difference]:
-        from segmeter.benchmarks.volumes.statistics import differences
-
-        return differences(run)
-
-    def sections(self, run: Results) -> Sequence[Section]:
-        from segmeter.benchmarks.volumes.sections import sections
-
-        return sections(run)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.volumes.cases import failures, sessions_to_scroll
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
@@ -176,7 +177,7 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
         columns += [Column("to 80 %", "seconds", digits=0), Column("to 90 %", "seconds", digits=0)]
         rows: list[list[Cell]] = []
         for group in members:
-            known = {row.measure: Value(row.value, row.low, row.high) for row in rows_of(group)}
+            known = {row.measure: Value.of(row) for row in rows_of(group)}
             shown = [*(f"dice@{b}" for b in BUDGETS), "seconds-to-80", "seconds-to-90"]
             label = Label(label_of(group.key[2]))
             rows.append([label, group.key[0], *(known[measure] for measure in shown)])
@@ -187,31 +188,22 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
 
 def _established(run: Results, reading: str) -> Section:
     """Pairs of models on the objects they share, corrected together (Holm)."""
-    columns = [
-        Column("data set"),
-        Column("prompter"),
-        Column("pair"),
-        Column("what"),
-        Column("difference", digits=2),
-        Column("p", "Holm", digits=3),
-        Column("established"),
-    ]
-    rows: list[list[Cell]] = [
-        [
-            d.dataset,
-            label_of(d.user),
-            f"{d.first} less {d.second}",
-            _COMPARED.get(d.measure, d.measure),
-            Value(d.value, d.low, d.high),
-            d.p_holm,
-            "yes" if d.established else "no",
-        ]
-        for d in differences(run)
-        if d.reading == reading
-    ]
-    note = "Paired on objects, resampled by patient; the pairs of a measure are corrected together."
-    table = Table("volumes-differences", columns, rows, "Differences between models.", note)
-    return Section("Significant differences", blocks=[table] if rows else [])
+    table = difference_table(
+        "volumes-differences",
+        [d for d in differences(run) if d.reading == reading],
+        {
+            "data set": lambda d: d.dataset,
+            "prompter": lambda d: label_of(d.user),
+            "pair": lambda d: f"{d.first} less {d.second}",
+            "what": lambda d: _COMPARED.get(d.measure, d.measure),
+        },
+        difference=Column("difference", digits=2),
+        p=Column("p", "Holm", digits=3),
+        caption="Differences between models.",
+        note="Paired on objects, resampled by patient; the pairs of a measure are corrected "
+        "together.",
+    )
+    return Section("Significant differences", blocks=[table] if table.rows else [])
 
 
 _COMPARED = {

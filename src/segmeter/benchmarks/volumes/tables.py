@@ -107,7 +107,7 @@ def _cases(group: VolumeSessions) -> int:
 
 
 def _values(group: VolumeSessions) -> Values:
-    return {row.measure: Value(row.value, row.low, row.high) for row in rows_of(group)}
+    return {row.measure: Value.of(row) for row in rows_of(group)}
 
 
 def paper_tables(groups: Sequence[VolumeSessions], reading: str) -> list[Block]:
