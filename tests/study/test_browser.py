@@ -219,7 +219,7 @@ def test_zoom_and_pixel_ratio_in_every_combination(
     """The window changes between two trials of a batch; corners and any other pixel are hit."""
     study = begin(COMBINED)
     hands = Hands(chromium, touch=pointer == "touch")
-    screen = (390, 844) if hands.touch else (1280, 860)
+    screen = (390, 844) if hands.touch else (800, 600)
     rng, windows = np.random.default_rng(0), list(itertools.product(ZOOMS, RATIOS))
     clicked: list[tuple[int, int, float]] = []
     chromium.complaints.clear()
