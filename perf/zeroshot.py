@@ -4,10 +4,14 @@
     python perf/zeroshot.py points --out runs/points     play (goes on where it stopped)
     python perf/zeroshot.py boxes --out runs/boxes --boxes found/picodet_coco80.json
     python perf/zeroshot.py tables runs/points runs/boxes
+    python perf/zeroshot.py together runs/points-a runs/points-b   several runs of points as one
 
 `--limit N` plays N pictures of each data set, `--device cuda` and `--model NAME` choose.
-`points` and `boxes` need torch, transformers and pyarrow; `detect` needs onnxruntime, `tables`
-needs duckdb and hotcoco: runs may be played on one machine and told on another.
+`together` is the table of `docs/benchmarks/points.md`: models and data sets that were played as
+runs of their own, and the unweighted mean over data sets with the interval of the report, pictures
+drawn anew inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
+`detect` needs onnxruntime, `tables` and `together` need duckdb and hotcoco: runs may be played on
+one machine and told on another.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.evaluation import evaluate
+from segmeter.models.detectors import COCO_CATEGORIES
 from segmeter.store import Run
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", "../shared"))
@@ -37,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("detect", "points", "boxes", "tables"))
+    parser.add_argument("what", choices=("detect", "points", "boxes", "tables", "together"))
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--model", action="append")
@@ -47,7 +52,13 @@ def main() -> None:
     parser.add_argument("--limit", type=int)
     parser.add_argument("--device", default="auto")
     asked = parser.parse_args()
-    {"detect": detect, "points": points, "boxes": boxes, "tables": tables}[asked.what](asked)
+    {
+        "detect": detect,
+        "points": points,
+        "boxes": boxes,
+        "tables": tables,
+        "together": together,
+    }[asked.what](asked)
 
 
 def opened(name: str) -> Any:
@@ -91,22 +102,39 @@ def boxes(asked: argparse.Namespace) -> None:
 
 
 def detect(asked: argparse.Namespace) -> None:
+    """Detectors' boxes with the data's own class numbers; LVIS's are found by name."""
     asked.out.mkdir(parents=True, exist_ok=True)
     for name in asked.dataset or ("coco80",):
         data = opened(name)
+        numbers = lvis_numbers() if name == "lvis" else {n: n for n in COCO_CATEGORIES}
         for entry in catalogue.detectors:
             detector = catalogue.detectors.make(entry.name, weights=str(SHARED / "weights"))
             found = []
             for scene in data.scenes()[: asked.limit]:
                 loaded = data.load(scene)
                 found += [
-                    {"image_id": loaded.detection_truth.image, "category_id": d.category,
+                    {"image_id": loaded.detection_truth.image, "category_id": numbers[d.category],
                      "bbox": [round(n, 2) for n in d.xywh], "score": round(d.score, 4)}
-                    for d in detector.detect(loaded.pixels)
+                    for d in detector.detect(loaded.pixels) if d.category in numbers
                 ]  # fmt: skip
             file = asked.out / f"{entry.name}_{name}.json"
             file.write_text(json.dumps(found))
             print(f"{file}: {len(found)} boxes")
+
+
+def lvis_numbers() -> dict[int, int]:
+    """COCO's class numbers as LVIS's, where LVIS has a class of that name or a synonym of it."""
+    folder = SHARED / "data" / "coco" / "annotations"
+    coco, lvis = (
+        json.loads(next(folder.glob(f"{start}*val*.json")).read_text())["categories"]
+        for start in ("instances", "lvis")
+    )
+    known = {plain(word): c["id"] for c in lvis for word in (c["name"], *c.get("synonyms", ()))}
+    return {c["id"]: known[plain(c["name"])] for c in coco if plain(c["name"]) in known}
+
+
+def plain(name: str) -> str:
+    return name.replace("_", "").replace(" ", "").lower()
 
 
 def tables(asked: argparse.Namespace) -> None:
@@ -122,6 +150,29 @@ def tables(asked: argparse.Namespace) -> None:
             masks = max(r.targets for r in mine.values())
             print(f"| {' | '.join(who)} | {masks} | " + " | ".join(
                 told(mine.get(m)) for m in shown) + " |")  # fmt: skip
+
+
+def together(asked: argparse.Namespace) -> None:
+    """Every run's sessions in one table; of what was played twice the fuller run counts."""
+    from segmeter.benchmarks.points.statistics import ALL, Played, played, summary_of
+
+    groups: dict[tuple[str, ...], Played] = {}
+    for place in asked.runs:
+        for group in played(Run.open(place)):
+            key = (group.dataset, group.user, group.reading, group.model)
+            if key not in groups or len(group.keys) > len(groups[key].keys):
+                groups[key] = group
+    rows: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
+    for row in summary_of(list(groups.values())):
+        rows.setdefault((row.dataset, row.user, row.reading, row.model), {})[row.measure] = row
+    print(f"| data | first point | reading | model | masks | {' | '.join(POINTS)} |")
+    print("|---|---|---|---|---:|" + "---:|" * len(POINTS))
+    for (data, user, reading, model), mine in sorted(rows.items(), key=lambda r: r[0][0] == ALL):
+        sets = sum(key[1:] == (user, reading, model) for key in groups)
+        name = f"**unweighted**, {sets} sets" if data == ALL else data
+        masks = max(row.targets for row in mine.values())
+        cells = " | ".join(told(mine.get(measure)) for measure in POINTS)
+        print(f"| {name} | {user} | {reading} | {model} | {masks} | {cells} |")
 
 
 def told(row: SummaryRow | None) -> str:

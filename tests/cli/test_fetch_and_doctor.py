@@ -106,6 +106,11 @@ def test_list_says_what_is_not_here_and_what_is_required(typed: Typed) -> None:
     assert "did you mean 'mobile-sam'?" in err
 
 
+def test_methods_that_benchmarks_bring_are_listed_too(typed: Typed) -> None:
+    names = [e["name"] for e in json.loads(typed("list", "methods", "--json")[1])["methods"]]
+    assert {"automatic", "automatic-edges", "canny-edges", "sobel-edges", "people"} <= set(names)
+
+
 @pytest.mark.parametrize("kind", ["models", "methods", "datasets", "users", "measures"])
 def test_every_name_has_a_card_to_show(typed: Typed, kind: str) -> None:
     for entry in json.loads(typed("list", kind, "--json")[1])[kind]:

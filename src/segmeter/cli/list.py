@@ -49,6 +49,8 @@ def list_names(
     if kind is not None and kind not in _SHELVES:
         hint = suggestion(kind, _SHELVES)
         raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(_SHELVES)}")
+    if kind in (None, "methods"):
+        catalogue.benchmarks.names()  # some benchmarks bring methods of their own
     if kind is not None and name is not None:
         _tell(facts_of(_SHELVES[kind], name, roots(data, weights)), as_json)
         return Exit.DONE

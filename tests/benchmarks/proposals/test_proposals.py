@@ -176,6 +176,12 @@ def test_the_papers_table_is_shipped() -> None:
     assert (sam["all"], sam["rare"]) == ("59.3", "65.8")
 
 
+def test_the_papers_table_is_the_reference_folders(golden: Path) -> None:
+    printed = (golden / "zeroshot" / "tables" / "table6_proposals_lvis_v1.csv").read_text()
+    lines = [line.split(",")[1:] for line in printed.splitlines()[1:]]
+    assert [list(row.values())[1:] for row in paper_rows()][: len(lines)] == lines
+
+
 def test_a_single_output_is_suppressed_in_an_order_that_the_seed_draws() -> None:
     picture, drawn = scene(), candidates()
     by_number = [np.random.default_rng(seed).random(len(drawn)) for seed in range(4)]

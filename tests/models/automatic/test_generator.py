@@ -14,7 +14,9 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Scene
+from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.blobs import position_picture
+from segmeter.models.automatic.candidates import Logits
 from segmeter.models.automatic.generator import crop_candidates, generate, generate_each
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
@@ -235,3 +237,33 @@ def test_a_single_output_is_one_mask_for_each_point() -> None:
 def test_a_model_without_a_single_output_is_told_so() -> None:
     with pytest.raises(BadInput, match="leave output at three"):
         generate(Strange(Mask.box(SHAPE, (0, 0), (9, 9))), scene(), Options(output="single"))
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_cleaned_masks_keep_their_scores_and_only_sound_says_so(reading: Any) -> None:
+    before = Options(points=8, score=0.0, stability=0.5, box_nms=1.0, reading=reading)
+    after = blobs(replace(before, smallest=60))
+    known = {(m.point, m.score, m.stability) for m in blobs(before)}
+    cleaned = [m for m in after if m.cleaned]
+    assert cleaned
+    assert {(m.point, m.score, m.stability) for m in cleaned} <= known
+    assert [m.record(reading).get("cleaned") for m in cleaned[:1]] == [
+        True if reading == "sound" else None
+    ]
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+@pytest.mark.parametrize(("strict", "stays"), [(19, True), (18, False)])
+def test_a_stability_of_exactly_the_threshold_stays(reading: Any, strict: int, stays: bool) -> None:
+    """19 of 20 is 0.95 in single precision; a port of the original drops it."""
+    logits = np.full((1, 10, 20), -9, dtype=np.float32)
+    logits[0, 0, :20] = 0.5
+    logits[0, 0, :strict] = 5
+
+    class Twenty(Strange):
+        def candidates(self, points: Any, above: float) -> Logits:
+            to = Enlargement((10, 20), (10, 20))
+            return Logits(np.ones(1, np.float32), np.zeros(1, np.intp), logits, to)
+
+    options = Options(points=1, reading=reading, stability=0.95)
+    assert len(generate(Twenty(Mask.empty((10, 20))), scene((10, 20)), options)) == stays

@@ -136,6 +136,18 @@ def test_small_regions_are_cleaned_as_the_original_cleans_them(golden: Path) -> 
             assert Mask.of(cleaned).run_lengths().tolist() == wanted["rle_final"], case["name"]
 
 
+def test_pictures_and_points_enter_the_square_as_the_original_brings_them(golden: Path) -> None:
+    pytest.importorskip("torch")
+    from segmeter.models._frames import Padded
+
+    for case in told(golden, "transform.json"):
+        frame = Padded(tuple(case["hw"]))
+        assert list(frame.inside) == case["new_hw"]
+        down, across = frame.scale
+        places = np.array(case["points_xy"]) * np.array([across, down])
+        np.testing.assert_allclose(places, case["points_1024"], atol=1e-12, rtol=1e-14)
+
+
 def test_upsampling_is_the_originals(golden: Path) -> None:
     folder = golden / "zeroshot" / "upsample"
     data, wanted = np.load(folder / "chain.npz"), json.loads((folder / "expected.json").read_text())
@@ -306,3 +318,12 @@ def test_small_crops_may_have_a_narrower_edge() -> None:
     near = np.array([[20, 300, 600, 500], [21, 300, 600, 500]])
     for scaled in (False, True):
         assert large.cuts(near, (1000, 1000), scaled=scaled).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_of_thousands_of_boxes_ties_keep_the_order_given(reading: Any) -> None:
+    """The original sorts more than 1000 boxes unstably; here the order is always the rule's."""
+    apart = np.array([[4 * i, 0, 4 * i + 2, 2] for i in range(1500)])
+    scores = np.array([0.5, 0.9, 0.7] * 500)
+    kept = suppress_boxes(apart, scores, 0.7, reading)
+    assert kept.tolist() == sorted(range(1500), key=lambda i: (-scores[i], i))
