@@ -11,8 +11,11 @@ from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.threads import usable_cores
 from segmeter.engine.jobs import Objects, source_of
-from segmeter.engine.widening import lacking_users
+from segmeter.engine.widening import lacking_users, users_left
+from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
+from segmeter.store.layout import Layout
+from segmeter.store.packs import whole
 from segmeter.store.parts import trail_of
 
 __all__ = ["FinishedBefore", "Prints", "finished_before", "subject_prints"]
@@ -54,37 +57,36 @@ def finished_before(
     A part that cannot be read is set aside and its job is played again. A part that was played
     with other weights or another source is refused, or played anew if `again`.
     """
-    there = folder.finished()
-    known = [job for job in jobs if job.id in there]
+    said = _salvaged(folder)
+    layout, sound = folder.layout(), []
+    loose = set(layout.loose)
+    alone = [job for job in jobs if job.id in loose]
     with ThreadPoolExecutor(usable_cores()) as pool:
-        looked = list(pool.map(lambda job: _look(folder, job, plan), known))
-    damaged = [(job, t) for job, t in zip(known, looked, strict=True) if isinstance(t, str)]
-    for job, _ in damaged:
-        folder.set_aside(job.id)
-    sound = [(job, t) for job, t in zip(known, looked, strict=True) if not isinstance(t, str)]
+        looked = list(pool.map(lambda job: _look(folder, job, plan), alone))
+    for job, found in zip(alone, looked, strict=True):
+        if isinstance(found, str):
+            folder.set_aside(f"{job.id}.parquet")
+            said.append(_damaged(folder, job, found))
+        else:
+            sound.append((job, found))
+    sound += _packed(folder, layout, jobs, plan)
     stale = _stale([(job, t.trail) for job, t in sound], prints)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    narrow = [(job, t) for job, t in sound if t.lacks]
-    spoilt = {job.id for job, _ in (*damaged, *stale, *narrow)}
-    said = [
-        f"{folder.address}/parts/{job.id}.parquet ({job}) is damaged: {why}; it was set aside in "
-        "'aside' and the job is played again"
-        for job, why in damaged
-    ]
-    return FinishedBefore(frozenset(job.id for job in known if job.id not in spoilt), tuple(said))
+    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in sound if t.lacks)
+    return FinishedBefore(frozenset(j.id for j, _ in sound if j.id not in spoilt), tuple(said))
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
     """What a part says of itself, and whether users of the plan are still to play."""
 
-    trail: dict[str, str]
+    trail: Mapping[str, str]
     lacks: bool
 
 
 def _look(folder: RunFolder, job: Job, plan: Plan) -> _Looked | str:
-    """A part's trail, or what is wrong with it."""
+    """The trail of a part of its own, or what is wrong with it."""
     try:
         table = folder.rows(job)
     except BadInput as error:
@@ -92,8 +94,57 @@ def _look(folder: RunFolder, job: Job, plan: Plan) -> _Looked | str:
     return _Looked(trail_of(table.schema), bool(lacking_users(table, plan)))
 
 
+def _packed(
+    folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
+) -> list[tuple[Job, _Looked]]:
+    """The same for jobs in packs, by what their footers say; each trail is looked at once."""
+    columns = {job: pack.schema.names for pack in layout.packs for job in pack.trails}
+    trails = layout.trails()
+    told: dict[int, _Looked | None] = {}
+    found = []
+    for job in jobs:
+        if job.id not in trails:
+            continue
+        trail = trails[job.id]
+        if id(trail) not in told:
+            left = users_left(trail, columns[job.id], plan)
+            told[id(trail)] = None if left is None else _Looked(trail, bool(left))
+        said = told[id(trail)] or _Looked(trail, bool(lacking_users(folder.rows(job), plan)))
+        found.append((job, said))
+    return found
+
+
+def _salvaged(folder: RunFolder) -> list[str]:
+    """Look at every pack whole, save what can be read of damaged ones, and say so."""
+    layout = folder.layout()
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        sound = list(pool.map(lambda pack: _is_whole(folder, pack.name), layout.packs))
+    broken = [p.name for p, good in zip(layout.packs, sound, strict=True) if not good]
+    jobs = {pack.name: len(pack.jobs) for pack in layout.packs}
+    said = []
+    for name in (*broken, *layout.damaged):
+        lost = len(salvage(folder, name))
+        many = f"{lost} of its {jobs[name]} jobs are" if name in jobs else "its jobs are"
+        said.append(
+            f"{folder.address}/parts/{name} is damaged; it was set aside in 'aside' and {many} "
+            "played again"
+        )
+    return said
+
+
+def _is_whole(folder: RunFolder, name: str) -> bool:
+    return whole(name, folder.place.read(f"parts/{name}"))
+
+
+def _damaged(folder: RunFolder, job: Job, why: str) -> str:
+    return (
+        f"{folder.address}/parts/{job.id}.parquet ({job}) is damaged: {why}; it was set aside in "
+        "'aside' and the job is played again"
+    )
+
+
 def _stale(
-    parts: Sequence[tuple[Job, dict[str, str]]], prints: Prints
+    parts: Sequence[tuple[Job, Mapping[str, str]]], prints: Prints
 ) -> list[tuple[Job, tuple[str, str, str]]]:
     """Parts made of something else than is here: what differs, then, now."""
     now: dict[str, dict[str, str]] = {}

@@ -18,6 +18,7 @@ from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
 from segmeter.engine.executors import Executor, Seats, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
+from segmeter.engine.packing import Packing, make_ready
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, subject_prints
 from segmeter.store.folder import RunFolder
@@ -241,11 +242,15 @@ def run_plan(
         own = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else own if workers is None else workers
         seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address)
+        make_ready(folder, (job.id for job in left))
         working = executor_named(executor, seats)
+        packing = Packing(folder, (job.id for job in left), tell)
         try:
-            done, failed = _drive(left, working, folder, progress)
+            done, failed = _drive(left, working, folder, progress, packing)
+            packing.finish()
         finally:
             working.stop()
+            packing.stop()
             if progress:
                 progress.end()
     return Tally(done, len(jobs) - len(left), failed)
@@ -265,7 +270,11 @@ def default_workers(plan: Plan) -> int:
 
 
 def _drive(
-    left: list[Job], executor: Executor, folder: RunFolder, progress: Progress | None
+    left: list[Job],
+    executor: Executor,
+    folder: RunFolder,
+    progress: Progress | None,
+    packing: Packing,
 ) -> tuple[int, int]:
     """Submit, take back, try once more what may be mended; done and failed jobs."""
     waiting = deque(left)
@@ -290,5 +299,6 @@ def _drive(
                 failed += 1
             else:
                 done += 1
+                packing.settled(job.id)
             settle(outcome)
     return done, failed

@@ -14,6 +14,7 @@ from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.runner import complete
+from segmeter.store.compaction import LOOSE, compact
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address
 
@@ -59,6 +60,8 @@ def score_run(
                 raise BadInput(f"'{address}', {job}: {error}") from error
             folder.score(name, job, rows)
             tell(count, len(left))
+            if count % LOOSE == 0 or count == len(left):
+                compact(folder, measure_folder(name), closing=count == len(left))
     return len(left)
 
 

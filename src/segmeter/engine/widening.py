@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from segmeter.core.plans import Job, Plan
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import trail_of
 
-__all__ = ["lacking_users", "part_to_widen", "users_text"]
+__all__ = ["lacking_users", "part_to_widen", "users_left", "users_text"]
 
 _SAME = ("fingerprint", "source")
 
@@ -31,14 +31,23 @@ def users_text(plan: Plan) -> str:
 
 def lacking_users(table: Any, plan: Plan) -> tuple[Spec, ...]:
     """The users of a plan that a part, as it was read, was played without."""
-    trail = trail_of(table.schema)
-    if trail.get("plan") == plan.id or "user" not in table.column_names:
-        return ()
-    if "users" in trail:
-        return tuple(spec for spec in plan.users if str(spec) not in _noted(trail["users"]))
+    told = users_left(trail_of(table.schema), table.column_names, plan)
+    if told is not None:
+        return told
     # Older parts note no users; their rows tell.
     there = set(table["user"].to_pylist())
     return tuple(s for s in plan.users if catalogue.users.make(s).name not in there)
+
+
+def users_left(
+    trail: Mapping[str, str], columns: Collection[str], plan: Plan
+) -> tuple[Spec, ...] | None:
+    """The users that rows were played without, by their trail; None where it does not tell."""
+    if trail.get("plan") == plan.id or "user" not in columns:
+        return ()
+    if "users" in trail:
+        return tuple(spec for spec in plan.users if str(spec) not in _noted(trail["users"]))
+    return None
 
 
 def part_to_widen(

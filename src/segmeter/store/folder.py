@@ -3,8 +3,9 @@
 RUN/plan.json          what was to be run
 RUN/provenance.json    every command that worked on it, and on what machine
 RUN/parts/JOB.parquet  the rows of one finished job
+RUN/parts/pack-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
 RUN/errors/JOB.parquet the error row of a job that failed
-RUN/scores/MEASURE/JOB.parquet  values added later
+RUN/scores/MEASURE/JOB.parquet  values added later, packed in the same way
 RUN/aside/JOB.parquet  parts that could not be read, kept for whoever wants to look
 RUN/kept/              summaries, computed once
 """
@@ -22,7 +23,9 @@ from segmeter.core.credentials import redacted
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import ERROR_ROWS, Schema
-from segmeter.store.parts import PART_NAME, decode, encode
+from segmeter.store.layout import Layout, layout_of
+from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes
+from segmeter.store.parts import decode, encode
 from segmeter.store.places import Address, Place, place_of
 
 __all__ = ["Part", "RunFolder", "measure_folder"]
@@ -42,6 +45,8 @@ class RunFolder:
 
     def __init__(self, address: Address | Place) -> None:
         self.place = place_of(address)
+        self._footers: dict[str, dict[str, Pack]] = {}
+        self._opened: _OpenPack | None = None
 
     @property
     def address(self) -> str:
@@ -117,15 +122,21 @@ class RunFolder:
             self.place.put("plan.json", plan.to_json().encode())
 
     def done(self, job: Job) -> bool:
-        return self.place.exists(_part(job))
+        return self.place.exists(_part(job)) or job.id in self.finished()
 
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
-        return {name.removesuffix(".parquet") for _, name in self.parts()}
+        return self.layout().jobs
+
+    def layout(self, where: str = "parts") -> Layout:
+        """Which jobs lie in a folder, and in which files; by one listing."""
+        return layout_of(self.place, where, self._footers.setdefault(where, {}))
 
     def parts(self, folder: str = "parts") -> list[Part]:
         """The files with rows in a folder; whatever else lies there is no part of the run."""
-        return [(folder, h.name) for h in self.place.files(folder) if PART_NAME.fullmatch(h.name)]
+        layout = self.layout(folder)
+        names = [*(f"{job}.parquet" for job in layout.loose), *(p.name for p in layout.packs)]
+        return [(folder, name) for name in (*names, *layout.damaged)]
 
     def finish(
         self,
@@ -134,7 +145,10 @@ class RunFolder:
         trail: Mapping[str, str],
         schema: Schema | None = None,
     ) -> None:
-        """Keep a finished job's rows; an earlier error and scores of it are forgotten."""
+        """Keep a finished job's rows; an earlier error and scores of it are forgotten.
+
+        Rows of it that lie in a pack are to be unpacked before.
+        """
         for measure in self.measures():
             self.place.remove(f"scores/{measure}/{job.id}.parquet")
         self.place.put(_part(job), encode(rows, trail, schema))
@@ -147,11 +161,22 @@ class RunFolder:
 
     def rows(self, job: Job) -> Any:
         """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
-        return decode(self.place.read(_part(job)))
+        try:
+            return decode(self.place.read(_part(job)))
+        except FileNotFoundError:
+            return self._packed_rows(job.id)
 
-    def set_aside(self, job_id: str) -> None:
-        """Move a part that cannot be read out of the way; its job can be played again."""
-        name = f"{job_id}.parquet"
+    def _packed_rows(self, job_id: str) -> Any:
+        if self._opened is None or job_id not in self._opened.groups:
+            packs = self.layout().packs
+            pack = next((pack for pack in packs if job_id in pack.trails), None)
+            if pack is None:
+                raise FileNotFoundError(f"{self.address}/parts has no rows of {job_id}")
+            self._opened = _OpenPack(self.place, pack)
+        return self._opened.rows(job_id)
+
+    def set_aside(self, name: str) -> None:
+        """Move a file of rows out of the way; its job can be played again."""
         self.place.put(f"aside/{name}", self.place.read(f"parts/{name}"))
         self.place.remove(f"parts/{name}")
 
@@ -165,8 +190,7 @@ class RunFolder:
 
     def scored(self, measure: str) -> set[str]:
         """Ids of the jobs that have values of a measure."""
-        names = (name for _, name in self.parts(measure_folder(measure)))
-        return {name.removesuffix(".parquet") for name in names}
+        return self.layout(measure_folder(measure)).jobs
 
     def locked(self) -> AbstractContextManager[None]:
         """Only one command at a time may write here."""
@@ -174,8 +198,8 @@ class RunFolder:
 
     def _keep_plan(self, plan: Plan) -> None:
         if not self.begun:
-            for job_id in self.finished():  # of a run whose folder was removed under it
-                self.set_aside(job_id)
+            for _, name in self.parts():  # of a run whose folder was removed under it
+                self.set_aside(name)
             self.place.put("plan.json", plan.to_json().encode())
             return
         held = self.plan
@@ -196,6 +220,24 @@ class RunFolder:
             return self.place.read(name, _MOST_BYTES).decode()
         except UnicodeDecodeError as error:
             raise BadInput(f"'{self.address}/{name}' is damaged: it is no text") from error
+
+
+class _OpenPack:
+    """A pack that jobs are read from one after the other, a row group at a time."""
+
+    def __init__(self, place: Place, pack: Pack) -> None:
+        self._pack = pack
+        self._file = pack_bytes(place.read(f"parts/{pack.name}"))
+        self._inside = groups_of(pack, self._file)
+        self.groups = {job: k for k, jobs in enumerate(self._inside) for job, _ in jobs}
+        self._read: tuple[int, dict[str, Any]] = (-1, {})
+
+    def rows(self, job_id: str) -> Any:
+        number = self.groups[job_id]
+        if self._read[0] != number:
+            found = group_rows(self._pack, self._file, number, self._inside[number])
+            self._read = (number, {job.id: job.table for job in found})
+        return self._read[1][job_id]
 
 
 def measure_folder(measure: str) -> str:

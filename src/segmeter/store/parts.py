@@ -19,6 +19,7 @@ __all__ = [
     "arrow_type",
     "decode",
     "encode",
+    "encode_table",
     "footer",
     "kind_of",
     "trail_of",
@@ -28,6 +29,7 @@ __all__ = [
 PART_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
 """Parts are named by their jobs; whatever else lies in their folder is no part."""
 
+_LARGE = 1 << 20  # bytes; below, threads cost more than they give
 _BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
 
 
@@ -61,7 +63,11 @@ def encode(
     declared = {column.name: arrow_type(column.kind) for column in known.columns}
     names = [n for n in declared if n in present] + [n for n in present if n not in declared]
     arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
-    table = pa.table(arrays).replace_schema_metadata(dict(metadata or {}))
+    return encode_table(pa.table(arrays).replace_schema_metadata(dict(metadata or {})))
+
+
+def encode_table(table: Any) -> bytes:
+    """A table, with the trail in its metadata, as a parquet file."""
     file = io.BytesIO()
     pq.write_table(table, file, compression="zstd", write_page_checksum=True)
     return file.getvalue()
@@ -71,7 +77,12 @@ def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
     """The table in a parquet file; BadInput if there is none."""
     try:
         source = pa.BufferReader(data)
-        table = pq.read_table(source, columns=columns, page_checksum_verification=True)
+        table = pq.read_table(
+            source,
+            columns=columns,
+            page_checksum_verification=True,
+            use_threads=len(data) > _LARGE,
+        )
         table.validate(full=True)
     except _BAD_FILE as error:
         raise BadInput(f"it cannot be read ({_first_line(error)})") from error

@@ -151,14 +151,14 @@ class Run:
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """All rows of one job, masks included, without a look at any other."""
-        job = f"{fingerprint(model, dataset, scene, size=10)}.parquet"
-        if not any(part[1] == job for part, _ in self._parts().parts):
+        only = self._parts().holding(fingerprint(model, dataset, scene, size=10))
+        if not only.parts:
             return []
-        only = tuple(p for p in self._parts().parts if p[0][1] == job)
-        connection = connect(self.folder, Checked(only), Checked(), self.schema)
+        connection = connect(self.folder, only, Checked(), self.schema)
         key = ", ".join(quoted(name) for name in self.schema.key)
+        query = f"select * from rows where (model, dataset, scene) = ($1, $2, $3) order by {key}"
         try:
-            found = connection.sql(f"select * from rows order by {key}").to_arrow_table()
+            found = connection.sql(query, params=[model, dataset, scene]).to_arrow_table()
         except _failures():
             self._look_again()  # leaves it out of what is asked next
             return []
@@ -253,8 +253,7 @@ class Run:
             from rows group by all
         """).fetchall()
         ids = {fingerprint(*job, size=10) for *job, many, apart in found if many == apart}
-        names = {part[1].removesuffix(".parquet") for part, _ in self._parts().parts}
-        return len(ids) != len(found) or ids != names
+        return len(ids) != len(found) or ids != self._parts().job_ids()
 
     def _parts(self) -> Checked:
         if self._checked is None:

@@ -6,7 +6,7 @@ quoted into SQL, and the connection itself may open no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Column, Schema, measure_column
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
+from segmeter.store.packs import Pack
 from segmeter.store.parts import arrow_type, decode, kind_of, trail_of, wrong_types
 
 if TYPE_CHECKING:
@@ -32,27 +33,45 @@ class Checked:
 
     parts: tuple[tuple[Part, Any], ...] = ()  # with their Arrow schemas
     damaged: Mapping[str, str] = field(default_factory=dict)
+    packs: Mapping[str, Pack] = field(default_factory=dict)  # those of the parts that are packs
 
     def trails(self) -> Iterable[dict[str, str]]:
-        return (trail_of(schema) for _, schema in self.parts)
+        """Where numbers come from, each trail of a pack once."""
+        for part, schema in self.parts:
+            pack = self.packs.get(part[1])
+            if pack is None:
+                yield trail_of(schema)
+            else:
+                yield from (dict(t) for t in {id(t): t for t in pack.trails.values()}.values())
+
+    def job_ids(self) -> set[str]:
+        """Ids of all jobs that have rows here."""
+        loose = {name.removesuffix(".parquet") for (_, name), _ in self.parts}
+        inside = {job for pack in self.packs.values() for job in pack.trails}
+        return loose.difference(n.removesuffix(".parquet") for n in self.packs) | inside
+
+    def holding(self, job_id: str) -> Checked:
+        """The one part that holds a job; nothing if none does."""
+        names = {
+            f"{job_id}.parquet",
+            *(n for n, pack in self.packs.items() if job_id in pack.trails),
+        }
+        return Checked(tuple(p for p in self.parts if p[0][1] in names))
 
 
 def check_parts(
     folder: RunFolder, where: str, schema: Schema, *, thoroughly: bool = False
 ) -> Checked:
     """Look at every part of a folder: its columns, and `thoroughly` its rows as well."""
-    import pyarrow.parquet as pq
-
-    files, root = folder.place.arrow()
-    good, damaged = [], {}
+    layout = folder.layout(where)
+    packs = {pack.name: pack for pack in layout.packs}
+    good, damaged = [], {f"{where}/{name}": why for name, why in layout.damaged.items()}
     for part in folder.parts(where):
         name = "/".join(part)
+        if name in damaged:
+            continue
         try:
-            if thoroughly:
-                table = decode(folder.place.read(name))
-                found, wrong = table.schema, wrong_rows(table, schema, part[1])
-            else:
-                found, wrong = pq.read_schema(f"{root}/{name}", filesystem=files), ""
+            found, wrong = _looked_at(folder, part, schema, packs.get(part[1]), thoroughly)
         except (BadInput, pa.ArrowException, OSError, ValueError) as error:
             wrong = str(error).split("\n")[0][:200]
         else:
@@ -61,11 +80,29 @@ def check_parts(
             damaged[name] = wrong
         else:
             good.append((part, found))
-    return Checked(tuple(good), damaged)
+    there = {part[1] for part, _ in good}
+    return Checked(tuple(good), damaged, {n: pack for n, pack in packs.items() if n in there})
 
 
-def wrong_rows(table: Any, schema: Schema, name: str) -> str:
-    """What is wrong with the rows of a part; nothing if all is well."""
+def _looked_at(
+    folder: RunFolder, part: Part, schema: Schema, pack: Pack | None, thoroughly: bool
+) -> tuple[Any, str]:
+    """The columns of a part, and what is wrong with its rows as far as they are looked at."""
+    import pyarrow.parquet as pq
+
+    name = "/".join(part)
+    if thoroughly:
+        table = decode(folder.place.read(name))
+        jobs = [part[1].removesuffix(".parquet")] if pack is None else pack.trails
+        return table.schema, wrong_rows(table, schema, jobs)
+    if pack is not None:
+        return pack.schema, ""
+    files, root = folder.place.arrow()
+    return pq.read_schema(f"{root}/{name}", filesystem=files), ""
+
+
+def wrong_rows(table: Any, schema: Schema, job_ids: Collection[str]) -> str:
+    """What is wrong with rows that should be those of some jobs; nothing if all is well."""
     if not set(schema.key) <= set(table.column_names):
         return "it lacks columns"
     for column in schema.key:
@@ -75,7 +112,7 @@ def wrong_rows(table: Any, schema: Schema, name: str) -> str:
     if len(set(keys)) != len(keys):
         return "two rows have the same key"
     jobs = {key[: len(JOB_KEY)] for key in keys}
-    if jobs and {f"{fingerprint(*job, size=10)}.parquet" for job in jobs} != {name}:
+    if jobs and {fingerprint(*job, size=10) for job in jobs} != set(job_ids):
         return "its rows belong to another job than its name"
     if "shape" in table.column_names and not all(_sane(s) for s in table["shape"].to_pylist()):
         return "a row claims a scene of impossible size"

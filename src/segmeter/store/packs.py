@@ -1,0 +1,250 @@
+"""Packs: the rows of many jobs of one model and data set as one file, so that folders stay small.
+
+A pack is named by its model and data set and by what it holds, byte for byte: whoever reads it
+whole knows whether it is damaged. Its footer has an index: which jobs it holds, in the order of
+its rows, with the trail of each. Jobs lie whole in its row groups, so that damage to one group
+costs the jobs of that group only. A pack that was made from others says which ones it replaces;
+as long as they are still there, because somebody was killed just then, they are not read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from segmeter.core.errors import BadInput
+from segmeter.core.rows import JOB_KEY
+from segmeter.core.seeds import fingerprint
+from segmeter.store.parts import trail_of
+
+__all__ = [
+    "PACK_NAME",
+    "JobRows",
+    "Pack",
+    "file_of",
+    "group_rows",
+    "groups_of",
+    "job_of",
+    "jobs_in",
+    "pack_bytes",
+    "pack_name",
+    "packed",
+    "readable_jobs",
+    "whole",
+]
+
+PACK_NAME = re.compile(r"pack-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
+"""Model and data set, then content, each as a fingerprint."""
+
+_INDEX = b"segmeter.pack"
+_JOB = re.compile(r"[0-9a-f]{20}")
+_GROUP_ROWS = 2048  # rows that damage to one page may cost
+_MOST_INDEX = 32 << 20  # bytes; an honest one has some 40 for each job
+_BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRows:
+    """The rows of one job as an Arrow table, whose metadata is its trail."""
+
+    id: str
+    table: Any
+
+    @property
+    def layout(self) -> Any:
+        """Columns and types, which all jobs of a pack share."""
+        return self.table.schema.remove_metadata()
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """What the footer of a pack says."""
+
+    name: str
+    schema: Any
+    jobs: tuple[tuple[str, int], ...]  # with their numbers of rows, in order
+    trails: Mapping[str, Mapping[str, str]]
+    replaces: tuple[str, ...] = ()
+
+
+def packed(jobs: Iterable[JobRows], replaces: Sequence[str] = ()) -> bytes:
+    """A pack of jobs whose columns are the same; only one row group is in memory at a time."""
+    file, index, trails = io.BytesIO(), [], _Trails()
+    writer: Any = None
+    for group in _groups(jobs):
+        if writer is None:
+            options = {"compression": "zstd", "write_page_checksum": True}
+            writer = pq.ParquetWriter(file, group[0].layout, **options)
+        table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
+        writer.write_table(table, row_group_size=max(1, table.num_rows))
+        index += [[job.id, job.table.num_rows, trails.number(job.table)] for job in group]
+    said = {"jobs": index, "trails": trails.known, "replaces": list(replaces)}
+    writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
+    writer.close()
+    return file.getvalue()
+
+
+def pack_name(model: str, dataset: str, content: bytes) -> str:
+    """Where a pack belongs, by its model and data set and by what it holds."""
+    return f"pack-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
+
+
+def whole(name: str, content: bytes) -> bool:
+    """Whether a pack holds what it held when it was named."""
+    return name.endswith(f"-{_digest(content)}.parquet")
+
+
+def file_of(source: Any, files: Any = None) -> Any:
+    """A parquet file to read from, pages checked; BadInput if it is none."""
+    try:
+        return pq.ParquetFile(source, filesystem=files, page_checksum_verification=True)
+    except _BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+
+
+def pack_bytes(content: bytes) -> Any:
+    """The same for a file that was read."""
+    return file_of(pa.BufferReader(content))
+
+
+def jobs_in(name: str, file: Any) -> Pack:
+    """What a pack's footer says, checked; BadInput if it is not what it should be."""
+    held = (file.metadata.metadata or {}).get(_INDEX, b"")
+    try:
+        said = json.loads(held[:_MOST_INDEX])
+        if not all(_is_trail(trail) for trail in said["trails"]):
+            raise TypeError
+        jobs = tuple((str(job), rows) for job, rows, _ in said["jobs"])
+        trails = {str(job): said["trails"][number] for job, _, number in said["jobs"]}
+        replaces = tuple(map(str, said["replaces"]))
+    except (ValueError, RecursionError, KeyError, IndexError, TypeError) as error:
+        raise BadInput("it has no index of its jobs") from error
+    wrong = _wrong_index(jobs, file.metadata)
+    if wrong:
+        raise BadInput(f"its index is not true: {wrong}")
+    return Pack(name, file.schema_arrow, jobs, trails, replaces)
+
+
+def readable_jobs(pack: Pack, file: Any) -> Iterator[JobRows]:
+    """The rows of every job whose row group can be read."""
+    for number, inside in enumerate(groups_of(pack, file)):
+        try:
+            yield from group_rows(pack, file, number, inside)
+        except BadInput:
+            continue
+
+
+def groups_of(pack: Pack, file: Any) -> list[list[tuple[str, int]]]:
+    """Which jobs lie in each row group, with their numbers of rows."""
+    waiting = iter(pack.jobs)
+    sizes = (file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups))
+    return [_next_jobs(waiting, rows) for rows in sizes]
+
+
+def group_rows(
+    pack: Pack, file: Any, number: int, inside: Sequence[tuple[str, int]]
+) -> list[JobRows]:
+    """The rows of the jobs of one row group; BadInput if it is damaged."""
+    try:
+        table = file.read_row_group(number)
+        table.validate(full=True)
+    except _BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+    found, start = [], 0
+    for job, count in inside:
+        found.append(JobRows(job, _with_trail(table.slice(start, count), pack.trails[job])))
+        start += count
+    return found
+
+
+def job_of(table: Any) -> tuple[str, str, str] | None:
+    """Model, data set and scene of rows that belong to one job; none if they belong to several."""
+    if not table.num_rows or not set(JOB_KEY) <= set(table.column_names):
+        return None
+    found = [table[name].unique() for name in JOB_KEY]
+    texts = [v[0].as_py() for v in found if len(v) == 1 and isinstance(v[0].as_py(), str)]
+    return (texts[0], texts[1], texts[2]) if len(texts) == len(JOB_KEY) else None
+
+
+class _Trails:
+    """Trails, each once: thousands of jobs were played by the same weights and libraries."""
+
+    def __init__(self) -> None:
+        self.known: list[dict[str, str]] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, table: Any) -> int:
+        trail = trail_of(table.schema)
+        text = json.dumps(trail, sort_keys=True)
+        if text not in self._numbers:
+            self._numbers[text] = len(self.known)
+            self.known.append(trail)
+        return self._numbers[text]
+
+
+def _groups(jobs: Iterable[JobRows]) -> Iterator[list[JobRows]]:
+    """Whole jobs, so many that they make up a row group."""
+    waiting: list[JobRows] = []
+    rows = 0
+    for job in jobs:
+        waiting.append(job)
+        rows += job.table.num_rows
+        if rows >= _GROUP_ROWS:
+            yield waiting
+            waiting, rows = [], 0
+    if waiting:
+        yield waiting
+
+
+def _next_jobs(jobs: Iterator[tuple[str, int]], rows: int) -> list[tuple[str, int]]:
+    """The jobs that lie in a row group of so many rows."""
+    found: list[tuple[str, int]] = []
+    while rows > 0:
+        job, count = next(jobs)
+        found.append((job, count))
+        rows -= count
+    return found
+
+
+def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
+    job_ids = {job for job, _ in jobs}
+    if any(type(rows) is not int or rows < 1 for _, rows in jobs):
+        return "a job has no rows"
+    if len(job_ids) != len(jobs) or any(not _JOB.fullmatch(job) for job, _ in jobs):
+        return "a job is named twice or wrongly"
+    ends = _sums(rows for _, rows in jobs)
+    sizes = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+    if ends[-1:] != [metadata.num_rows] or not set(_sums(sizes)) <= set(ends):
+        return "it counts other rows than there are"
+    return ""
+
+
+def _is_trail(trail: Any) -> bool:
+    return isinstance(trail, Mapping) and all(isinstance(v, str) for v in trail.values())
+
+
+def _sums(numbers: Iterable[int]) -> list[int]:
+    total, found = 0, []
+    for number in numbers:
+        total += number
+        found.append(total)
+    return found
+
+
+def _with_trail(table: Any, trail: Mapping[str, str]) -> Any:
+    return table.replace_schema_metadata(dict(trail))
+
+
+def _digest(content: bytes) -> str:
+    return fingerprint(content)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -1,0 +1,332 @@
+"""Packs: few files for many jobs, the same rows whatever moment somebody is killed at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.engine import Tally, packing, run_plan
+from segmeter.engine.adding import add_to_run
+from segmeter.engine.scoring import score_run
+from segmeter.models.drawn import Disc
+from segmeter.store import Run, RunFolder, compaction, packs
+from segmeter.store.compaction import compact, salvage, unpack
+from segmeter.store.local import LocalPlace
+from segmeter.store.packs import JobRows, jobs_in, pack_bytes, packed
+
+Typed = Callable[..., tuple[int, str, str]]
+PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=6)
+JOBS = 12
+
+
+@pytest.fixture(scope="module")
+def loose(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose jobs all have files of their own."""
+    out = tmp_path_factory.mktemp("packs") / "loose"
+    run_plan(PLAN, out, workers=0)
+    return out
+
+
+@pytest.fixture
+def folder(loose: Path, storage: str) -> RunFolder:
+    """A copy of it on each storage."""
+    return copied(loose, storage)
+
+
+def copied(run: Path, address: object) -> RunFolder:
+    made, source = RunFolder(str(address)), LocalPlace(run)
+    made.place.begin()
+    for name in ("plan.json", "provenance.json"):
+        made.place.put(name, source.read(name))
+    for held in source.files("parts"):
+        made.place.put(f"parts/{held.name}", source.read(f"parts/{held.name}"))
+    return made
+
+
+@pytest.fixture
+def here(loose: Path, tmp_path: Path) -> RunFolder:
+    return copied(loose, tmp_path / "run")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packs and row groups of a few jobs, so that a small run has many."""
+    monkeypatch.setattr(compaction, "_MOST_JOBS", 4)
+    monkeypatch.setattr(packs, "_GROUP_ROWS", 1)
+
+
+def rows(folder: RunFolder) -> list[Any]:
+    """All rows with all their columns, as they are kept, bit for bit."""
+    tables = [folder.rows(job) for job in jobs(folder)]
+    return [(t.schema.remove_metadata(), repr(t.to_pylist()), t.schema.metadata) for t in tables]
+
+
+def facts(folder: RunFolder) -> Any:
+    """Rows but for times."""
+    return Run(RunFolder(folder.place)).sql(FACTS)
+
+
+FACTS = "select model, scene, target, reading, round, prompt, iou, mask from rows order by all"
+
+
+def jobs(folder: RunFolder) -> list[Job]:
+    plan = folder.plan
+    scenes = [f"{k:03}" for k in range(6)]
+    return [Job(s, plan.datasets[0], scene) for s in plan.subjects for scene in scenes]
+
+
+def names(folder: RunFolder) -> list[str]:
+    return [held.name for held in folder.place.files("parts")]
+
+
+def test_packing_changes_no_row_and_no_trail(folder: RunFolder) -> None:
+    before, table = rows(folder), Run(folder).sql("from rows order by all")
+    summary = Run(folder).summary()
+    compact(folder, loose=1)
+    assert len(names(folder)) == 2  # one for each model and data set
+    fresh = RunFolder(folder.place)
+    assert rows(fresh) == before
+    run = Run.open(folder.place)
+    assert run.sql("from rows order by all").equals(table)
+    assert run.summary() == summary
+    assert not run.damaged
+    assert run.provenance["subjects"].keys() == {"disc", "noisy"}
+    assert run_plan(PLAN, folder.place, executor="inline") == Tally(0, JOBS, 0)
+
+
+def test_one_job_is_read_out_of_a_pack(here: RunFolder) -> None:
+    before = Run(here).job_rows("disc", "drawn", "003")
+    compact(here, loose=1)
+    run = Run.open(here.place)
+    assert run.job_rows("disc", "drawn", "003") == before
+    assert run.job_rows("disc", "drawn", "099") == []
+    with pytest.raises(FileNotFoundError):
+        here.rows(replace(jobs(here)[0], scene="099"))
+
+
+def test_packs_are_made_while_jobs_are_played(
+    loose: Path, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def watched(*given: Any, **options: Any) -> None:
+        seen.append(threading.current_thread().name)
+        compact(*given, **options, loose=3)
+
+    monkeypatch.setattr(packing, "LOOSE", 3)
+    monkeypatch.setattr(packing, "compact", watched)
+    folder = RunFolder(storage)
+    assert run_plan(PLAN, storage, executor="inline").done == JOBS
+    assert "packing" in seen
+    assert len(names(folder)) <= 2 + 2
+    assert facts(folder).equals(Run.open(loose).sql(FACTS))
+
+
+def test_small_packs_are_joined_and_old_runs_packed_in_pieces(here: RunFolder, small: None) -> None:
+    before = rows(here)
+    compact(here, loose=1)  # in pieces of four
+    assert rows(here) == before
+    pieces = len(here.layout().packs)
+    compact(here, closing=True)
+    assert len(here.layout().packs) < pieces
+    assert rows(here) == before
+
+
+def test_a_kill_at_any_moment_loses_and_doubles_nothing(
+    here: RunFolder, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write and every removal in turn is the last thing that is done."""
+    before = rows(here)
+    count = Run(here).sql("from rows").num_rows
+    for step in killed_steps(monkeypatch, lambda: compact(here, loose=1, closing=True)):
+        fresh = RunFolder(here.place)
+        assert fresh.finished() == {job.id for job in jobs(here)}, step
+        assert rows(fresh) == before, step
+        assert Run(fresh).sql("from rows").num_rows == count, step
+    assert not here.layout().loose
+    assert not here.layout().superseded
+    chosen = {job.id for job in jobs(here)[1:4]}
+    for step in killed_steps(monkeypatch, lambda: unpack(here, chosen)):
+        fresh = RunFolder(here.place)
+        assert rows(fresh) == before, step
+        assert Run(fresh).sql("from rows").num_rows == count, step
+    assert set(here.layout().loose) >= chosen
+
+
+def killed_steps(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> Iterator[int]:
+    """Do some work again and again, each time a step further, until it is done."""
+
+    class Killed(BaseException):
+        pass
+
+    for step in range(1, 200):
+        left = [step]
+
+        def counted(do: Callable[..., None], left: list[int] = left) -> Callable[..., None]:
+            def act(*given: Any, **options: Any) -> None:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+                do(*given, **options)
+
+            return act
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalPlace, "put", counted(LocalPlace.put))
+            patch.setattr(LocalPlace, "remove", counted(LocalPlace.remove))
+            try:
+                work()
+            except Killed:
+                pass
+            else:
+                return
+        yield step
+    raise AssertionError("it never ends")
+
+
+def test_a_damaged_row_group_costs_its_jobs_only(here: RunFolder, small: None) -> None:
+    before, said = facts(here), list[str]()
+    compact(here, loose=1)
+    pack = here.layout().packs[0]
+    content = bytearray(here.place.read(f"parts/{pack.name}"))
+    content[300] ^= 0xFF
+    here.place.put(f"parts/{pack.name}", bytes(content))
+    tally = run_plan(PLAN, here.place, executor="inline", tell=said.append)
+    assert tally == Tally(1, JOBS - 1, 0)
+    assert f"{pack.name} is damaged; it was set aside in 'aside' and 1 of its " in said[0]
+    assert here.place.exists(f"aside/{pack.name}")
+    assert facts(here).equals(before)
+
+
+@pytest.mark.parametrize("harm", ["cut", "empty", "text"])
+def test_a_pack_without_a_footer_is_named_and_played_again(here: RunFolder, harm: str) -> None:
+    compact(here, loose=1)
+    name = here.layout().packs[0].name
+    content = here.place.read(f"parts/{name}")
+    bad = {"cut": content[:-50], "empty": b"", "text": b"no pack" * 50}
+    here.place.put(f"parts/{name}", bad[harm])
+    run = Run.open(str(here.path))
+    assert run.sql("from rows").num_rows
+    assert list(run.damaged) == [f"parts/{name}"]
+    assert run_plan(PLAN, here.path, workers=0) == Tally(JOBS // 2, JOBS // 2, 0)
+
+
+def weighted(fingerprint: str) -> Disc:
+    class Weighted(Disc):
+        card = replace(Disc.card, name="weighted", fingerprint=fingerprint)
+
+    return Weighted()
+
+
+def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(storage: str) -> None:
+    """Half of a pack is stale: that half is played anew, the other is left alone."""
+    plan = replace(PLAN, subjects=(Spec("weighted"),), limit=2)
+    run_plan(plan, storage, objects={"weighted": weighted("a" * 32)})
+    folder = RunFolder(storage)
+    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    assert run_plan(plan, storage, objects={"weighted": weighted("b" * 32)}, again=True).done == 2
+    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    old = {"weighted": weighted("a" * 32)}
+    with pytest.raises(RunConflict, match="1 of 2 jobs"):
+        run_plan(plan, storage, objects=old)
+    compact(folder, loose=1)
+    with pytest.raises(RunConflict, match=r"1 of 2 jobs .* other weights .* --again"):
+        run_plan(plan, storage, objects=old)
+    assert score_run(storage, "dice", Roots()) == 1
+    compact(folder, "scores/dice", loose=1)
+    assert run_plan(plan, storage, objects=old, again=True) == Tally(2, 0, 0)
+    assert score_run(storage, "dice", Roots()) == 2  # that of the job played anew was forgotten
+
+
+def test_scores_are_packed_too(here: RunFolder) -> None:
+    compact(here, loose=1)
+    assert score_run(here.path, "dice", Roots()) == JOBS
+    query = "select model, scene, target, reading, round, dice from rows order by all"
+    before = Run(here).sql(query)
+    compact(here, "scores/dice", loose=1)
+    assert len(here.place.files("scores/dice")) == 2
+    assert Run.open(str(here.path)).sql(query).equals(before)
+    assert score_run(here.path, "dice", Roots()) == 0
+
+
+def test_users_are_added_to_packed_jobs(here: RunFolder) -> None:
+    compact(here, loose=1)
+    wide = replace(PLAN, users=(Spec("centre-click"), Spec("random-click")))
+    plan = add_to_run(wide, str(here.path), Roots())
+    assert run_plan(plan, here.path, workers=0).done == JOBS
+    users = Run.open(str(here.path)).sql('select distinct "user" as u from rows').num_rows
+    assert users == 2
+
+
+def hostile(jobs: Any, trails: Any = None, replaces: Any = ()) -> bytes:
+    """A pack whose index was made up."""
+    import io
+    import json
+
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    with pq.ParquetWriter(file, pa.schema([("model", pa.string())])) as writer:
+        writer.write_table(pa.table({"model": ["a", "b"]}))
+        said = {"jobs": jobs, "trails": [{}] if trails is None else trails, "replaces": replaces}
+        writer.add_key_value_metadata({b"segmeter.pack": json.dumps(said)})
+    return file.getvalue()
+
+
+A, B = "a" * 20, "b" * 20
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        hostile([[A, 1, 0]]),  # fewer rows than there are
+        hostile([[A, 1, 0], [A, 1, 0]]),
+        hostile([[A, 10**9, 0], [B, 2 - 10**9, 0]]),
+        hostile([["../x", 1, 0], [B, 1, 0]]),
+        hostile([[A, 1, 7], [B, 1, 0]]),
+        hostile([[A, 2, 0]], [["trail"]]),
+        hostile([[A, 2, 0]], [{"a": 1}]),
+        hostile({"a": 1}),
+        hostile(7),
+        hostile([[A, 2, 0]], replaces=3),
+    ],
+)
+def test_a_made_up_index_is_refused(content: bytes) -> None:
+    with pytest.raises(BadInput, match="index"):
+        jobs_in("pack", pack_bytes(content))
+
+
+def test_rows_of_another_job_in_a_pack_are_found_out(here: RunFolder, typed: Typed) -> None:
+    """An index that names other jobs than its rows, with a name that fits the content."""
+    table = here.rows(jobs(here)[0])
+    other = jobs(here)[1].id
+    content = packed([JobRows(other, table)])
+    for job in jobs(here)[:2]:
+        here.place.remove(f"parts/{job.id}.parquet")
+    name = packs.pack_name("disc", "drawn", content)
+    here.place.put(f"parts/{name}", content)
+    run = Run.open(str(here.path))
+    assert run.sql("select count(distinct (model, scene)) as n from rows").to_pylist() == [
+        {"n": JOBS - 2}
+    ]
+    assert "another job" in run.damaged[f"parts/{name}"]
+    assert salvage(here, name) == {other}
+    assert run_plan(PLAN, here.path, workers=0) == Tally(2, JOBS - 2, 0)
+
+
+def test_a_link_among_packs_is_refused(here: RunFolder, tmp_path: Path) -> None:
+    compact(here, loose=1)
+    file = here.path / "parts" / here.layout().packs[0].name
+    file.rename(tmp_path / "away")
+    file.symlink_to(tmp_path / "away")
+    with pytest.raises(BadInput, match="is a link"):
+        Run.open(str(here.path)).sql("from rows")
