@@ -112,7 +112,8 @@ from segmeter.engine import run_plan
 
 class Watch:
     def begin(self, total, done):
-        print(f"{{done}} of {{total}} jobs known after {{time.perf_counter() - start:.1f}} s")
+        wall, cpu = time.perf_counter() - start, time.process_time()
+        print(f"{{done}} of {{total}} jobs known after {{wall:.1f}} s, {{cpu:.1f}} s of processor")
     def step(self, outcome):
         print(f"a job played after {{time.perf_counter() - start:.1f}} s")
     def end(self):

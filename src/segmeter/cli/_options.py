@@ -34,6 +34,7 @@ __all__ = [
     "benchmark_options",
     "dataset_spec",
     "finite",
+    "part_of",
     "readings",
     "remembered",
     "roots",
@@ -102,6 +103,18 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
         if path is not None and not path.is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
     return Roots(data, weights)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Which share of how many.
+
+    >>> part_of("2/4")
+    (2, 4)
+    """
+    which, _, all_ = text.partition("/")
+    if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
+        raise BadInput(f"--share is which of how many, as 1/4, not '{text}'")
+    return int(which), int(all_)
 
 
 def remembered(run: Run | Several, data: Path | None) -> Roots:

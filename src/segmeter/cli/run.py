@@ -17,6 +17,7 @@ from segmeter.cli._options import (
     Weights,
     benchmark_options,
     dataset_spec,
+    part_of,
     readings,
     roots,
 )
@@ -99,6 +100,10 @@ def run(
     address: Annotated[
         str | None, typer.Option("--address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
     ] = None,
+    share: Annotated[
+        str,
+        typer.Option("--share", help="Play one share of the jobs, as 1/4; 'merge' joins them."),
+    ] = "1/1",
     again: Annotated[
         bool, typer.Option("--again", help="Play anew what other weights or sources played.")
     ] = False,
@@ -152,6 +157,7 @@ def run(
         progress=Bar(),
         again=again,
         executor=executor,
+        share=part_of(share),
         address=address,
         tell=lambda sentence: typer.echo(printable(sentence), err=True),
     )

@@ -154,10 +154,14 @@ class Job:
     subject: Spec
     dataset: Spec
     scene: str
+    _id: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def id(self) -> str:
-        return fingerprint(self.subject, self.dataset, self.scene, size=10)
+        if not self._id:  # asked for many times over when a run of 1e5 jobs goes on
+            made = fingerprint(self.subject, self.dataset, self.scene, size=10)
+            object.__setattr__(self, "_id", made)
+        return self._id
 
     def identity(self) -> dict[str, str]:
         """What tells this job's rows from those of others: model, data set and scene."""

@@ -98,8 +98,9 @@ def _packed(
     folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
 ) -> list[tuple[Job, _Looked]]:
     """The same for jobs in packs, by what their footers say; each trail is looked at once."""
-    columns = {job: pack.schema.names for pack in layout.packs for job in pack.trails}
-    trails = layout.trails()
+    trails, columns = layout.trails(), dict[int, list[str]]()
+    for pack in layout.packs:
+        columns |= dict.fromkeys(map(id, pack.trails.values()), pack.schema.names)
     told: dict[int, _Looked | None] = {}
     found = []
     for job in jobs:
@@ -107,7 +108,7 @@ def _packed(
             continue
         trail = trails[job.id]
         if id(trail) not in told:
-            left = users_left(trail, columns[job.id], plan)
+            left = users_left(trail, columns[id(trail)], plan)
             told[id(trail)] = None if left is None else _Looked(trail, bool(left))
         said = told[id(trail)] or _Looked(trail, bool(lacking_users(folder.rows(job), plan)))
         found.append((job, said))
@@ -147,13 +148,12 @@ def _stale(
     parts: Sequence[tuple[Job, Mapping[str, str]]], prints: Prints
 ) -> list[tuple[Job, tuple[str, str, str]]]:
     """Parts made of something else than is here: what differs, then, now."""
-    now: dict[str, dict[str, str]] = {}
+    now: dict[int, dict[str, str]] = {}  # by subject, of which all jobs share one
     found = []
     for job, trail in parts:
-        name = str(job.subject)
-        if name not in now:
-            now[name] = prints[name]()
-        for what, today in now[name].items():
+        if id(job.subject) not in now:
+            now[id(job.subject)] = prints[str(job.subject)]()
+        for what, today in now[id(job.subject)].items():
             if what in trail and trail[what] != today:
                 found.append((job, (what, trail[what], today)))
                 break

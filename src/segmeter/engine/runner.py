@@ -208,6 +208,7 @@ def run_plan(
     again: bool = False,
     executor: str | None = None,
     address: str | None = None,
+    share: tuple[int, int] = (1, 1),
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Tally:
     """Run a plan into a folder or an address, or go on where an earlier command stopped.
@@ -224,6 +225,8 @@ def run_plan(
         Who does the jobs, by name; chosen by the number of workers unless given.
     address
         Of the Ray cluster that does them.
+    share
+        Which of how many shares of the jobs to play, for several machines with a run each.
     tell
         Told what a person should know, such as which parts were damaged.
     """
@@ -235,10 +238,11 @@ def run_plan(
         done_before = finished_before(folder, jobs, prints, plan, again)
         for sentence in done_before.said:
             tell(sentence)
-        folder.sign(command or command_entry())
-        left = [job for job in jobs if job.id not in done_before.ids]
+        folder.sign({**(command or command_entry()), "jobs": len(jobs)})
+        ours = jobs[share[0] - 1 :: share[1]]
+        left = [job for job in ours if job.id not in done_before.ids]
         if progress:
-            progress.begin(len(jobs), len(jobs) - len(left))
+            progress.begin(len(ours), len(ours) - len(left))
         own = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else own if workers is None else workers
         seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address)
@@ -253,7 +257,7 @@ def run_plan(
             packing.stop()
             if progress:
                 progress.end()
-    return Tally(done, len(jobs) - len(left), failed)
+    return Tally(done, len(ours) - len(left), failed)
 
 
 def default_workers(plan: Plan) -> int:

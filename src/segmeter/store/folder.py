@@ -161,10 +161,14 @@ class RunFolder:
 
     def rows(self, job: Job) -> Any:
         """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
+        return self.rows_of(job.id)
+
+    def rows_of(self, job_id: str) -> Any:
+        """The same by the id of the job."""
         try:
-            return decode(self.place.read(_part(job)))
+            return decode(self.place.read(f"parts/{job_id}.parquet"))
         except FileNotFoundError:
-            return self._packed_rows(job.id)
+            return self._packed_rows(job_id)
 
     def _packed_rows(self, job_id: str) -> Any:
         if self._opened is None or job_id not in self._opened.groups:
@@ -273,7 +277,8 @@ def _entry(entry: Any, address: str) -> dict[str, Any]:
     if any(not isinstance(held, dict) for held in maps.values()):
         raise BadInput(f"'{address}/provenance.json' is damaged: a machine is no object")
     plain = {key: {str(k): _plain(v) for k, v in held.items()} for key, held in maps.items()}
-    return {**texts, **plain}
+    jobs = {"jobs": entry["jobs"]} if type(entry.get("jobs")) is int else {}
+    return {**texts, **plain, **jobs}
 
 
 def _plain(value: Any) -> str | int | float | None:

@@ -1,0 +1,226 @@
+"""Merging: runs of one plan, made on several machines, become one.
+
+What is merged may come from anybody: nothing that a run names is looked up in a file or run, no
+link is followed, and a part whose rows are not what they should be is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.plans import Plan
+from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Schema
+from segmeter.core.seeds import fingerprint
+from segmeter.store.compaction import compact
+from segmeter.store.folder import RunFolder, measure_folder
+from segmeter.store.packs import (
+    JobRows,
+    Pack,
+    job_of,
+    pack_bytes,
+    pack_name,
+    packed,
+    readable_jobs,
+)
+from segmeter.store.parts import decode, encode_table, trail_of
+from segmeter.store.places import Address, Place
+from segmeter.store.results import Run
+from segmeter.store.views import check_parts, wrong_rows
+
+__all__ = ["Merged", "merge_runs"]
+
+_MADE_OF = ("fingerprint", "source")
+_PLAIN = {"subjects": "models or methods", "datasets": "data sets"}
+
+
+@dataclass(slots=True)
+class Merged:
+    """What a merge did: jobs taken from each run, jobs that several had, parts left out."""
+
+    taken: dict[str, int] = field(default_factory=dict)
+    twice: int = 0
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def jobs(self) -> int:
+        return sum(self.taken.values())
+
+
+def merge_runs(
+    out: Address | Place,
+    runs: Sequence[Address | Place],
+    command: Mapping[str, Any],
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Merged:
+    """Join runs of one plan into a new one, or into one that an earlier merge has begun.
+
+    A job that several runs have is taken once if its rows are the same but for their times; if
+    they are not, nothing says which are right, and the merge is refused.
+    """
+    sources = [Run.open(run) for run in runs]
+    folders = [run.folder for run in sources]
+    _refuse_other_plans(folders)
+    made_of: dict[str, tuple[str, tuple[str, ...]]] = {}
+    done = Merged()
+    with RunFolder.claimed(out, folders[0].plan) as target:
+        if target.address in {folder.address for folder in folders}:
+            raise RunConflict(f"'{target.address}' is one of the runs; merge into a new folder")
+        for run in sources:
+            _take_rows(target, run, made_of, done)
+        for run in sources:
+            _take_the_rest(target, run)
+        for folder in folders:
+            for entry in folder.provenance:
+                target.sign(entry)
+        target.sign(command)
+        for where in ("parts", *(measure_folder(m) for m in target.measures())):
+            compact(target, where, closing=True)
+    for name, why in done.left_out.items():
+        tell(f"{name} is left out: {why}")
+    return done
+
+
+def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
+    first, *others = folders
+    for other in others:
+        if other.plan.id != first.plan.id:
+            fields = other.plan.differs_in(first.plan)
+            named = ", ".join(_PLAIN.get(f, f) for f in fields)
+            raise RunConflict(
+                f"'{other.address}' and '{first.address}' were made by different plans (different "
+                f"{named}); only runs of one plan can be merged, 'segmeter compare' reads several"
+            )
+
+
+def _take_rows(
+    target: RunFolder, run: Run, made_of: dict[str, tuple[str, tuple[str, ...]]], done: Merged
+) -> None:
+    """Put the jobs of one run beside those that are there."""
+    folder = run.folder
+    there = target.finished()
+    done.taken[folder.address] = 0
+    for name, jobs in _files(folder, "parts", run.schema, done.left_out):
+        fresh = []
+        for job in jobs:
+            _refuse_strangers(folder, job, folder.plan)
+            _refuse_other_weights(folder, job, made_of)
+            if job.id not in there:
+                fresh.append(job)
+                continue
+            done.twice += 1
+            _refuse_other_rows(target, folder, job)
+        _put(target, "parts", name, fresh)
+        done.taken[folder.address] += len(fresh)
+        there |= {job.id for job in fresh}
+
+
+def _take_the_rest(target: RunFolder, run: Run) -> None:
+    """Scores of jobs that have none yet, and errors of jobs that nobody finished."""
+    folder, finished = run.folder, target.finished()
+    for measure in folder.measures():
+        where = measure_folder(measure)
+        there = target.scored(measure)
+        for name, jobs in _files(folder, where, _SCORES, {}):
+            fresh = [job for job in jobs if job.id in finished and job.id not in there]
+            _put(target, where, name, fresh)
+    for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
+        _put(target, "errors", name, [job for job in jobs if job.id not in finished])
+
+
+_SCORES = Schema("scores", ERROR_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
+
+
+def _files(
+    folder: RunFolder, where: str, schema: Schema, left_out: dict[str, str]
+) -> Iterator[tuple[str, list[JobRows]]]:
+    """Every file with those of its jobs that can be read and are what they should be."""
+    checked = check_parts(folder, where, schema)
+    left_out |= {f"{folder.address}/{name}": why for name, why in checked.damaged.items()}
+    for (_, name), _ in checked.parts:
+        try:
+            jobs = _jobs_of(folder, f"{where}/{name}", checked.packs.get(name))
+        except BadInput as error:
+            left_out[f"{folder.address}/{where}/{name}"] = str(error)
+            continue
+        wrong = {job.id: _wrong(job, schema) for job in jobs}
+        lost = set(checked.packs[name].trails) - wrong.keys() if name in checked.packs else ()
+        wrong |= dict.fromkeys(lost, "it cannot be read")
+        named = {f"{folder.address}/{where}/{name}, job {k}": why for k, why in wrong.items()}
+        left_out |= {place: why for place, why in named.items() if why}
+        yield name, [job for job in jobs if not wrong[job.id]]
+
+
+def _jobs_of(folder: RunFolder, file: str, pack: Pack | None) -> list[JobRows]:
+    content = folder.place.read(file)
+    if pack is not None:
+        return list(readable_jobs(pack, pack_bytes(content)))
+    return [JobRows(file.rpartition("/")[2].removesuffix(".parquet"), decode(content))]
+
+
+def _wrong(job: JobRows, schema: Schema) -> str:
+    """What is wrong with a job's rows, as far as its benchmark is known here."""
+    if schema.key != JOB_KEY:
+        return wrong_rows(job.table, schema, [job.id])
+    found = job_of(job.table)
+    mine = found is not None and fingerprint(*found, size=10) == job.id
+    return "" if mine else "its rows belong to another job than its name"
+
+
+def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:
+    """Keep jobs of one file as one file."""
+    if not jobs:
+        return
+    if not name.startswith("pack-"):
+        target.place.put(f"{where}/{name}", encode_table(jobs[0].table))
+        return
+    found = job_of(jobs[0].table)
+    content = packed(jobs)
+    if found is not None:
+        target.place.put(f"{where}/{pack_name(found[0], found[1], content)}", content)
+
+
+def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
+    model, dataset, scene = job_of(job.table) or ("", "", "")
+    if model not in map(str, plan.subjects) or dataset not in map(str, plan.datasets):
+        raise BadInput(
+            f"'{folder.address}' has rows of '{model}' on '{dataset}/{scene}', which its own plan "
+            "does not ask for; it cannot be merged"
+        )
+
+
+def _refuse_other_weights(
+    folder: RunFolder, job: JobRows, made_of: dict[str, tuple[str, tuple[str, ...]]]
+) -> None:
+    """All jobs of a model must have been played by the same weights and source."""
+    trail = trail_of(job.table.schema)
+    model = (job_of(job.table) or ("",))[0]
+    now = tuple(trail.get(what, "") for what in _MADE_OF)
+    where, then = made_of.setdefault(model, (folder.address, now))
+    if then != now:
+        raise RunConflict(
+            f"'{where}' and '{folder.address}' played '{model}' with different weights or sources "
+            f"(fingerprints {_short(then)} and {_short(now)}); they cannot be merged"
+        )
+
+
+def _short(made_of: tuple[str, ...]) -> str:
+    return next((text[:12] for text in made_of if text), "none")
+
+
+def _refuse_other_rows(target: RunFolder, folder: RunFolder, job: JobRows) -> None:
+    known = target.rows_of(job.id)
+    if _facts(known) != _facts(job.table):
+        model, dataset, scene = job_of(job.table) or ("", "", "")
+        raise RunConflict(
+            f"'{folder.address}' has other rows for '{model}' on '{dataset}/{scene}' than a run "
+            "before it; nothing says which are right, leave one of them out"
+        )
+
+
+def _facts(table: Any) -> list[str]:
+    """Rows but for their times, in any order of rows and columns; not-a-numbers are alike."""
+    names = sorted(n for n in table.column_names if not n.startswith("seconds"))
+    return sorted(repr(row) for row in table.select(names).to_pylist())
