@@ -85,6 +85,9 @@ def run(
     dry: Annotated[
         bool, typer.Option("--dry-run", help="Play one scene of each, say how long all take.")
     ] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Play two scenes of each, say what all cost.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
@@ -144,6 +147,10 @@ def run(
         say_of_played(plan, places)
     if dry:
         return _say_estimate(plan, places, workers, as_json)
+    if estimate:
+        from segmeter.cli._estimates import say_cost
+
+        return say_cost(plan, places, workers, executor, as_json)
     if add:
         plan = _added(plan, out, places)
     if out is None:
@@ -186,7 +193,7 @@ def _say_estimate(plan: Plan, places: Roots, workers: int | None, as_json: bool)
         print(rows_json([asdict(e) for e in found]))
         return Exit.DONE
     for e in found:
-        each = f"{e.seconds:.2f} s and {e.rows} rows for the first"
+        each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
         scenes = "1 scene" if e.scenes == 1 else f"{e.scenes} scenes"
         typer.echo(f"{e.subject} on {e.dataset}: {scenes}, {each}")
     minutes = whole_seconds(found, plan, workers) / 60

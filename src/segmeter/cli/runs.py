@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from segmeter.cli._estimates import size_text
 from segmeter.cli._options import AsJson
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -83,8 +84,8 @@ def _print_runs(found: Sequence[RunFacts]) -> None:
         models = "\n".join(map(short, facts.models))
         data = "\n".join(map(short, facts.datasets))
         day = facts.last[:16].replace("T", "\n")
-        lines.append((f"{facts.run}\n{facts.benchmark}", models, data, jobs + failed, day, ""))
-        lines[-1] = (*lines[-1][:5], _size(facts.bytes))
+        size, name = size_text(facts.bytes), f"{facts.run}\n{facts.benchmark}"
+        lines.append((name, models, data, jobs + failed, day, size))
     _print(("run\nbenchmark", "models", "data sets", "jobs", "last (UTC)", "size"), lines)
 
 
@@ -116,15 +117,3 @@ def _print(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     for line in lines:
         table.add_row(*(Text("\n".join(map(printable, cell.split("\n")))) for cell in line))
     Console(markup=False).print(table)
-
-
-def _size(count: int) -> str:
-    """Bytes in a unit that people read.
-
-    >>> _size(900), _size(12_000_000)
-    ('900 B', '12.0 MB')
-    """
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

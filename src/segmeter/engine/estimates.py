@@ -1,34 +1,94 @@
-"""Estimates: what a plan would do and how long it would take, tried on one scene of each."""
+"""Estimates: what a plan would do and what it would cost, tried on a scene or two of each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from segmeter.core import catalogue
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.benchmarks import Benchmark
+from segmeter.core.capabilities import OnDevice
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.scenes import Dataset
 from segmeter.engine.jobs import Objects, jobs_of, steady_arithmetic
 from segmeter.engine.runner import complete, default_workers
 from segmeter.store.folder import RunFolder
+from segmeter.store.parts import encode
 
-__all__ = ["Estimate", "dry_run", "free_folder", "whole_seconds"]
+__all__ = [
+    "Cost",
+    "Estimate",
+    "cost_of",
+    "dry_run",
+    "free_folder",
+    "play_some",
+    "whole_seconds",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One subject on one data set: scenes, rows of a scene, and seconds a scene takes alone."""
+    """One subject on one data set, by scenes that were really played and thrown away.
+
+    Attributes
+    ----------
+    scenes
+        How many there are; each is one job and one look.
+    rows
+        Rows of a scene, the mean of those played; a row is one answer.
+    seconds
+        Of the first scene, in which much is done for the first time.
+    later
+        Seconds of the scenes after it; empty if only one was played.
+    loading
+        Seconds to make the model, once for each worker.
+    bytes
+        What the rows of a scene take on a disk.
+    device
+        What it was measured on.
+    """
 
     subject: str
     dataset: str
     scenes: int
-    rows: int
+    rows: float
     seconds: float
+    later: tuple[float, ...] = ()
+    loading: float = 0.0
+    bytes: float = 0.0
+    device: str = "cpu"
+
+    @property
+    def each(self) -> float:
+        """Seconds that one scene takes once everything is warm."""
+        return sum(self.later) / len(self.later) if self.later else self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a whole plan takes on so many workers like the one that was measured."""
+
+    jobs: int
+    looks: int
+    answers: int
+    workers: int
+    seconds: float
+    bytes: int
 
 
 def dry_run(plan: Plan, roots: Roots, objects: Objects | None = None) -> list[Estimate]:
     """Play the first scene of every subject and data set, keep nothing, and say what all take."""
+    return play_some(plan, roots, objects, scenes=1)
+
+
+def play_some(
+    plan: Plan, roots: Roots, objects: Objects | None = None, *, scenes: int = 2
+) -> list[Estimate]:
+    """Play some scenes of every subject and data set, from its first to its last, and keep none."""
     own = objects or {}
     filled, datasets = complete(plan, roots, own)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
@@ -37,23 +97,88 @@ def dry_run(plan: Plan, roots: Roots, objects: Objects | None = None) -> list[Es
     found = []
     for spec in filled.subjects:
         steady_arithmetic(filled.threads)
+        start = perf_counter()
         subject = own.get(spec.name) or shelf.make(spec, **roots.options())
+        loading = perf_counter() - start
         for data in filled.datasets:
             here = [j for j in jobs if j.subject == spec and j.dataset == data]
-            if not here:
-                continue
-            scene = datasets[str(data)].load(here[0].scene)
-            start = perf_counter()
-            rows = benchmark.work(subject, scene, filled)
-            seconds = perf_counter() - start
-            found.append(Estimate(str(spec), str(data), len(here), len(rows), seconds))
+            chosen = [here[k] for k in _spread(len(here), scenes)]
+            played = [_played(job, benchmark, subject, filled, datasets) for job in chosen]
+            if played:
+                found.append(_estimate(spec, data, len(here), played, loading, subject))
     return found
 
 
 def whole_seconds(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> float:
     """Seconds that all scenes take on so many workers, loading left out."""
-    alone = sum(e.scenes * e.seconds for e in estimates)
+    alone = sum(e.scenes * e.each for e in estimates)
     return alone / max(1, default_workers(plan) if workers is None else workers)
+
+
+def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = None) -> Cost:
+    """Jobs, looks, answers, seconds and bytes of a whole plan.
+
+    Every worker loads every model, all at the same time; nothing is said of what they wait for
+    each other.
+    """
+    count = max(1, default_workers(plan) if workers is None else workers)
+    jobs = sum(e.scenes for e in estimates)
+    loading = sum({e.subject: e.loading for e in estimates}.values())
+    return Cost(
+        jobs,
+        jobs,
+        round(sum(e.scenes * e.rows for e in estimates)) if plan.kind == "model" else 0,
+        min(count, max(1, jobs)),
+        loading + whole_seconds(estimates, plan, min(count, max(1, jobs))),
+        round(sum(e.scenes * e.bytes for e in estimates)),
+    )
+
+
+def _spread(count: int, wanted: int) -> list[int]:
+    """So many places out of `count`, the first and, of several, the last among them.
+
+    >>> _spread(9, 1), _spread(9, 2), _spread(1, 2)
+    ([0], [0, 8], [0])
+    """
+    if wanted < 2:
+        return [0][:count]
+    places = {k * (count - 1) // (wanted - 1) for k in range(wanted)} if count else set()
+    return sorted(places)
+
+
+def _played(
+    job: Job, benchmark: Benchmark, subject: Any, plan: Plan, datasets: Mapping[str, Dataset]
+) -> tuple[float, int, int]:
+    """Seconds, rows and bytes of a job; reading ahead hides the reading of its picture."""
+    scene = datasets[str(job.dataset)].load(job.scene)
+    start = perf_counter()
+    rows = benchmark.work(subject, scene, plan)
+    seconds = perf_counter() - start
+    return seconds, len(rows), len(encode([job.identity() | row for row in rows]))
+
+
+def _estimate(
+    spec: Spec,
+    data: Spec,
+    scenes: int,
+    played: Sequence[tuple[float, int, int]],
+    loading: float,
+    subject: Any,
+) -> Estimate:
+    seconds, rows, sizes = zip(*played, strict=True)
+    device = str(subject.device) if isinstance(subject, OnDevice) else "cpu"
+    first, *later = seconds
+    return Estimate(
+        str(spec),
+        str(data),
+        scenes,
+        sum(rows) / len(rows),
+        first,
+        tuple(later),
+        loading,
+        sum(sizes) / len(sizes),
+        device,
+    )
 
 
 def free_folder(
