@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segmeter.cli._mask_lists import brush_rle
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
+from segmeter.core.scenes import DatasetCard
+from segmeter.datasets.coco import CocoJson
 from segmeter.engine import run_plan
+from segmeter.store import Run
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -77,3 +82,102 @@ def test_without_the_data_it_says_what_is_missing(typed: Any, tmp_path: Path) ->
     code, _, err = typed("export", tmp_path / "data", "--masks", tmp_path / "masks")
     assert code == 2
     assert "segmeter:" in err
+
+
+def mixed(tmp_path: Path) -> Path:
+    """Two users and a model whose best round is not its last."""
+    plan = Plan("noc", (Spec("noisy"),), (Spec("drawn"),), rounds=4, limit=3,
+                readings=("sound",))  # fmt: skip
+    run_plan(plan, tmp_path / "run", workers=0)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("which", ["last", "best", "2"])
+def test_a_coco_list_is_read_back_by_pycocotools_and_by_us(
+    typed: Any, tmp_path: Path, which: str
+) -> None:
+    coco = pytest.importorskip("pycocotools.coco")
+    run = mixed(tmp_path)
+    code, out, err = typed("export", run, "--round", which, "--format", "coco", "--to",
+                           tmp_path / "out")  # fmt: skip
+    assert code == 0, err
+    (file,) = (tmp_path / "out" / "drawn").glob("*.json")
+    assert str(file) in out
+    order = {"best": "iou desc, round", "last": "round desc", "2": "(round <= 2) desc, round desc"}
+    wanted = Run.open(run).sql(f"""
+        select scene, target, mask, shape, label from rows qualify row_number() over
+        (partition by scene, target order by {order[which]}) = 1 order by scene, target
+    """).to_pylist()  # fmt: skip
+    theirs, ours = coco.COCO(str(file)), CocoJson(
+        DatasetCard("back", "", "", ""), file, file.parent / "images")  # fmt: skip
+    assert len(theirs.anns) == len(wanted)
+    pictures = {image["file_name"]: image["id"] for image in theirs.dataset["images"]}
+    for row in wanted:
+        mask = Mask.decoded(row["mask"], row["shape"])
+        (held,) = (a for a in theirs.imgToAnns[pictures[f"{row['scene']}.png"]]
+                   if a["target"] == row["target"])  # fmt: skip
+        assert np.array_equal(theirs.annToMask(held).astype(bool), mask.dense())
+        assert held["area"] == mask.area
+        scene = ours.load(row["scene"])
+        assert mask in [t.mask for t in scene.targets]
+        original = catalogue.datasets.make("drawn").load(row["scene"])
+        assert np.array_equal(scene.pixels, original.pixels)
+
+
+def unpacked(rle: list[int]) -> np.ndarray:
+    """The reader's side of Label Studio's brush, by its description."""
+    bits = "".join(f"{byte:08b}" for byte in rle)
+    at = 0
+
+    def read(count: int) -> int:
+        nonlocal at
+        at += count
+        return int(bits[at - count : at], 2)
+
+    total, word = read(32), read(5) + 1
+    sizes = [read(4) + 1 for _ in range(4)]
+    out: list[int] = []
+    while len(out) < total:
+        same = read(1)
+        length = read(sizes[read(2)]) + 1
+        out += [read(word)] * length if same else [read(word) for _ in range(length)]
+    return np.array(out, np.uint8)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 5), (300, 211)])
+def test_a_brush_holds_the_mask_in_four_channels(shape: tuple[int, int]) -> None:
+    for bits in (np.zeros(shape, bool), np.ones(shape, bool),
+                 np.random.default_rng(1).random(shape) < 0.1):  # fmt: skip
+        found = unpacked(brush_rle(bits)).reshape(*shape, 4)
+        assert np.array_equal(found, np.repeat(bits[..., None] * np.uint8(255), 4, axis=2))
+
+
+def test_lists_for_label_studio_and_fiftyone(typed: Any, tmp_path: Path) -> None:
+    run = mixed(tmp_path)
+    for kind in ("labelstudio", "fiftyone"):
+        assert typed("export", run, "--format", kind, "--to", tmp_path / kind)[0] == 0
+    (file,) = (tmp_path / "labelstudio" / "drawn").glob("*.json")
+    tasks = json.loads(file.read_text())
+    result = [r for t in tasks for p in t["predictions"] for r in p["result"]]
+    assert {r["value"]["format"] for r in result} == {"rle"}
+    for task in tasks:
+        assert (file.parent / task["data"]["image"].partition("?d=")[2]).is_file()
+    for each in result:
+        size = each["original_height"], each["original_width"], 4
+        assert unpacked(each["value"]["rle"]).reshape(size).any()
+    (labels,) = (tmp_path / "fiftyone" / "drawn").glob("*.json")
+    names = {image["file_name"] for image in json.loads(labels.read_text())["images"]}
+    assert names == {p.name for p in (labels.parent / "data").iterdir()}
+
+
+def test_what_cannot_be_written_is_said(typed: Any, tmp_path: Path) -> None:
+    run = mixed(tmp_path)
+    for words, said in (
+        (("--format", "nifti"), "pictures are written as png"),
+        (("--format", "jpeg"), "jpeg"),
+        (("--round", "0"), "--round is last, best, all or a number"),
+        (("--format", "coco", "--all-rounds"), "one mask per object"),
+    ):
+        code, _, err = typed("export", run, "--to", tmp_path / "out", *words)
+        assert code == 2
+        assert said in err, err

@@ -1,4 +1,4 @@
-"""Masks of a run as files: volumes as NIfTI on the grid of their own files, pictures as PNG."""
+"""Masks of a run as files: NIfTI on the grid of a volume's own file, PNG, or a tool's list."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from segmeter.cli._mask_lists import LISTS, ListedMask, list_pictures, write_list
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Picture, Scene
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.nifti import write_nifti
 from segmeter.store import Run
 
-__all__ = ["MaskFile", "Rounds", "mask_files"]
+__all__ = ["MaskFile", "Rounds", "mask_files", "mask_lists", "rounds_of"]
 
-Rounds = Literal["last", "all"]
+Rounds = Literal["last", "best", "all"] | int
+"""Which masks: those of the last round, of the best one, of all, or after so many rounds."""
 
-_COLUMNS = 'dataset, scene, model, target, "user", reading, round, mask'
-_LAST = (
-    'qualify round = max(round) over (partition by model, dataset, scene, target, "user", reading)'
-)
+_COLUMNS = 'dataset, scene, model, "user", reading, target, label, round, mask'
+_SESSION = 'partition by model, dataset, scene, target, "user", reading'
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,87 @@ class _OnAFile(Protocol):
     def grid(self) -> Grid: ...
 
 
-def mask_files(run: Run, folder: Path, rounds: Rounds = "last") -> Iterator[MaskFile]:
+def rounds_of(text: str) -> Rounds:
+    """Which rounds a person asked for.
+
+    >>> rounds_of("best"), rounds_of("3")
+    ('best', 3)
+    """
+    if text in ("last", "best", "all"):
+        return text  # type: ignore[return-value]  # it is one of these three
+    if text.isdecimal() and 0 < int(text) < 10**6:
+        return int(text)
+    raise BadInput(f"--round is last, best, all or a number from 1, not '{text}'")
+
+
+def mask_lists(
+    run: Run, folder: Path, kind: str, rounds: Rounds = "last", pictures: bool = True
+) -> Iterator[MaskFile]:
+    """Write the masks of a run as lists of a tool, one per data set, model, user and reading.
+
+    They lie in `FOLDER/DATASET/MODEL.USER.READING.json` beside a folder of pictures.
+    """
+    if rounds == "all":
+        raise BadInput(f"'{kind}' lists have one mask per object; take --round last, best or K")
+    lists: dict[tuple[str, ...], list[ListedMask]] = {}
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+        scene = _scene(run, dataset, name)
+        file = f"{_plain(name)}.png"
+        if pictures or not isinstance(scene, Picture):  # who refuses volumes
+            list_pictures(folder / _plain(dataset) / LISTS[kind].pictures, [(file, scene)])
+        for row in own:
+            mask = Mask.decoded(row["mask"], scene.shape)
+            key = (dataset, row["model"], row["user"], row["reading"])
+            listed = ListedMask(file, row["target"], row["label"] or "object", mask, row["quality"])
+            lists.setdefault(key, []).append(listed)
+    for (dataset, *names), held in lists.items():
+        path = folder / _plain(dataset) / (".".join(map(_plain, names)) + ".json")
+        write_list(path, kind, names[0], held)
+        yield from (MaskFile(path, Path(m.file).stem, m.target, m.mask.area) for m in held)
+
+
+def mask_files(
+    run: Run, folder: Path, rounds: Rounds = "last", kind: str | None = None
+) -> Iterator[MaskFile]:
     """Write the masks of a run, one file each, scene by scene.
 
     They lie in `FOLDER/DATASET/MODEL/USER/READING/TARGET/SCENE.nii.gz`, with a folder
     `round_K` above the file where all rounds are asked for.
     """
-    last = _LAST if rounds == "last" else ""
-    query = f"select {_COLUMNS} from rows where mask is not null {last} order by all"
-    rows = run.sql(query).to_pylist()
-    for (dataset, name), own in groupby(rows, key=itemgetter("dataset", "scene")):
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
         scene = _scene(run, dataset, name)
         grid = None if scene.header.kind == "picture" else _grid(scene)
+        if kind is not None and kind != ("png" if grid is None else "nifti"):
+            right = "pictures are written as png" if grid is None else "volumes as nifti"
+            raise BadInput(f"{scene.name} is no {kind}: {right}")
         for row in own:
-            mask = Mask.from_coco({"size": scene.shape, "counts": row["mask"]})
+            mask = Mask.decoded(row["mask"], scene.shape)
             path = _path(folder, row, rounds, ".png" if grid is None else ".nii.gz")
             _write(path, mask, grid)
             yield MaskFile(path, name, row["target"], mask.area)
+
+
+def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
+    """The rows whose masks are wanted, ordered by data set and scene."""
+    known = run.sql("select * from rows limit 0").column_names
+    quality = next((name for name in ("iou", "dice") if name in known), "null::double")
+    where, which = "mask is not null", ""
+    if isinstance(rounds, int):
+        where += f" and round <= {rounds}"
+    if rounds == "best":
+        which = f"qualify row_number() over ({_SESSION} order by {quality} desc, round) = 1"
+    elif rounds != "all":
+        which = f"qualify round = max(round) over ({_SESSION})"
+    rows: list[dict[str, Any]] = run.sql(
+        f"select {_COLUMNS}, {quality} as quality from rows where {where} {which} order by all"
+    ).to_pylist()
+    if not rows:
+        raise BadInput(f"'{run.address}' kept no masks, so there is nothing to write")
+    return rows
+
+
+def _by_scene(rows: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    return groupby(rows, key=itemgetter("dataset", "scene"))
 
 
 def _write(path: Path, mask: Mask, grid: Grid | None) -> None:
