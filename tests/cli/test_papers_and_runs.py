@@ -14,13 +14,16 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from segmeter.cli._references import bibtex
 from segmeter.cli.browse import server_of
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
+from segmeter.core.scenes import DatasetCard, Picture
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
 from segmeter.report.several import open_runs
@@ -189,3 +192,106 @@ def test_a_strange_request_is_answered_in_a_sentence(address: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(stranger)
     assert answer.value.code == 403
+
+
+@pytest.fixture(scope="module")
+def each_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A small real run of every benchmark that has a paper's layout."""
+    base = tmp_path_factory.mktemp("layouts")
+    models, drawn = (Spec("disc"), Spec("noisy")), (Spec("drawn"),)
+    plans = {
+        "noc": Plan("noc", models, drawn, rounds=2, limit=2),
+        "rclicks": Plan("rclicks", models, drawn, rounds=2, limit=2),
+        "tetris": Plan("tetris", models, drawn, rounds=2, limit=2),
+        "seism": Plan("seism", (Spec("quadtree"), Spec("watershed")), (Spec("halves"),),
+                      kind="method"),
+    }  # fmt: skip
+    for name, plan in plans.items():
+        own = {"halves": Halves()} if name == "seism" else None
+        run_plan(plan, base / name, workers=0, objects=own)
+    return {name: base / name for name in plans}
+
+
+class Halves:
+    """Two pictures that people part down the middle."""
+
+    card = DatasetCard("halves", "two pictures in halves", "none", "nothing to cite")
+
+    def scenes(self) -> list[str]:
+        return ["a", "b"]
+
+    def fingerprint(self) -> str:
+        return "halves"
+
+    def load(self, scene: str) -> Picture:
+        halves = np.ones((24, 32), np.int32)
+        halves[:, 16:] = 2
+        pixels = np.repeat((90 * halves).astype(np.uint8)[..., None], 3, axis=2)
+        return Picture("halves", scene, pixels, (), partitions=lambda: [halves, halves])
+
+
+@pytest.mark.parametrize("layout", ["noc", "rclicks", "tetris", "seism"])
+def test_every_layout_is_written_in_every_format(
+    each_kind: dict[str, Path], typed: Typed, layout: str
+) -> None:
+    told = {}
+    for kind in ("latex", "markdown", "csv", "html"):
+        code, told[kind], err = typed("table", each_kind[layout], "--format", kind)
+        assert code == 0, err
+        assert "nan" not in re.split(r"\W+", told[kind].lower())
+    check_latex(told["latex"])
+    header, *body = csv.reader(io.StringIO(told["csv"]))
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in header)
+    assert len(set(header)) == len(header)
+    assert all(len(row) == len(header) for row in body)
+    heads = told["markdown"].splitlines()[0].count("|")
+    assert all(line.count("|") == heads for line in told["markdown"].splitlines()[:3])
+    assert told["html"].count("<tr>") == told["html"].count("</tr>") == 1 + len(body)
+
+
+def check_latex(tex: str) -> None:
+    """What a TeX would stumble over: groups, environments, special characters, cells."""
+    bare = re.sub(r"\\[\\{}%&$#_^]", "", re.sub(r"(?m)(?<!\\)%.*$", "", tex))
+    depth = 0
+    for mark in re.findall(r"[{}]", bare):
+        depth += 1 if mark == "{" else -1
+        assert depth >= 0
+    assert depth == 0
+    opened: list[str] = []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", tex):
+        if what == "begin":
+            opened.append(name)
+        else:
+            assert opened.pop() == name
+    assert not opened
+    prose = re.sub(r"\\[a-zA-Z]+", "", bare)
+    assert not re.search(r"[$#_^~]", re.sub(r"tab:[\w-]+", "", prose))
+    assert tex.isascii()
+    columns = len(re.search(r"begin\{tabular\}\{(\w+)\}", tex)[1])  # type: ignore[index]
+    for line in tex.splitlines():
+        if line.endswith(r"\\"):
+            spans = [int(n) - 1 for n in re.findall(r"multicolumn\{(\d+)\}", line)]
+            assert len(re.findall(r"(?<!\\)&", line)) + sum(spans) == columns - 1, line
+
+
+def test_a_models_parameters_stand_in_the_table(typed: Typed, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Sized:
+        """A model with a network of 3 x 4 + 4 parameters."""
+
+        def __init__(self) -> None:
+            self.inner = catalogue.models.make("disc")
+            self.net = {"layers": [torch.nn.Linear(3, 4)]}
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.__dict__["inner"], name)
+
+    plan = Plan("noc", (Spec("sized"), Spec("oracle")), (Spec("drawn"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "r", workers=0, objects={"sized": Sized()})
+    _, text, _ = typed("table", tmp_path / "r", "--format", "csv")
+    found = {row["method"]: row["parameters"] for row in csv.DictReader(io.StringIO(text))}
+    assert found == {"sized": "16", "oracle": ""}
+    _, tex, _ = typed("table", tmp_path / "r")
+    check_latex(tex)
+    assert "Params (M)" in tex

@@ -21,7 +21,7 @@ TABLE = Table(
 
 def test_csv_keeps_all_digits_and_parts_intervals() -> None:
     rows = list(csv.reader(io.StringIO(to_csv(TABLE))))
-    assert rows[0] == ["model", "IoU (%)", "IoU (%), low", "IoU (%), high", "n"]
+    assert rows[0] == ["model", "iou_percent", "iou_percent_low", "iou_percent_high", "n"]
     assert rows[1][0] == "a_b & c|d (sound)"
     assert [float(v) for v in rows[1][1:]] == [91.23, 90.0, 95.0, 3.0]
     assert rows[2] == ["plain", "", "", "", ""]

@@ -12,15 +12,26 @@ from segmeter.core.measures import Measure
 
 __all__ = ["bibtex", "citations_of"]
 
+_TETRIS = (
+    "Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, Soshin. TETRIS: "
+    "towards exploring the robustness of interactive segmentation. AAAI, 2024"
+)
+_SAM = "Kirillov et al. Segment anything. ICCV, 2023"
 _BENCHMARKS = {
     "noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask guidance for "
     "interactive segmentation. ICIP, 2022",
-    "rclicks": "Antonov et al. RClicks: realistic click simulation for benchmarking interactive "
-    "segmentation. NeurIPS, 2024",
-    "tetris": "Moskalenko et al. TETRIS: towards exploring the robustness of interactive "
-    "segmentation. AAAI, 2024",
+    "rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, Shakhuro. RClicks: "
+    "realistic click simulation for benchmarking interactive segmentation. NeurIPS, 2024",
+    "tetris": _TETRIS,
+    "tetris-boxes": _TETRIS,
     "seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal "
     "techniques. IEEE TPAMI 38(7), 2016",
+    "points": _SAM,
+    "boxes": _SAM,
+    "edges": _SAM,
+    "proposals": _SAM,
+    "volumes": "Anonymous authors. IntRaBench: interactive radiological benchmark. Paper under "
+    "double-blind review",
 }
 _COST = "Lin et al. Microsoft COCO: common objects in context. ECCV, 2014"
 

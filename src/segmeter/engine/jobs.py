@@ -19,6 +19,7 @@ from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.core.threads import set_threads
+from segmeter.engine.parameters import parameter_count
 from segmeter.engine.widening import part_to_widen, users_text
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
@@ -80,7 +81,8 @@ class Worker:
             trail = _trail(job, subject)
             kept, plan = part_to_widen(self.folder, job, self.plan, trail)
             rows = self.benchmark.work(subject, ready, plan)
-            self._keep(job, kept, rows, trail)
+            size = {"parameters": str(parameter_count(subject))}
+            self._keep(job, kept, rows, trail | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.report.wording import amount, cell_text, spread
 
-__all__ = ["Format", "exported", "formats", "tables_of", "to_csv", "to_latex", "to_markdown"]
+__all__ = [
+    "Format",
+    "exported",
+    "formats",
+    "identifier",
+    "tables_of",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+]
 
 Format = Literal["csv", "md", "tex"]
 _LATEX = {
@@ -32,21 +42,45 @@ _LATEX = {
 
 
 def to_csv(table: Table) -> str:
-    """Full numbers in their own units; a column with intervals becomes three."""
+    """Full numbers in their own units; a column with intervals becomes three.
+
+    Headings are identifiers, which programs take as names: `clicks_to_90`, `clicks_to_90_low`.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     wide = [_has_limits(table, k) for k in range(len(table.columns))]
     heads: list[str] = []
-    for column, limits in zip(table.columns, wide, strict=True):
-        name = _heading(column)
-        heads += [name, f"{name}, low", f"{name}, high"] if limits else [name]
-    writer.writerow([_harmless(head) for head in heads])
+    for name, limits in zip(_names(table.columns), wide, strict=True):
+        heads += [name, f"{name}_low", f"{name}_high"] if limits else [name]
+    writer.writerow(heads)
     for row in table.rows:
         cells: list[object] = []
         for cell, limits, column in zip(row, wide, table.columns, strict=True):
             cells += _fields(cell, limits, column)
         writer.writerow([_harmless(cell) for cell in cells])
     return file.getvalue()
+
+
+def identifier(text: str) -> str:
+    """A name that a program takes.
+
+    >>> identifier("GrabCut noc@90"), identifier("IoU (%)"), identifier("90")
+    ('grabcut_noc90', 'iou_percent', 'n90')
+    """
+    plain = text.lower().replace("@", "").replace("%", " percent").replace("Δ".lower(), "delta ")
+    name = re.sub(r"[^0-9a-z]+", "_", plain).strip("_") or "column"
+    return name if name[0].isalpha() else f"n{name}"
+
+
+def _names(columns: Sequence[Column]) -> list[str]:
+    """An identifier for each column, no two the same."""
+    names: list[str] = []
+    for column in columns:
+        name, k = identifier(_heading(column)), 2
+        while name in names:
+            name, k = f"{identifier(_heading(column))}_{k}", k + 1
+        names.append(name)
+    return names
 
 
 def to_markdown(table: Table) -> str:

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, check_choice
+from segmeter.report.exports import identifier
 from segmeter.report.naming import display_names
 from segmeter.report.several import Several
 from segmeter.store import Run
@@ -124,7 +125,15 @@ def table_text(
     else:
         found = run.differences()
     names, rows = display_names(run.plan.datasets), run.summary()
-    return write_table(paper_table(wanted, rows, found, reading, names, run.plan.rounds), kind)
+    made = paper_table(wanted, rows, found, reading, names, run.plan.rounds, _sizes(run))
+    return write_table(made, kind)
+
+
+def _sizes(run: Run | Several) -> dict[str, int]:
+    """How many parameters each model has, where its rows say so."""
+    trails = run.provenance["subjects"]
+    told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}
+    return {name: int(text) for name, text in told.items() if text.isdecimal() and int(text)}
 
 
 def paper_table(
@@ -134,8 +143,9 @@ def paper_table(
     reading: str,
     names: Mapping[str, str],
     rounds: int = 0,
+    sizes: Mapping[str, int] | None = None,
 ) -> PaperTable:
-    """The table of a reading; `names` are data sets as they are shown."""
+    """The table of a reading; `names` are data sets as they are shown, `sizes` parameters."""
     here = [r for r in rows if r.reading == reading]
     if not here:
         raise BadInput(f"the run has no reading '{reading}'")
@@ -149,10 +159,12 @@ def paper_table(
             f"{', '.join(sorted(known)[:8])}"
         )
     models = list(dict.fromkeys(r.model for r in here))
+    sized = bool(sizes)
     body = [
         (
             short(model),
-            [
+            [_size((sizes or {}).get(model))] * sized
+            + [
                 _number(values.get((model, data, name)), digits,
                         _leads(model, data, name, better, differences, len(models), reading))
                 for data in datasets
@@ -164,8 +176,10 @@ def paper_table(
     counts = ", ".join(f"{names.get(d, d)}: n = {_targets(here, d)}" for d in datasets)
     played = f"{rounds} rounds, " if rounds else ""
     return PaperTable(
-        [(names.get(d, d), title) for d in datasets for _, title, _, _ in columns],
-        [_identifier(f"{names.get(d, d)}_{name}") for d in datasets for name, *_ in columns],
+        [("", "Params (M)")] * sized
+        + [(names.get(d, d), title) for d in datasets for _, title, _, _ in columns],
+        ["parameters"] * sized
+        + [identifier(f"{names.get(d, d)}_{name}") for d in datasets for name, *_ in columns],
         body,
         f"{layout.caption}. {counts}; {played}reading {reading}. Bold: better than every other "
         "model, established at 5 % (paired exchange test, Holm).",
@@ -175,6 +189,13 @@ def paper_table(
 
 def _targets(rows: Sequence[SummaryRow], dataset: str) -> int:
     return max(r.targets for r in rows if r.dataset == dataset)
+
+
+def _size(parameters: int | None) -> Number:
+    """A model's size in millions; classical ones have none."""
+    if parameters is None:
+        return Number("–", None)
+    return Number(f"{parameters / 1e6:.{1 if parameters >= 1e6 else 3}f}", parameters)
 
 
 def _number(row: SummaryRow | None, digits: int, bold: bool) -> Number:
@@ -216,8 +237,8 @@ def _latex(table: PaperTable) -> str:
         for name, n in zip(datasets, spans, strict=True)
     )
     ends, start = [], 2
-    for span in spans:
-        ends.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
+    for name, span in zip(datasets, spans, strict=True):
+        ends += [rf"\cmidrule(lr){{{start}-{start + span - 1}}}"] * bool(name)
         start += span
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -252,7 +273,7 @@ def _tex(text: str) -> str:
 
 
 def _markdown(table: PaperTable) -> str:
-    heads = ["method", *(f"{data} {title}" for data, title in table.heads)]
+    heads = ["method", *(f"{data} {title}".strip() for data, title in table.heads)]
     lines = [heads, ["---", *["---:"] * len(table.heads)]]
     lines += [
         [name, *(f"**{c.text}**" if c.bold else c.text for c in cells)]
@@ -266,11 +287,20 @@ def _markdown(table: PaperTable) -> str:
 
 def _csv(table: PaperTable) -> str:
     """Identifiers as headings; numbers at their full precision, with limits."""
-    heads = [f"{name}{end}" for name in table.identifiers for end in ("", "_low", "_high")]
+    wide = [name != "parameters" for name in table.identifiers]
+    heads = [
+        f"{name}{end}"
+        for name, limits in zip(table.identifiers, wide, strict=True)
+        for end in (("", "_low", "_high") if limits else ("",))
+    ]
     lines = [",".join(["method", *heads])]
     for name, cells in table.rows:
-        plain = [v for c in cells for v in (c.value, c.low, c.high)]
-        shown = ["" if v is None or v != v else repr(float(v)) for v in plain]
+        plain = [
+            v
+            for c, limits in zip(cells, wide, strict=True)
+            for v in ((c.value, c.low, c.high) if limits else (c.value,))
+        ]
+        shown = ["" if v is None or v != v else repr(v) for v in plain]
         quoted = '"' + name.replace('"', '""') + '"' if re.search(r'[",\n]', name) else name
         lines.append(",".join([quoted, *shown]))
     return "\n".join(lines) + "\n"
@@ -280,7 +310,7 @@ def _html(table: PaperTable) -> str:
     def row(cells: Sequence[str], tag: str = "td") -> str:
         return "<tr>" + "".join(f"<{tag}>{c}</{tag}>" for c in cells) + "</tr>"
 
-    heads = row(["method", *(escaping.escape(f"{d} {t}") for d, t in table.heads)], "th")
+    heads = row(["method", *(escaping.escape(f"{d} {t}".strip()) for d, t in table.heads)], "th")
     body = [
         row([escaping.escape(n), *(f"<strong>{c.text}</strong>" if c.bold else c.text for c in cs)])
         for n, cs in table.rows
@@ -295,8 +325,3 @@ _WRITERS: Mapping[str, Callable[[PaperTable], str]] = {
     "csv": _csv,
     "html": _html,
 }
-
-
-def _identifier(text: str) -> str:
-    """A name that a program takes: `grabcut_noc90`."""
-    return re.sub(r"_+", "_", re.sub(r"[^0-9a-z]+", "_", text.lower().replace("@", ""))).strip("_")
