@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
@@ -39,14 +40,19 @@ def browse(
     return Exit.DONE
 
 
-def server_of(sessions: object, port: int = 0) -> HTTPServer:
-    """A server for one person at this machine: one request at a time, GET only."""
+def server_of(sessions: object, port: int = 0) -> ThreadingHTTPServer:
+    """A server for one person at this machine: one answer at a time, GET only.
+
+    Connections are heard side by side, since browsers open some that they never use.
+    """
     from segmeter.report.browsing import Sessions
 
     assert isinstance(sessions, Sessions)
-    held = sessions
+    held, answering = sessions, threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = 30
+
         def do_GET(self) -> None:
             host = (self.headers.get("Host") or "").rpartition(":")[0]
             if host not in ("127.0.0.1", "localhost"):  # another site that points here
@@ -59,7 +65,9 @@ def server_of(sessions: object, port: int = 0) -> HTTPServer:
                 self._send(404, "no such page")
                 return
             try:
-                self._send(200, pages[parts.path](asked), "text/html")
+                with answering:
+                    page = pages[parts.path](asked)
+                self._send(200, page, "text/html")
             except SegmeterError as error:
                 self._send(404, str(error))
 
@@ -75,4 +83,8 @@ def server_of(sessions: object, port: int = 0) -> HTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: the terminal is the person's."""
 
-    return HTTPServer(("127.0.0.1", port), Handler)
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True  # Ctrl-C waits for nobody
+        block_on_close = False
+
+    return Server(("127.0.0.1", port), Handler)

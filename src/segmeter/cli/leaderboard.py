@@ -15,10 +15,11 @@ from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 
 if TYPE_CHECKING:
+    from segmeter.report.page import Page
     from segmeter.report.several import Several
     from segmeter.store import Run
 
-__all__ = ["leaderboard"]
+__all__ = ["board", "leaderboard"]
 
 _WIDTH = 6
 
@@ -34,37 +35,49 @@ def leaderboard(
 
     Example: `segmeter leaderboard runs/one runs/two`
     """
-    from segmeter.core import catalogue
-    from segmeter.report.naming import display_names, renamed
-    from segmeter.report.page import Page, render
+    from segmeter.report.page import render
     from segmeter.report.several import open_runs
     from segmeter.store.local import write_file
 
     results = open_runs(runs, settings=settings(cost, goal))
-    sections = renamed(sections_of(results), results.plan.datasets)
-    entry = catalogue.benchmarks.entry(results.plan.benchmark)
-    names = ", ".join(display_names(results.plan.datasets).values())
-    counted = f"{len(results.plan.subjects)} models, {len(runs)} runs, {results.plan.rounds} rounds"
-    title = f"Leaderboard: {results.plan.benchmark} on {names}"
-    page = Page(title, entry.summary, [counted, f"segmeter {__version__}"], sections)
-    write_file(to, render(page).encode())
+    write_file(to, render(board(results, len(runs))).encode())
     typer.echo(f"leaderboard: {to}")
     return Exit.DONE
 
 
+def board(results: Run | Several, runs: int) -> Page:
+    """The page of so many runs, read as one."""
+    from segmeter.core import catalogue
+    from segmeter.report.naming import display_names, renamed
+    from segmeter.report.page import Page
+
+    plan = results.plan
+    sections = renamed(sections_of(results), plan.datasets)
+    entry = catalogue.benchmarks.entry(plan.benchmark)
+    names = ", ".join(display_names(plan.datasets).values())
+    counted = [_many(len(plan.subjects), plan.kind), _many(runs, "run")]
+    counted += [_many(plan.rounds, "round")] if plan.rounds else []
+    title = f"Leaderboard: {plan.benchmark} on {names}"
+    facts = [", ".join(counted), f"segmeter {__version__}"]
+    return Page(title, entry.summary, facts, sections, "Reading")
+
+
+def _many(count: int, thing: str) -> str:
+    return f"1 {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def sections_of(run: Run | Several) -> list[Section]:
-    """One section a reading, the sound one open, the others to be opened."""
+    """One section per reading, to be chosen from; the sound one first."""
     rows, found = run.summary(), run.differences()
     shown = list(getattr(run.benchmark, "headline", ()))
     readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
     return [
         Section(
-            f"Reading {reading}",
+            reading,
             "Strong: better than every other model, and that is established.",
             _tables([r for r in rows if r.reading == reading], found, shown),
-            folded=k > 0,
         )
-        for k, reading in enumerate(readings)
+        for reading in readings
     ]
 
 

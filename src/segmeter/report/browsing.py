@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from segmeter.core.prompts import round_from_json
 from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
 from segmeter.report.page import Page, render
 from segmeter.store import Run
+from segmeter.store.kept import kept_table
 
 __all__ = ["PAGE", "Sessions"]
 
@@ -44,14 +46,18 @@ class Sessions:
             raise BadInput(f"'{run.plan.benchmark}' has no sessions to browse")
         area = "any_value(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
-        self._connection.register("made", run.sql(f"""
+        query = f"""
             select model, dataset, scene, target, "user", reading,
                    any_value(label) as class, {area} as area,
                    max(iou) as best, arg_max(iou, round) as last,
                    coalesce(min(case when iou >= {float(goal)} then round end), max(round))
                        as rounds,
                    coalesce(max(iou), 0) >= {float(goal)} as reached
-            from rows group by all"""))  # fmt: skip
+            from rows group by all"""  # fmt: skip
+        # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
+        self._connection.register(
+            "made", kept_table(run, f"sessions-{goal:g}", lambda: run.sql(query))
+        )
         self._connection.execute("""
             create table sessions as select *,
                 case when reached then 'reached' else 'failed' end as result,
@@ -128,11 +134,10 @@ class Sessions:
         return render(Page(title, "one session, click by click", facts, [section]))
 
     def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
-        where = " and ".join(f'"{name}" = ?' for name in key)
-        rows: list[dict[str, Any]] = self.run.sql(
-            f"select * from rows where {where} order by round", list(key.values())
-        ).to_pylist()
-        return rows
+        """The rows of one session, from its own part alone."""
+        rows = self.run.job_rows(key["model"], key["dataset"], key["scene"])
+        own = [row for row in rows if all(row[name] == key[name] for name in _KEY)]
+        return sorted(own, key=itemgetter("round"))
 
     def _replay(self, key: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> Block:
         try:

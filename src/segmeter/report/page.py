@@ -46,12 +46,17 @@ _FORMAT_NAMES = {"csv": "CSV", "md": "Markdown", "tex": "LaTeX"}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What stands on a page: a title, a line of facts, sections."""
+    """What stands on a page: a title, a line of facts, sections.
+
+    With `choose`, one section is looked at at a time, under that word for what they differ in;
+    paper, and a browser without scripts, show all of them.
+    """
 
     title: str
     subtitle: str
     facts: Sequence[str]
     sections: Sequence[Section]
+    choose: str = ""
 
 
 def render(page: Page) -> str:

@@ -13,14 +13,16 @@ from segmeter import __version__
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
+from segmeter.store.parts import decode, encode_table, trail_of
 
 if TYPE_CHECKING:
     from segmeter.store.results import Run
 
-__all__ = ["kept_differences", "kept_summary"]
+__all__ = ["kept_differences", "kept_summary", "kept_table"]
 
 Line = TypeVar("Line", SummaryRow, Difference)
 _MOST_BYTES = 64 << 20
+_MOST_TABLE = 1 << 30
 
 
 def kept_summary(run: Run, compute: Callable[[], list[SummaryRow]]) -> list[SummaryRow]:
@@ -31,6 +33,21 @@ def kept_summary(run: Run, compute: Callable[[], list[SummaryRow]]) -> list[Summ
 def kept_differences(run: Run, compute: Callable[[], list[Difference]]) -> list[Difference]:
     """The paired comparisons of a run as they lie there, or as they are now computed."""
     return _kept(run, "differences", Difference, compute)
+
+
+def kept_table(run: Run, what: str, compute: Callable[[], Any]) -> Any:
+    """An Arrow table over all rows of a run as it lies there, or as it is now computed."""
+    name, state = f"kept/{what}.parquet", _state(run)
+    try:
+        found = decode(run.folder.place.read(name, _MOST_TABLE))
+        if trail_of(found.schema).get("state") == state:
+            return found
+    except (OSError, SegmeterError):
+        pass  # not there, or not what it should be
+    made = compute()
+    with suppress(OSError, SegmeterError):
+        run.folder.place.put(name, encode_table(made.replace_schema_metadata({"state": state})), leased=False)
+    return made
 
 
 def _kept(run: Run, what: str, kind: type[Line], compute: Callable[[], list[Line]]) -> list[Line]:

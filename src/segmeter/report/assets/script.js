@@ -367,6 +367,20 @@ document.querySelectorAll(".replays").forEach(startChooser);
 document.querySelectorAll("table.sortable").forEach(startTable);
 document.querySelectorAll(".probes").forEach(startProbes);
 
+/* One section at a time, where the page says that they are to be chosen from. */
+function startChoice(choice) {
+  const show = () => {
+    const chosen = choice.querySelector("input:checked").value;
+    document.querySelectorAll("main > section").forEach((section) => {
+      section.classList.toggle("unchosen", section.id !== chosen);
+    });
+  };
+  choice.hidden = false;
+  choice.addEventListener("change", show);
+  show();
+}
+document.querySelectorAll(".choose").forEach(startChoice);
+
 /* A link into a folded section opens it; paper shows everything. */
 function unfold() {
   const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
