@@ -19,11 +19,13 @@ import pytest
 
 from segmeter.cli._references import bibtex
 from segmeter.cli.browse import server_of
+from segmeter.cli.leaderboard import sections_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Picture
+from segmeter.core.sections import Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
 from segmeter.report.several import open_runs
@@ -297,3 +299,14 @@ def test_a_models_parameters_stand_in_the_table(typed: Typed, tmp_path: Path) ->
     _, tex, _ = typed("table", tmp_path / "r")
     check_latex(tex)
     assert "Params (M)" in tex
+
+
+def test_the_best_model_leads_where_more_is_better(each_kind: dict[str, Path]) -> None:
+    run = Run.open(each_kind["tetris"])
+    (section, *_) = sections_of(run)
+    (table, *_) = section.blocks
+    assert isinstance(table, Table)
+    first = [row[1].value for row in table.rows if isinstance(row[1], Value)]
+    assert len(first) == 2
+    lower = table.columns[1].title == "iou-d"
+    assert first == sorted(first, key=lambda v: v or 0.0, reverse=not lower)

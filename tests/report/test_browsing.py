@@ -91,6 +91,10 @@ def test_sessions_are_filtered_sorted_opened_and_left(
     running.run("history.back()")
     arrived(running, "model=noisy")
     assert running.run("document.querySelector('select[name=model]').value") == "noisy"
+    running.click("tbody a")
+    arrived(running, "/session")
+    running.click(".back a")
+    arrived(running, running.run("location.origin") + "/")
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)

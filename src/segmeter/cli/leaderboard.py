@@ -68,13 +68,16 @@ def _many(count: int, thing: str) -> str:
 
 def sections_of(run: Run | Several) -> list[Section]:
     """One section per reading, to be chosen from; the sound one first."""
+    from segmeter.report.wording import reading_note
+
     rows, found = run.summary(), run.differences()
     shown = list(getattr(run.benchmark, "headline", ()))
     readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
     return [
         Section(
             reading,
-            "Strong: better than every other model, and that is established.",
+            f"{reading_note[reading].capitalize()}. Strong: better than every other model, and "
+            "that is established. Best first, by the first column.",
             _tables([r for r in rows if r.reading == reading], found, shown),
         )
         for reading in readings
@@ -96,15 +99,43 @@ def _tables(
             [model, *(_value(values.get((model, m)), found, len(models)) for m in shown)]
             for model in models
         ]
-        columns = [Column("model"), *(Column(m, digits=2) for m in shown)]
+        columns = [Column("model"), *(Column(m, digits=_digits(m)) for m in shown)]
         where = ", ".join(filter(None, (dataset, user)))
         caption = f"{where}: n = {max(r.targets for r in here)}"
         blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
     return blocks
 
 
+def _digits(measure: str) -> int:
+    return 0 if measure.startswith("nof@") else 2
+
+
 def _place(row: SummaryRow | None) -> float:
-    return float("inf") if row is None else row.value
+    """Where a model stands: the best has the smallest."""
+    if row is None or row.value != row.value:
+        return float("inf")
+    return row.value if _less_is_better(row.measure) else -row.value
+
+
+def _less_is_better(measure: str) -> bool:
+    """Whether a benchmark's statistic counts what nobody wants.
+
+    >>> [_less_is_better(m) for m in ("noc@90", "sample-noc", "iou-d", "iou-min", "dice")]
+    [True, True, True, False, False]
+    """
+    counted = (
+        "noc@",
+        "nof@",
+        "never@",
+        "seconds",
+        "waiting",
+        "interactions",
+        "dsb",
+        "dgr",
+        "dhh",
+        "voi",
+    )
+    return measure.startswith(counted) or measure.endswith(("-noc", "-d", "-nsr"))
 
 
 def _value(row: SummaryRow | None, found: Sequence[Difference], models: int) -> Value:
@@ -122,6 +153,6 @@ def _stands_out(row: SummaryRow, found: Sequence[Difference], models: int) -> bo
         and (d.dataset, d.user, d.reading, d.measure)
         == (row.dataset, row.user, row.reading, row.measure)
     ]
-    less = row.measure.startswith(("noc@", "nof@", "seconds-"))
+    less = _less_is_better(row.measure)
     ahead = [d.established and ((d.value < 0) == (d.first == row.model)) == less for d in here]
     return models > 1 and len(ahead) == models - 1 and all(ahead)

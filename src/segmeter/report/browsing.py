@@ -9,10 +9,12 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
+from segmeter.core.catalogue import short
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
+from segmeter.report.naming import display_names
 from segmeter.report.page import Page, render
 from segmeter.store import Run
 from segmeter.store.kept import kept_table
@@ -128,10 +130,18 @@ class Sessions:
         rows = self._rounds(key)
         if not rows:
             raise NotFound("no such session in this run")
-        title = f"{key['scene']}, {key['target']}: {key['model']}"
-        section = Section(title, f"{key['dataset']}, {key['user']}", [self._replay(key, rows)])
-        facts = [f"reading {key['reading']}", f"{len(rows)} rounds"]
-        return render(Page(title, "one session, click by click", facts, [section]))
+        title = f"{key['target']} in {key['scene']}: {short(key['model'])}"
+        names = display_names(self.run.plan.datasets)
+        section = Section("Click by click", "", [self._replay(key, rows)])
+        many = "1 round" if len(rows) == 1 else f"{len(rows)} rounds"
+        best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
+        facts = [
+            f"reading {key['reading']}",
+            f"{many}, goal {100 * self.goal:g} % IoU",
+            "" if best is None else f"best IoU {100 * best:.1f} %",
+        ]
+        subtitle = f"{names.get(key['dataset'], key['dataset'])}, {key['user']}"
+        return render(Page(title, subtitle, facts, [section], back="/"))
 
     def _rounds(self, key: Mapping[str, str]) -> list[dict[str, Any]]:
         """The rows of one session, from its own part alone."""

@@ -49,7 +49,8 @@ class Page:
     """What stands on a page: a title, a line of facts, sections.
 
     With `choose`, one section is looked at at a time, under that word for what they differ in;
-    paper, and a browser without scripts, show all of them.
+    paper, and a browser without scripts, show all of them. `back` is the page of all sessions,
+    where this is one of them.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Page:
     facts: Sequence[str]
     sections: Sequence[Section]
     choose: str = ""
+    back: str = ""
 
 
 def render(page: Page) -> str:
