@@ -46,7 +46,9 @@ def kept_table(run: Run, what: str, compute: Callable[[], Any]) -> Any:
         pass  # not there, or not what it should be
     made = compute()
     with suppress(OSError, SegmeterError):
-        run.folder.place.put(name, encode_table(made.replace_schema_metadata({"state": state})), leased=False)
+        run.folder.place.put(
+            name, encode_table(made.replace_schema_metadata({"state": state})), leased=False
+        )
     return made
 
 
