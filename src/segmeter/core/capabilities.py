@@ -29,6 +29,7 @@ __all__ = [
     "GivesPrompts",
     "JudgePair",
     "KeepsMemory",
+    "LosesPrompts",
     "OffersSome",
     "OnDevice",
     "RendersTogether",
@@ -145,6 +146,19 @@ class PlaysUsersApart(Protocol):
 
     @property
     def users_apart(self) -> bool: ...
+
+
+@runtime_checkable
+class LosesPrompts(Protocol):
+    """A view whose crops and coarser grids keep prompts, or whole targets, from the network."""
+
+    def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
+        """How many prompts of each round of a session the network does not get."""
+        ...
+
+    def vanishes(self, target: Mask) -> bool:
+        """Whether nothing of a target is left on the network's grid."""
+        ...
 
 
 @runtime_checkable

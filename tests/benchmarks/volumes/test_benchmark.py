@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.volumes import Volumes
+from segmeter.benchmarks.volumes.cases import lost_prompts
 from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.benchmarks.volumes.paper import paper_rows
@@ -22,7 +23,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.plans import Plan, Roots
-from segmeter.core.prompts import Box
+from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Section, Slices, Table
@@ -299,3 +300,49 @@ def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> 
     lost = next((tmp_path / "run" / "scores").rglob("*.parquet"))
     lost.unlink()
     assert "hd95" not in {row.measure for row in summary(Run.open(tmp_path / "run"))}
+
+
+class Cropper:
+    """A model for volumes that sees the lower half only and loses small targets."""
+
+    card = ModelCard("cropper", "sees half of a volume", frozenset({"click", "volume"}))
+
+    def look(self, scene: Scene) -> CropperView:
+        return CropperView(scene.shape)
+
+
+@dataclass(frozen=True)
+class CropperView:
+    shape: tuple[int, ...]
+
+    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+        return [MaskPrediction(Mask.empty(self.shape)) for _ in asks]
+
+    def lost_prompts(self, rounds: Sequence[Sequence[Any]]) -> list[int]:
+        half = self.shape[0] / 2
+        return [sum(prompt.point[0] >= half for prompt in prompts) for prompts in rounds]
+
+    def vanishes(self, target: Mask) -> bool:
+        return target.area < 1500
+
+
+def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path, run: Run) -> None:
+    users = (Spec.parse("points-per-volume?n=5"),)
+    plan = replace(PLAN, subjects=(Spec("cropper"),), users=users, rounds=1, readings=("sound",))
+    run_plan(plan, tmp_path / "run", workers=0, objects={"cropper": Cropper()})
+    half = Run.open(tmp_path / "run")
+    rows = half.sql("select prompt, shape, voxels, prompts_lost, lost_in_resampling from rows")
+    for row in rows.to_pylist():
+        clicks = round_from_json(row["prompt"])
+        beyond = [c for c in clicks if isinstance(c, Click) and c.point[0] >= row["shape"][0] / 2]
+        assert row["prompts_lost"] == len(beyond)
+        assert row["lost_in_resampling"] == (row["voxels"] < 1500)
+    (table,) = lost_prompts(half)
+    assert isinstance(table, Table)
+    ((model, reading, user, lost, rounds, gone),) = table.rows
+    assert (model, reading, user) == ("cropper", "sound", "points-per-volume?n=5")
+    assert lost == sum(row["prompts_lost"] for row in rows.to_pylist()) > 0
+    assert rounds == rows.num_rows
+    assert gone == sum(row["lost_in_resampling"] for row in rows.to_pylist()) > 0
+    assert any(table in section.blocks for section in sections(half))
+    assert lost_prompts(run) == [], "nothing is lost slice by slice"

@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights, NotFound  # noqa: E402
+from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
@@ -146,13 +147,77 @@ def test_published_passes_one_point_only_and_cuts_logits_at_a_half(network):
     for reading in ("published", "sound"):
         view = SamMed3dView(network, made, reading)
         found = view.answer([Ask((one, two))])[0]
-        points, _ = view._passed(
-            found.cube, [view.place(c.point) for c in (one, two)], [1, 1], None
-        )
+        points, _ = view._passed(found.cube, [view.place(c.point) for c in (one, two)], [1, 1])
         assert len(points) == (1 if reading == "published" else 2)
         logits[reading] = found
         low = view.rendered(found.cube, np.full((32, 32, 32), 0.3, np.float32))
         assert bool(low) == (reading == "sound")
+
+
+def passed_points(view, monkeypatch):
+    """Let a view tell which points, signs and masks reach its network."""
+    told, decoded = [], view._decoded
+
+    def listen(cube, points, labels, before):
+        told.append((list(points), list(labels), before is not None))
+        return decoded(cube, points, labels, before)
+
+    monkeypatch.setattr(view, "_decoded", listen)
+    return told
+
+
+@pytest.mark.parametrize("reading", ["published", "sound"])
+def test_earlier_prompts_that_are_forgotten_leave_the_new_point_and_the_mask(
+    network, reading, monkeypatch
+):
+    view = SamMed3dView(network, volume(), reading)
+    told = passed_points(view, monkeypatch)
+    one, two = Click((14, 20, 25)), Click((10, 12, 30), positive=False)
+    first = view.answer([Ask((one,))])[0]
+    second = view.answer([Ask((two,), first.memory)])[0]
+    assert told[1][0] != told[0][0]
+    assert told[1][1:] == ([0], True)
+    third = view.answer([Ask((one,), second.memory)])[0]
+    assert told[2] == (told[0][0], [1], True)
+    assert len({a.logits.tobytes() for a in (first, second, third)}) == 3
+
+
+def test_earlier_prompts_that_are_kept_lose_the_mask_in_published_only(network, monkeypatch):
+    """Mistake 11 of IntRaBench: and only the newest point is used, which is listed first."""
+    one, two, three = Click((14, 20, 25)), Click((10, 12, 30), positive=False), Click((9, 9, 9))
+    passed = {}
+    for reading in ("published", "sound"):
+        view = SamMed3dView(network, volume(), reading)
+        told = passed[reading] = passed_points(view, monkeypatch)
+        memory = None
+        for count in (1, 2, 3):
+            memory = view.answer([Ask((one, two, three)[:count], memory)])[0].memory
+        heard = memory.heard.passed
+        assert heard == ((three, two, one) if reading == "published" else (one, two, three))
+        assert len(told) == 3
+    assert [(len(p), s, m) for p, s, m in passed["published"]] == [
+        (1, [1], False),
+        (1, [0], False),
+        (1, [1], False),
+    ]
+    assert [(len(p), s, m) for p, s, m in passed["sound"]] == [
+        (1, [1], False),
+        (2, [1, 0], True),
+        (3, [1, 0, 1], True),
+    ]
+
+
+def test_prompts_outside_the_cube_and_targets_between_voxels_are_told(network):
+    long = volume((200, 12, 12), (1.5, 1.5, 1.5))
+    near, far = Click((10, 5, 5)), Click((190, 5, 5))
+    rounds = [(near,), (near, far), ()]
+    assert SamMed3dView(network, long).lost_prompts(rounds) == [0, 1, 0]
+    assert SamMed3dView(network, long, "published").lost_prompts([(near, near)]) == [1]
+
+    fine = SamMed3dView(network, volume((30, 40, 50), (0.5, 0.5, 0.5)))
+    assert fine.vanishes(Mask.box((30, 40, 50), (9, 9, 9), (10, 10, 10)))
+    assert not fine.vanishes(Mask.box((30, 40, 50), (9, 9, 9), (15, 15, 15)))
+    assert not fine.vanishes(Mask.empty((30, 40, 50)))
 
 
 def test_boxes_and_pictures_are_refused(network):

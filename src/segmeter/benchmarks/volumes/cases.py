@@ -18,7 +18,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
 from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
 
-__all__ = ["failures", "sessions_to_scroll"]
+__all__ = ["failures", "lost_prompts", "sessions_to_scroll"]
 
 _LISTED, _SHOWN = 15, 3
 Key = tuple[str, str]
@@ -46,6 +46,34 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
         Column("by"),
     ]
     return Table(name, columns, rows, f"{groups[0].key[1]}: the objects with the lowest Dice.")
+
+
+def lost_prompts(run: Results) -> list[Block]:
+    """What never reached a network, by model, reading and user; nothing where all did."""
+    if "prompts_lost" not in run.sql("select * from rows limit 0").column_names:
+        return []  # a run of an earlier version
+    found = run.sql(
+        'select model, reading, "user", sum(prompts_lost) as lost,'
+        " sum(case when prompt is null then 0 else 1 end) as rounds,"
+        " count(distinct case when lost_in_resampling then (dataset, scene, target) end) as gone"
+        " from rows group by all having lost > 0 or gone > 0 order by all"
+    )
+    if not found.num_rows:
+        return []
+    columns = [
+        Column("model"),
+        Column("reading"),
+        Column("user"),
+        Column("prompts lost", digits=0),
+        Column("rounds", digits=0),
+        Column("targets lost", digits=0),
+    ]
+    rows = [list(row.values()) for row in found.to_pylist()]
+    caption = (
+        "Prompts that a model's crop or coarser grid kept from its network, and targets of which "
+        "nothing is left there: what such a model misses, no prompt can mend."
+    )
+    return [Table("prompts-lost", columns, rows, caption)]
 
 
 def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[Block]:

@@ -14,7 +14,7 @@ from segmeter.benchmarks.volumes.instances import published_case_dice
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.capabilities import CountsEffort
+from segmeter.core.capabilities import CountsEffort, LosesPrompts
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -51,15 +51,28 @@ def play_volume(subject: Model, scene: Scene, plan: Plan) -> list[Row]:
     seconds_look = perf_counter() - start
     rows: list[Row] = []
     for reading in plan.readings:
-        records = _played(scene, view, users, reading, plan)
-        rows += _rows(scene, records, seconds_look, plan.keep_masks)
+        seen = view.in_reading(reading) if isinstance(view, InReading) else view
+        records = _played(scene, seen, users, reading, plan)
+        made = list(_rows(scene, records, seconds_look, plan.keep_masks))
+        rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made
     return rows
 
 
+def _told_lost(
+    rows: Sequence[Row], records: Sequence[Trajectory], view: LosesPrompts
+) -> Iterator[Row]:
+    """The rows, with the prompts and targets that the view's network never saw."""
+    targets = {r.player.target.id: r.player.target.mask for r in records}
+    vanished = {name: view.vanishes(mask) for name, mask in targets.items()}
+    lost = [n for r in records for n in view.lost_prompts([made.prompts for made in r.rounds])]
+    for row, count in zip(rows, lost, strict=True):
+        gone = vanished[row["target"]]
+        yield row | {"prompts_lost": count, "lost_in_resampling": gone}
+
+
 def _played(
-    scene: Volume, view: View, users: Sequence[User], reading: Reading, plan: Plan
+    scene: Volume, seen: View, users: Sequence[User], reading: Reading, plan: Plan
 ) -> list[Trajectory]:
-    seen = view.in_reading(reading) if isinstance(view, InReading) else view
     players = [Player(target, user, reading) for user in users for target in scene.targets]
     judge = judge_volume(plan.measures, scene.spacing_mm)
     return play(scene, seen, players, plan.rounds, judge, seed=plan.seed)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.volumes.cases import failures, sessions_to_scroll
+from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     VolumeSessions,
@@ -234,6 +234,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     blocks: list[Block] = [
         failures(run, members, _stem("failures", name)) for name, members in leading.items()
     ]
+    blocks += lost_prompts(run)
     lost = run.sql("select dataset, scene, model, error from errors").to_pylist()
     if lost:
         first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"

@@ -22,6 +22,7 @@ from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
 from segmeter.models.volumes.preparation import percentiles
+from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.resampling import Cube, cube_around, resampled, resampled_size
 
 if TYPE_CHECKING:
@@ -157,46 +158,68 @@ class SamMed3dView:
         x, y, z = (min(max(round((p + 0.5) * m / n - 0.5), 0), m - 1) for p, n, m in pairs)
         return x, y, z
 
+    def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
+        """How many prompts of each round the network does not get.
+
+        The first round's points fix the cube; what lies outside is lost. Published hands on
+        one point per round.
+        """
+        lost, cube = [], None
+        for prompts in rounds:
+            if cube is None and prompts:
+                points = [point for prompt in prompts for point, _ in _points(prompt)]
+                cube = cube_around([self.place(point) for point in points], _SIDE)
+            kept = sum(self.survives(p, cube) for p in prompts) if cube is not None else 0
+            kept = min(kept, 1) if self.reading == "published" else kept
+            lost.append(len(prompts) - kept)
+        return lost
+
+    def vanishes(self, target: Mask) -> bool:
+        """Whether nothing of a target is left at 1.5 mm, by the rule for labels."""
+        if not target:
+            return False
+        bits = self._to_axes(target.dense()).astype(np.float32)
+        return not bool((resampled(bits, self.resampled.shape, self.spacing_mm) > 0.5).any())
+
     def _one(self, ask: Ask) -> SamMed3dPrediction:
-        given = [pair for prompt in ask.prompts for pair in _points(prompt)]
         memory = ask.memory if isinstance(ask.memory, _Memory) else None
+        heard = Heard() if memory is None else memory.heard
+        published = self.reading == "published"
+        passed = heard.newest_first(ask.prompts) if published else ask.prompts
+        given = [pair for prompt in passed for pair in _points(prompt)]
+        told = Heard(ask.prompts, passed)
         if not given:
-            return SamMed3dPrediction(self, None, None, 0)
+            return SamMed3dPrediction(self, None, None, told)
         places = [self.place(point) for point, _ in given]
         cube = memory.cube if memory is not None else cube_around(places, _SIDE)
-        points, labels = self._passed(cube, places, [positive for _, positive in given], memory)
+        before = memory.logits if memory is not None else None
+        points, labels = self._passed(cube, places, [positive for _, positive in given])
         if not points:
-            return SamMed3dPrediction(self, cube, memory.logits if memory else None, len(given))
-        low = self._decoded(cube, points, labels, memory)
-        return SamMed3dPrediction(self, cube, low, len(given))
+            return SamMed3dPrediction(self, cube, before, told)
+        if published and heard.repeated_in(ask.prompts):
+            before = None  # prompts that are merged with earlier ones lose the mask there
+        return SamMed3dPrediction(self, cube, self._decoded(cube, points, labels, before), told)
 
     def _passed(
-        self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool], memory: _Memory | None
+        self, cube: Cube, places: Sequence[Point3], signs: Sequence[bool]
     ) -> tuple[list[Point3], list[int]]:
-        """Points within the cube. Published: the first new one only, with the first sign."""
-        new = list(zip(places, signs, strict=True))
+        """Points within the cube. Published: one, the first there, with the first's sign."""
+        inside = [(p, s) for p, s in zip(places, signs, strict=True) if cube.holds(p)]
         if self.reading == "published":
-            new = new[memory.seen :] if memory is not None else new
-            if not new:
-                return [], []
-            inside = [p for p, _ in new if cube.holds(p)]
-            middle: Any = tuple(np.mean([p for p, _ in new], axis=0))
-            return [_less(inside[0] if inside else middle, cube)], [int(new[0][1])]
-        kept = [(p, s) for p, s in new if cube.holds(p)]
-        return [_less(p, cube) for p, _ in kept], [int(s) for _, s in kept]
+            middle: Any = tuple(np.mean(places, axis=0))
+            return [_less(inside[0][0] if inside else middle, cube)], [int(signs[0])]
+        return [_less(p, cube) for p, _ in inside], [int(s) for _, s in inside]
 
     def _decoded(
-        self, cube: Cube, points: Sequence[Point3], labels: Sequence[int], memory: _Memory | None
+        self, cube: Cube, points: Sequence[Point3], labels: Sequence[int], before: Values | None
     ) -> Values:
         import torch
 
         device = next(self.network.parameters()).device
         with torch.no_grad():
             cells = self._embedded(cube)
-            low = _SIDE // 4
-            start = np.zeros((low,) * 3, np.float32)
-            before = start if memory is None or memory.logits is None else memory.logits
-            mask = torch.from_numpy(before).to(device)
+            start = np.zeros((_SIDE // 4,) * 3, np.float32)
+            mask = torch.from_numpy(start if before is None else before).to(device)
             at = torch.tensor(list(points), dtype=torch.float32, device=device)
             found = self.network.decode(cells, at, torch.tensor(list(labels), device=device), mask)
         return np.asarray(found[0].float().cpu().numpy())
@@ -261,7 +284,7 @@ class _Memory:
 
     cube: Cube
     logits: Values | None
-    seen: int
+    heard: Heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +294,7 @@ class SamMed3dPrediction:
     view: SamMed3dView
     cube: Cube | None
     logits: Values | None
-    seen: int
+    heard: Heard
     shown: int = 0
 
     @property
@@ -280,7 +303,7 @@ class SamMed3dPrediction:
 
     @property
     def memory(self) -> Any:
-        return None if self.cube is None else _Memory(self.cube, self.logits, self.seen)
+        return None if self.cube is None else _Memory(self.cube, self.logits, self.heard)
 
     def mask(self, candidate: int | None = None) -> Mask:
         if self.cube is None or self.logits is None:

@@ -107,6 +107,29 @@ class SegVolView:
     def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
         return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
 
+    def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
+        """How many prompts of each round lie where everything is dark: the crop has them not."""
+        return [sum(not self._survives(prompt) for prompt in prompts) for prompts in rounds]
+
+    def vanishes(self, target: Mask) -> bool:
+        """Whether nothing of a target is left in the small picture of the whole."""
+        values, origin = self._cropped
+        end = [o + n for o, n in zip(origin, values.shape, strict=True)]
+        low = tuple(max(o, 0) for o in origin)
+        bits = target.crop(low, tuple(min(e, n) for e, n in zip(end, target.shape, strict=True)))
+        front = [a - o for a, o in zip(low, origin, strict=True)]
+        lacking = [n - f - m for n, f, m in zip(values.shape, front, bits.shape, strict=True)]
+        whole = np.pad(bits, list(zip(front, lacking, strict=True))).astype(np.float32)
+        return bool(target) and not _nearest(whole, self.network.size).any()
+
+    def _survives(self, prompt: Prompt) -> bool:
+        """Whether any point of a prompt lies inside the crop."""
+        values, origin = self._cropped
+        return any(
+            all(o <= round(p) < o + n for p, o, n in zip(point, origin, values.shape, strict=True))
+            for point in _told([prompt])[0]
+        )
+
     def _one(self, prompts: Sequence[Prompt]) -> Mask:
         points, labels = _told(prompts)
         if not points:

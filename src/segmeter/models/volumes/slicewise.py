@@ -22,6 +22,7 @@ from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, Vie
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Picture, Scene, Volume
 from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
+from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.slice_store import SliceStore, content_key
 
 __all__ = [
@@ -109,14 +110,14 @@ class SliceMemory:
         What the inner model wants back, of the same slices.
     called
         Slices of the last answer: the published loop remembers those only.
-    seen
-        How many prompts went into the answers so far.
+    heard
+        The prompts that went into the answers so far.
     """
 
     masks: Mapping[int, Mask] = field(default_factory=dict)
     inner: Mapping[int, Any] = field(default_factory=dict)
     called: frozenset[int] = frozenset()
-    seen: int = 0
+    heard: Heard = field(default_factory=Heard)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class SlicewisePrediction:
     view: SliceView
     answers: Mapping[int, Prediction]
     earlier: SliceMemory
-    seen: int
+    heard: Heard
     shown: int = 0
 
     @property
@@ -143,7 +144,7 @@ class SlicewisePrediction:
     @property
     def memory(self) -> SliceMemory:
         inner = {**self.earlier.inner, **{z: a.memory for z, a in self.answers.items()}}
-        return SliceMemory(self.slices, inner, frozenset(self.answers), self.seen)
+        return SliceMemory(self.slices, inner, frozenset(self.answers), self.heard)
 
     def mask(self, candidate: int | None = None) -> Mask:
         slices, shape = dict(self.slices), self.view.shape
@@ -209,7 +210,7 @@ class SliceView:
         for owner, part, found in zip(owners, wanted, self.answer_slices(wanted), strict=True):
             answers[owner][part.z] = found
         return [
-            SlicewisePrediction(self, own, _memory(ask), len(ask.prompts))
+            SlicewisePrediction(self, own, _memory(ask), self._heard(ask))
             for own, ask in zip(answers, asks, strict=True)
         ]
 
@@ -251,9 +252,16 @@ class SliceView:
         values = [self._prepared.slice(self.reading, z) for z in slices]
         return self.model.look_at(self.volume, values)
 
+    def _heard(self, ask: Ask) -> Heard:
+        """All prompts of an ask, and those handed on; published lists the newest round first."""
+        heard = _memory(ask).heard
+        if self.previous == "without":
+            return Heard(ask.prompts, heard.new(ask.prompts))
+        newest_first = self.reading == "published"
+        return Heard(ask.prompts, heard.newest_first(ask.prompts) if newest_first else ask.prompts)
+
     def _slice_asks(self, ask: Ask) -> Iterator[SliceAsk]:
-        memory = _memory(ask)
-        given = ask.prompts[memory.seen :] if self.previous == "without" else ask.prompts
+        memory, given = _memory(ask), self._heard(ask).passed
         by_slice: dict[int, list[Prompt]] = {}
         for prompt in given:
             for z, flat in _flattened(prompt):

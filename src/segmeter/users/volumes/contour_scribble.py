@@ -59,10 +59,15 @@ def contour_scribble(truth: Bits, guess: Bits, start: float) -> ContourScribble 
 
 
 def _outline(truth: Bits) -> npt.NDArray[np.int64]:
-    """Pixels along the contours of the dilated truth, one contour after the other."""
+    """Pixels along the contours of the dilated truth, one contour after the other.
+
+    A plane of one row or column has none: nothing can be drawn around what fills it.
+    """
     import cv2
     from skimage.measure import find_contours
 
+    if min(truth.shape) < 2:
+        return np.zeros((0, 2), dtype=np.int64)
     radius = _DILATION_PX
     y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
     disk = (y * y + x * x <= radius * radius).astype(np.uint8)

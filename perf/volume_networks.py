@@ -1,0 +1,149 @@
+"""Volumes with real networks: ten prompters of one volume, and memory of a large CT.
+
+    python perf/volume_networks.py --weights ../shared/weights \\
+        --data ../shared/data/medical/MSD_Spleen_crop [--model sam2-hiera-tiny] [--slices 4]
+    python perf/volume_networks.py --weights ../shared/weights --memory
+
+Ten prompters play on one volume together, so that every slice is embedded once; beside them
+stands what the same ten cost when each looks at the volume anew. On a processor CPU time
+counts, since other work may share it; on a GPU the clock. The second form writes a CT of
+512 x 512 x 600 voxels to a folder that goes away, runs the benchmark on it and tells the
+process's peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmeter.core import catalogue
+from segmeter.core.masks import Mask
+from segmeter.core.models import Model
+from segmeter.core.scenes import Target, Volume
+from segmeter.core.sessions import Player, play
+from segmeter.measures.objects import dice
+from segmeter.models.volumes.slicewise import Slicewise
+
+POINTS = [f"points-per-slice?n={n}" for n in (1, 2, 3, 5, 10)]
+BOXES = ["box-per-slice", "boxes-from-3d-box", *(f"box-interpolation?n={n}" for n in (3, 5, 10))]
+SHAKEN = [f"box-interpolation?n={n}&shaken={k}" for n in (3, 5, 10) for k in (3, 5)][:5]
+LARGE = (600, 512, 512)
+
+
+def judge(target: Target, mask: Mask) -> dict[str, float]:
+    return {"dice": dice(target.mask, mask, None)}
+
+
+def played(network: Model, volume: Volume, target: Target, users: Sequence[str]) -> int:
+    """Let users play together on embeddings of their own; how many slices were looked at."""
+    model = Slicewise(network)
+    players = [Player(target, catalogue.users.make(name), "sound") for name in users]
+    play(volume, model.look(volume), players, 1, judge, seed=1)
+    return model.store.looks
+
+
+def seconds(work: Callable[[], Any], on_gpu: bool) -> float:
+    """CPU seconds of a call, or seconds by the clock where a GPU does the work."""
+    import torch
+
+    clock = time.perf_counter if on_gpu else time.process_time
+    start = clock()
+    work()
+    if on_gpu:
+        torch.cuda.synchronize()
+    return clock() - start
+
+
+def cut(volume: Volume, most: int) -> tuple[Volume, Target]:
+    """The volume's largest target, and so many slices around its middle at most."""
+    target = max(volume.targets, key=lambda t: t.mask.area)
+    low, high = target.mask.low[0], target.mask.high[0]
+    start = max(low, (low + high - most) // 2)
+    stop = min(start + most, high)
+    voxels = volume.voxels[start:stop]
+    mask = Mask.of(target.mask.dense()[start:stop])
+    header = replace(volume.header, shape=mask.shape)
+    return Volume(volume.dataset, volume.id, voxels, (), header=header), Target(target.id, mask)
+
+
+def prompters(name: str, weights: str, data: str, device: str, slices: int) -> None:
+    """One line for a model on the first volume of a folder."""
+    network = catalogue.models.make(name, weights=weights, device=device)
+    dataset = catalogue.datasets.make(f"volumes?path={data}")
+    print(measured(network, *cut(dataset.load(dataset.scenes()[0]), slices)), flush=True)
+
+
+def measured(network: Model, volume: Volume, target: Target) -> str:
+    """What one prompter costs, ten together, and ten that look anew."""
+    users = [*BOXES, *(POINTS if "click" in network.card.abilities else SHAKEN)]
+    on_gpu = Slicewise(network).together > 1
+    played(network, volume, target, users)  # warms up
+    alone = [seconds(lambda u=u: played(network, volume, target, [u]), on_gpu) for u in users]
+    together = seconds(lambda: played(network, volume, target, users), on_gpu)
+    one, anew = sum(alone) / len(alone), sum(alone)
+    shape = " x ".join(map(str, volume.shape))
+    return (
+        f"{network.card.name}, {shape}: one prompter {one:.2f} s, {len(users)} together"
+        f" {together:.2f} s ({together / one:.2f} x one), each anew {anew:.2f} s"
+        f" ({anew / together:.1f} x)"
+    )
+
+
+def large_ct(folder: Path) -> Path:
+    """A CT of 512 x 512 x 600 voxels with one ball in a few slices, as NIfTI."""
+    import nibabel
+
+    affine = np.diag([0.8, 0.8, 1.0, 1.0])
+    ct = np.random.default_rng(1).integers(-1000, 400, (512, 512, 8), dtype=np.int16)
+    voxels = np.tile(ct, (1, 1, LARGE[0] // 8))
+    truth = np.zeros(voxels.shape, np.uint8)
+    z, y, x = np.ogrid[-2:3, -40:41, -40:41]
+    truth[216:297, 216:297, 298:303] = np.transpose(400 * z**2 + y**2 + x**2 <= 1600, (2, 1, 0))
+    nibabel.save(nibabel.Nifti1Image(voxels, affine), folder / "ct.nii")
+    nibabel.save(nibabel.Nifti1Image(truth, affine), folder / "ct_label.nii.gz")
+    return folder
+
+
+def memory(name: str, weights: str) -> None:
+    """Run the benchmark on a large CT with a real network; peak memory of the process."""
+    from segmeter.core.catalogue import Spec
+    from segmeter.core.plans import Plan, Roots
+    from segmeter.engine import run_plan
+
+    with tempfile.TemporaryDirectory() as folder:
+        data = Spec("volumes", {"path": str(large_ct(Path(folder)))})
+        plan = Plan("volumes", (Spec(name),), (data,), users=(Spec("box-per-slice"),), rounds=1)
+        tally = run_plan(plan, Path(folder) / "run", roots=Roots(weights=Path(weights)), workers=0)
+        assert tally.failed == 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{name}: peak memory of a run on 512 x 512 x 600 voxels {peak:.2f} GiB")
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    asked.add_argument("--weights", required=True)
+    asked.add_argument("--data")
+    asked.add_argument("--model", action="append")
+    asked.add_argument("--device", default="auto")
+    asked.add_argument("--slices", type=int, default=4)
+    asked.add_argument("--memory", action="store_true")
+    given = asked.parse_args()
+    if not given.memory and not given.data:
+        asked.error("--data names a volume, unless --memory is asked for")
+    if given.memory:
+        memory((given.model or ["litemedsam"])[0], given.weights)
+        return
+    for name in given.model or ["sam2-hiera-tiny", "mobile-sam", "litemedsam"]:
+        prompters(name, given.weights, given.data, given.device, given.slices)
+
+
+if __name__ == "__main__":
+    main()
