@@ -1,10 +1,11 @@
 """Torture: runs are killed at random moments for some minutes, and must come out the same.
 
-`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3`: on a disk, and on an S3
+`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3,ray`: on a disk, and on an S3
 protocol server that is started for it, the parent or a worker is killed (SIGKILL, SIGTERM,
-SIGINT) at a random moment, again and again, until the run is complete; in `memory://` a write is
-broken off. Each time the rows must equal those of an undisturbed run, and no temporary file, no
-lock and no lease may be left. Ends with exit code 1 at the first difference.
+SIGINT) at a random moment, again and again, until the run is complete; on a Ray cluster of two
+nodes it is the driver, an actor or a node; in `memory://` a write is broken off. Each time the
+rows must equal those of an undisturbed run, and no temporary file, no lock and no lease may be
+left. Ends with exit code 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -45,11 +47,12 @@ def rows_of(address: str | Path) -> list[dict[str, Any]]:
     return found
 
 
-def torture_processes(out: str, chance: random.Random) -> int:
+def torture_processes(
+    out: str, chance: random.Random, who: Sequence[str], kill: Callable[[int], None]
+) -> int:
     """Kill and resume until the run is complete; how often it was killed."""
-    workers = str(chance.choice((0, 1, 2)))
     words = ["run", "noc", "-m", "disc", "-m", "noisy", "-d", "drawn", "--rounds", "3",
-             "--limit", "6", "--workers", workers, "--out", out]  # fmt: skip
+             "--limit", "6", *who, "--out", out]  # fmt: skip
     kills = 0
     while True:
         process = subprocess.Popen(
@@ -64,12 +67,38 @@ def torture_processes(out: str, chance: random.Random) -> int:
                 process.wait(wait)
             except subprocess.TimeoutExpired:
                 kills += 1
-                _kill(process.pid, chance)
+                kill(process.pid)
         if process.wait() == 0:
             return kills
 
 
-def _kill(parent: int, chance: random.Random) -> None:
+class Nodes:
+    """A Ray cluster of two nodes of which one may be lost, and comes back."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        self._second = self._cluster.add_node(num_cpus=1)
+        self.address: str = self._cluster.address
+
+    def kill(self, driver: int, chance: random.Random) -> None:
+        """The driver, an actor or the second node, which is started anew."""
+        victim = chance.choice(("driver", "actor", "node"))
+        if victim == "node":
+            self._cluster.remove_node(self._second, allow_graceful=False)
+            self._second = self._cluster.add_node(num_cpus=1)
+        elif victim == "actor":
+            subprocess.run(["pkill", "-KILL", "-f", "ray::_Actor"], check=False)
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(driver, chance.choice(SIGNALS))
+
+    def shut(self) -> None:
+        self._cluster.shutdown()
+
+
+def kill_process(parent: int, chance: random.Random) -> None:
     """The parent, or one of the processes it has started."""
     children = Path(f"/proc/{parent}/task/{parent}/children")
     found = [int(p) for p in children.read_text().split()] if children.exists() else []
@@ -109,13 +138,18 @@ def left_over(out: str) -> list[str]:
         return files
 
 
-def turn(where: str, base: str, number: int, chance: random.Random) -> tuple[str, int]:
-    """One run on one storage: where it lies, and how often it was killed."""
+def turn(
+    where: str, base: str, number: int, chance: random.Random, nodes: Nodes | None
+) -> tuple[str, int]:
+    """One run at one place: where it lies, and how often it was killed."""
+    out = f"{base}/{where}-{number}"
     if where == "memory":
-        out = f"memory://torture/{number}"
         return out, torture_memory(out, chance)
-    out = f"{base}/run-{number}"
-    return out, torture_processes(out, chance)
+    if where == "ray" and nodes is not None:
+        who = ["--address", nodes.address]
+        return out, torture_processes(out, chance, who, lambda pid: nodes.kill(pid, chance))
+    who = ["--workers", str(chance.choice((0, 1, 2)))]
+    return out, torture_processes(out, chance, who, lambda pid: kill_process(pid, chance))
 
 
 def forget(out: str) -> None:
@@ -125,7 +159,9 @@ def forget(out: str) -> None:
     files.rm(root, recursive=True)
 
 
-def torture(minutes: float, seed: int, folder: str, bases: dict[str, str]) -> int:
+def torture(
+    minutes: float, seed: int, folder: str, bases: dict[str, str], nodes: Nodes | None
+) -> int:
     chance = random.Random(seed)
     run_plan(PLAN, f"{folder}/whole", workers=0)
     whole = rows_of(f"{folder}/whole")
@@ -133,7 +169,7 @@ def torture(minutes: float, seed: int, folder: str, bases: dict[str, str]) -> in
     while time.monotonic() < end:
         turns += 1
         for where, base in bases.items():
-            out, times = turn(where, base, turns, chance)
+            out, times = turn(where, base, turns, chance, nodes)
             kills[where] += times
             wrong = left_over(out) + ([] if rows_of(out) == whole else [f"rows of {out}"])
             if wrong:
@@ -149,17 +185,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--where", default="disk,memory,s3", help="disk, memory, s3 or several")
+    parser.add_argument("--where", default="disk,memory,s3,ray", help="several of these")
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
     wanted = asked.where.split(",")
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-"))
-        bases = {"disk": folder, "memory": "memory://torture"}
+        bases = {"disk": folder, "memory": "memory://torture", "ray": folder}
         if "s3" in wanted:
             bases["s3"] = stack.enter_context(s3_server())
-        return torture(asked.minutes, seed, folder, {where: bases[where] for where in wanted})
+        nodes = Nodes() if "ray" in wanted else None
+        if nodes is not None:
+            stack.callback(nodes.shut)
+        chosen = {where: bases[where] for where in wanted}
+        return torture(asked.minutes, seed, folder, chosen, nodes)
 
 
 if __name__ == "__main__":
