@@ -10,6 +10,7 @@ import pytest
 
 from segmeter.benchmarks.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.boxes.statistics import scored
+from segmeter.benchmarks.breakdown import splits
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject, coco_layout
@@ -150,6 +151,7 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
         assert row.value < 100
     assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
     assert {s.source for s in scored(run)} == {"truth"}
+    objects_are_split_by_size_class_and_file(run, rows["plain", "sound", "mask-iou"], tmp_path)
     write_report(run, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for title in (
@@ -158,6 +160,24 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
         "Significant differences (Holm-corrected)",
     ):
         assert title in page
+
+
+def objects_are_split_by_size_class_and_file(run, mean, folder):
+    """With true boxes every object is found, so groups make up the mean mask IoU."""
+    for by in ("size", "class"):
+        (split,) = [s for s in splits(run, by) if (s.model, s.reading) == ("plain", "sound")]
+        masks = sum(m.targets for m in split.means)
+        assert masks == mean.targets
+        whole = sum(m.interval.value * m.targets for m in split.means) / masks
+        assert whole == pytest.approx(mean.value)
+    scene = scored(run)[0].scenes[0]
+    file = folder / "groups.csv"
+    file.write_text(f"mask,side\n{scene}/1,left\n{scene}/2,right\n")
+    (split,) = [s for s in splits(run, "side", file) if (s.model, s.reading) == ("plain", "sound")]
+    assert [(m.group, m.targets) for m in split.means] == [("left", 1), ("right", 1)]
+    file.write_text("mask,side\nnowhere/1,left\n")
+    with pytest.raises(BadInput, match="no mask 'nowhere/1' here"):
+        splits(run, "side", file)
 
 
 def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, golden, tmp_path):

@@ -6,14 +6,16 @@ pictures anew), and every pair of groups is tested by permuting the groups of wh
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.splitting import Key, Said, Splittable
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
@@ -51,10 +53,19 @@ class Split:
     differences: tuple[GroupDifference, ...]
 
 
+_OWN = {
+    "boxes": "segmeter.benchmarks.boxes.statistics",
+    "edges": "segmeter.benchmarks.edges.statistics",
+    "proposals": "segmeter.benchmarks.proposals.statistics",
+}
+"""Where benchmarks without sessions say what is split."""
+
+
 def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
     """The section that a report adds for `--by`."""
-    found = splits(run, by, groups)
-    blocks: list[Block] = [_means(found, by)]
+    told = _splittable(run)
+    found = _found(told, by, groups)
+    blocks: list[Block] = [_means(found, by, told.measure)]
     if any(split.differences for split in found):
         blocks.append(_differences(found, by))
     many = max(len(split.means) for split in found)
@@ -66,27 +77,35 @@ def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
 
 
 def splits(run: Results, by: str, groups: Path | None = None) -> list[Split]:
-    """Means and differences of the groups, for IoU after one and three rounds."""
-    said = _said(run)
+    """Means and differences of the groups: IoU after one and three rounds, or what has none."""
+    return _found(_splittable(run), by, groups)
+
+
+def _found(told: Splittable, by: str, groups: Path | None) -> list[Split]:
     file = None if groups is None else read_groups(groups)
     if file is not None:
-        file.check({name for key in said for name in _aliases(key)})
-    found = [split for curves in run.curves("iou") for split in _splits(curves, said, by, file)]
+        file.check({name for key in told.said for name in _aliases(key)})
+    found = [split for curves in told.curves for split in _splits(curves, told, by, file)]
     if not any(split.means for split in found):
-        raise BadInput(f"no mask has a group under '{by}'; {_known(said, file)}")
+        raise BadInput(f"no mask has a group under '{by}'; {_known(told.said, file)}")
     return found
 
 
-Key = tuple[str, str, str]
-Said = Mapping[Key, Mapping[str, str]]
+def _splittable(run: Results) -> Splittable:
+    own = _OWN.get(run.plan.benchmark)
+    if own is not None:
+        told: Splittable = importlib.import_module(own).splittable(run)
+        return told
+    if run.plan.kind == "method":
+        raise BadInput(
+            f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
+            f"sessions with users, and runs of {', '.join(_OWN)}"
+        )
+    return Splittable(tuple(run.curves("iou")), _said(run), "mIoU", ROUNDS)
 
 
 def _said(run: Results) -> dict[Key, dict[str, str]]:
     """Class and groups of every target, as the rows have them."""
-    if run.plan.benchmark == "boxes" or run.plan.kind == "method":
-        raise BadInput(
-            f"rows of '{run.plan.benchmark}' are not of targets; --by splits sessions with users"
-        )
     table = run.sql("""
         select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
         from rows group by dataset, scene, target
@@ -107,16 +126,18 @@ def _mapping(stored: Any) -> dict[str, str]:
 
 
 def _aliases(key: Key) -> tuple[str, str]:
-    dataset, scene, target = key
-    return f"{scene}/{target}", f"{dataset}/{scene}/{target}"
+    """What a groups file may call a mask; a whole picture goes by its own name."""
+    dataset, *place = key
+    name = "/".join(filter(None, place))
+    return name, f"{dataset}/{name}"
 
 
-def _splits(curves: Curves, said: Said, by: str, file: Groups | None) -> list[Split]:
+def _splits(curves: Curves, told: Splittable, by: str, file: Groups | None) -> list[Split]:
     keys = [(curves.dataset, *key) for key in curves.keys]
-    names = _groups(keys, said, by, file)
+    names = _groups(keys, told.said, by, file)
     who = (curves.model, curves.dataset, curves.user, curves.reading)
     made = []
-    for number in (n for n in ROUNDS if n <= curves.values.shape[1]):
+    for number in (n for n in told.rounds if n <= curves.values.shape[1]):
         values = 100 * at_round(curves.values, number)
         seed = (*who, number)
         means = group_means(values, names, curves.clusters, curves.reading, seed=seed)
@@ -139,7 +160,7 @@ def _known(said: Said, file: Groups | None) -> str:
     return f"rows know {', '.join(names) or 'no groups'}; --groups FILE brings your own"
 
 
-def _means(found: Sequence[Split], by: str) -> Table:
+def _means(found: Sequence[Split], by: str, measure: str) -> Table:
     rows: list[list[Cell]] = [
         [
             Label(split.model, reading=split.reading), split.dataset, split.user, split.round,
@@ -150,9 +171,10 @@ def _means(found: Sequence[Split], by: str) -> Table:
     ]  # fmt: skip
     columns = [
         Column("model"), Column("data"), Column("user"), Column("round", digits=0), Column(by),
-        Column("mIoU", "%", 1, plot=True), Column("masks", digits=0), Column("pictures", digits=0),
+        Column(measure, "%", 1, plot=True), Column("masks", digits=0), Column("pictures", digits=0),
     ]  # fmt: skip
-    return Table(f"by-{by}", columns, rows, f"Mean IoU by {by}")
+    title = "Mean IoU" if measure == "mIoU" else measure.capitalize()
+    return Table(f"by-{by}", columns, rows, f"{title} by {by}")
 
 
 def _limits(mean: GroupMean) -> tuple[float | None, float | None]:

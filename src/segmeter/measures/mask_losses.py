@@ -86,6 +86,10 @@ def step_loss(
 
     Focal and dice are those of the same mask, the best by `20 focal + dice`, the first of
     equal ones.
+
+    >>> logits = [[[[9.0, -9.0]], [[-9.0, 9.0]]]]
+    >>> step_loss(logits, [[[True, False]]], [[0.9, 0.5]]).best
+    (0,)
     """
     goal = np.asarray(targets)[:, None]
     focal, dice = focal_loss(logits, goal), dice_loss(logits, goal)

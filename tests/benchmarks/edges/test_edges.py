@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel, thinned
 from segmeter.benchmarks.edges.sections import paper_rows
@@ -204,3 +205,9 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     overview, comparison = Edges().sections(run)
     assert overview.title.startswith("Edges: ")
     assert len(comparison.blocks) == 1
+    file = tmp_path / "groups.csv"
+    file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
+    found = splits(run, "place", file)
+    assert {m.group for split in found for m in split.means} == {"indoors", "outdoors"}
+    with pytest.raises(BadInput, match="no mask has a group under 'class'"):
+        splits(run, "class")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.breakdown import splits
 from segmeter.benchmarks.proposals import PROPOSAL_ROWS, Proposals, Settings
 from segmeter.benchmarks.proposals.sections import paper_rows
 from segmeter.benchmarks.proposals.work import groups_of, ranked, rows_of
@@ -169,6 +170,11 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     assert ("mine", "sound", "ar@1000-common") not in values
     (section,) = Proposals().sections(run)
     assert section.title.startswith("Proposals: ")
+    file = tmp_path / "groups.csv"
+    file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
+    (split,) = [s for s in splits(run, "place", file) if (s.model, s.reading) == ("mine", "sound")]
+    assert [m.group for m in split.means] == ["indoors", "outdoors"]
+    assert split.means[0].interval.value == pytest.approx(100 * values["mine", "sound", "ar@1000"])
 
 
 def test_the_papers_table_is_shipped() -> None:

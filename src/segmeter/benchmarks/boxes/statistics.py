@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.benchmarks.splitting import Splittable
+from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
 from segmeter.core.detection_truth import DetectionTruth, coco_layout
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -31,12 +32,21 @@ from segmeter.measures.detections import (
     lvis_scores,
     matched_scores,
     resampled_scores,
+    size_ranges,
 )
 from segmeter.measures.objects import iou
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Floats, Resampling
 
-__all__ = ["Scored", "differences", "differences_of", "scored", "summary", "summary_of"]
+__all__ = [
+    "Scored",
+    "differences",
+    "differences_of",
+    "scored",
+    "splittable",
+    "summary",
+    "summary_of",
+]
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -52,6 +62,7 @@ class Scored:
     source: str
     truths: tuple[DetectionTruth, ...]
     found: tuple[Mapping[str, Any], ...]
+    scenes: tuple[str, ...]
 
     @cached_property
     def truth(self) -> dict[str, Any]:
@@ -112,9 +123,11 @@ def scored(run: Results) -> list[Scored]:
 
 def _scored(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> Scored:
     truths: list[DetectionTruth] = []
+    scenes: list[str] = []
     found = []
     for row in rows:
         if row["rank"] == 0:
+            scenes.append(row["scene"])
             truths.append(DetectionTruth.from_json(row["truth"]))
             continue
         size = truths[-1].shape
@@ -127,7 +140,7 @@ def _scored(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> Sco
                 "segmentation": {"size": list(size), "counts": row["mask"]},
             }
         )
-    return Scored(*key, tuple(truths), tuple(found))
+    return Scored(*key, tuple(truths), tuple(found), tuple(scenes))
 
 
 def summary(run: Results) -> list[SummaryRow]:
@@ -198,6 +211,48 @@ def _quality(group: Scored) -> dict[str, Number]:
         interval = drawn.interval(100 * np.array(values))
         made[name] = (interval.value, interval.low, interval.high)
     return made
+
+
+def splittable(run: Results) -> Splittable:
+    """Every object's IoU with the mask whose box found it, 0 where none did; class and size.
+
+    An object's target is its number in its picture, from 1 on.
+    """
+    found, said = [], {}
+    for group in scored(run):
+        keys, values = [], []
+        for scene, truth in zip(group.scenes, group.truths, strict=True):
+            names = {category.id: category.name for category in truth.categories}
+            taken = _overlaps(truth, [d for d in group.found if d["image_id"] == truth.image])
+            for number, thing in enumerate(truth.objects, start=1):
+                if thing.crowd:
+                    continue
+                keys.append((scene, str(number)))
+                values.append(taken.get(number - 1, 0.0))
+                said[group.dataset, scene, str(number)] = {
+                    "class": names.get(thing.category, ""),
+                    "size": _extent(thing.area),
+                }
+        column = np.array(values, dtype=np.float64).reshape(-1, 1)
+        pictures = tuple(scene for scene, _ in keys)
+        who = (group.model, group.dataset, group.source)
+        found += [Curves(*who, r, tuple(keys), pictures, column) for r in run.plan.readings]
+    return Splittable(tuple(found), said, "mean IoU of objects", (1,))
+
+
+def _overlaps(truth: DetectionTruth, found: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    return {
+        thing: iou(truth.objects[thing].mask, Mask.from_coco(found[place]["segmentation"]), None)
+        for thing, place in _pairs(truth, found)
+    }
+
+
+def _extent(area: float) -> str:
+    return next(
+        name
+        for name, (low, high) in size_ranges("sound").items()
+        if name != "all" and low <= area < high
+    )
 
 
 def _pairs(truth: DetectionTruth, found: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:

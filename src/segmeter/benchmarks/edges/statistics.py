@@ -23,12 +23,13 @@ from segmeter.benchmarks.grouping import (
     resampling,
     summary_row,
 )
-from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.benchmarks.splitting import Key, Splittable
+from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats
 
-__all__ = ["EdgeTables", "differences", "groups", "rows_of_group", "summary"]
+__all__ = ["EdgeTables", "differences", "groups", "rows_of_group", "splittable", "summary"]
 
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
@@ -98,6 +99,17 @@ class EdgeTables(Group):
         if self.reading == "sound":
             return curve.ods.f, ois, curve.sound_ap, curve.sound_r50
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
+
+
+def splittable(run: Results) -> Splittable:
+    """F of each picture at the threshold that is best on all others; groups come from a file."""
+    found = groups(run)
+    curves = tuple(
+        Curves(*group.key, group.keys, group.clusters, group.elsewhere()[:, None])
+        for group in found
+    )
+    said: dict[Key, dict[str, str]] = {(g.dataset, *key): {} for g in found for key in g.keys}
+    return Splittable(curves, said, "F", (1,))
 
 
 def groups(run: Results) -> list[EdgeTables]:

@@ -15,12 +15,13 @@ from segmeter.benchmarks.grouping import (
     resampling,
     summary_row,
 )
-from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.benchmarks.splitting import Key, Splittable
+from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.models import Reading
 from segmeter.measures.proposal_recall import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 
-__all__ = ["Recalls", "differences", "groups", "measure_name", "summary"]
+__all__ = ["Recalls", "differences", "groups", "measure_name", "splittable", "summary"]
 
 RESAMPLES = 2000
 
@@ -57,6 +58,21 @@ def measure_name(group: Recalls) -> str:
     """`ar@1000`, `ar@1000-small`."""
     end = "" if group.objects_of == "all" else f"-{group.objects_of}"
     return f"ar@{group.number}{end}"
+
+
+def splittable(run: Results) -> Splittable:
+    """Recall of each picture with objects, of all its proposals; groups come from a file."""
+    every = [g for g in groups(run) if g.objects_of == "all"]
+    most = max((g.number for g in every), default=0)
+    curves, said = [], dict[Key, dict[str, str]]()
+    for group in (g for g in every if g.number == most):
+        kept = np.flatnonzero(group.objects)
+        keys = tuple(group.keys[i] for i in kept)
+        shares = group.matched[kept].mean(axis=1) / group.objects[kept]
+        clusters = tuple(group.clusters[i] for i in kept)
+        curves.append(Curves(*group.key, keys, clusters, shares[:, None]))
+        said |= {(group.dataset, *key): {} for key in keys}
+    return Splittable(tuple(curves), said, f"AR@{most} of pictures", (1,))
 
 
 def groups(run: Results) -> list[Recalls]:
