@@ -3,20 +3,25 @@
     python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 1]
 
 The published loop encodes the picture anew at every click, clicks and scores on the whole
-picture, and plays users one after the other. Ours looks once and plays them together. Both
-use the same network, device and precision; decoding the picture is counted for both. All
-ways play an object one after the other before the next object comes, so that whatever slows
-the machine down for a while slows them all.
+picture, plays users one after the other and launches its network kernel by kernel; the encoder
+is that of `transformers` where it is installed, and its libraries take as many threads as they
+like. Ours looks once, plays users together and replays captured graphs where the device has
+them; kernels have the threads that a run's worker gives them. Both use the same weights, device
+and precision (--dtype); decoding the picture is counted for both. All ways play an object one
+after the other before the next object comes, so that whatever slows the machine down for a
+while slows them all. This is the time of a lone session; perf/throughput.py has the rate of a
+whole run, whose workers overlap theirs.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import importlib.util
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +36,18 @@ from segmeter.core.models import Ask, Model, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.threads import set_threads
+from segmeter.core.threads import set_threads, usable_cores
 from segmeter.core.users import User
+from segmeter.models._sam_graphs import eagerly
+from segmeter.models._sam_networks import HubNetwork
+from segmeter.models.sam import Sam
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.clicking_group import ClickingGroup
 from segmeter.users.random_click import RandomFirstClick
 
 ROUNDS = 20
 USERS = 11
+WARM_UP = 3 if torch.cuda.is_available() else 1  # graphs are captured at the second picture
 PLAN = Plan(
     "noc",
     (Spec("model"),),
@@ -47,6 +56,18 @@ PLAN = Plan(
     readings=("published",),
     measures=("iou", "boundary-iou"),
 )
+
+
+def as_published(model: Model) -> Model:
+    """The same SAM with the hub's own encoder, where its library is installed."""
+    if not isinstance(model, Sam) or importlib.util.find_spec("transformers") is None:
+        return model
+    other = copy.copy(model)
+    if model.kind.family != "mobile-sam":
+        other.network = HubNetwork.load(
+            model.weights_path, model.kind.family, str(model.network.device), model.dtype
+        )
+    return other
 
 
 def published_session(model: Model, scene: Scene) -> None:
@@ -62,8 +83,9 @@ def published_session(model: Model, scene: Scene) -> None:
     for _ in range(ROUNDS):
         y, x, positive = clicker.click(guess)
         prompts = (*prompts, Click((y, x), positive))
-        view = model.look(scene)
-        predictions = view.answer([Ask(prompts, memory)])
+        with eagerly():
+            view = model.look(scene)
+            predictions = view.answer([Ask(prompts, memory)])
         memory = predictions[0].memory
         guess = render(view, predictions)[0].dense()
         published_way.iou(labels, guess)
@@ -73,14 +95,14 @@ def published_session(model: Model, scene: Scene) -> None:
 def seconds_an_object(
     ways: Mapping[str, Callable[[Scene], object]], dataset: Dataset, objects: int
 ) -> dict[str, float]:
-    """Median wall seconds of each way over scenes that are read anew; the first one warms up."""
+    """Median wall seconds of each way over scenes that are read anew; the first ones warm up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for scene in list(dataset.scenes())[: objects + 1]:
+    for scene in list(dataset.scenes())[: objects + WARM_UP]:
         for name, play in ways.items():
             start = time.perf_counter()
             play(dataset.load(scene))
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(spent[1:]) for name, spent in times.items()}
+    return {name: statistics.median(spent[WARM_UP:]) for name, spent in times.items()}
 
 
 def main() -> None:
@@ -90,27 +112,31 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, default=shared / "weights")
     parser.add_argument("--model", default="sam2-hiera-tiny")
     parser.add_argument("--dataset", default="davis")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--objects", type=int, default=10 if torch.cuda.is_available() else 1)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=max(1, usable_cores() // 2))
     chosen = parser.parse_args()
     try:
-        model = catalogue.models.make(chosen.model, weights=chosen.weights)
+        model = catalogue.models.make(chosen.model, weights=chosen.weights, dtype=chosen.dtype)
         dataset = catalogue.datasets.make(chosen.dataset, data=chosen.data)
     except NotFound as missing:
         print(f"skipped: {missing}")
         return
-    plan = replace(PLAN, threads=chosen.threads)
+    plan = PLAN
+    torch.backends.cudnn.allow_tf32 = False  # as in a run
     set_threads(chosen.threads)
+    hub = as_published(model)
     people = [CentreClick(), *(ClickingGroup(group) for group in range(1, USERS))]
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def together(*users: User) -> Callable[[Scene], object]:
         return lambda scene: play_scene(model, scene, plan, users)
 
-    print(f"{chosen.model} on {getattr(model, 'device', 'cpu')}, {chosen.dataset}, {ROUNDS} clicks")
+    print(f"{chosen.model} ({chosen.dtype}) on {getattr(model, 'device', 'cpu')}, {chosen.dataset}")
     spent = seconds_an_object(
         {
-            "published loop, one user": lambda scene: published_session(model, scene),
+            "published loop, one user": lambda scene: published_session(hub, scene),
+            "published loop with our encoder": lambda scene: published_session(model, scene),
             "one centre click a round": together(CentreClick()),
             "eleven random first clicks together": together(*crowd),
             "one clicking group": together(ClickingGroup(5)),
@@ -121,7 +147,7 @@ def main() -> None:
     )
     for name, seconds in spent.items():
         print(f"{name:<44} {seconds:8.3f} s an object")
-    published, one, many, group, groups = spent.values()
+    published, _, one, many, group, groups = spent.values()
     print(f"one user: {published / one:.1f} x faster than the published loop")
     print(f"{USERS} users: {USERS * published / many:.1f} x faster; {many / one:.2f} x one user")
     print(f"ten clicking groups and the centre click: {groups / group:.2f} x one group")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,14 +12,16 @@ import pytest
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading
+from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading, View
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.sessions import Player, Session, play
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
+from segmeter.models.conformance import drawn_scene
+from segmeter.models.drawn import Disc
 from segmeter.users.centre_click import CentreClick
-from segmeter.users.random_click import RandomClick
+from segmeter.users.random_click import RandomClick, RandomFirstClick
 
 SHAPE = (40, 50)
 
@@ -253,3 +255,51 @@ def test_users_draw_from_a_real_generator() -> None:
 
     play(scene_with(BIG), Painter(), [Player(BIG, Curious(), "sound")], 2, judge)
     assert seen == [True, True]
+
+
+class Beside:
+    """A view that answers when it is waited for, as a GPU does."""
+
+    works_beside = True
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.log: list[str] = []
+
+    def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
+        return self.view.answer(asks)
+
+    def start_answer(
+        self, asks: Sequence[Ask]
+    ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
+        self.log.append("start")
+
+        def finish() -> tuple[Sequence[Prediction], Sequence[Mask]]:
+            self.log.append("finish")
+            predictions = self.view.answer(asks)
+            return predictions, [prediction.mask() for prediction in predictions]
+
+        return finish
+
+
+def test_many_players_go_in_two_halves_and_are_judged_while_the_view_works() -> None:
+    scene = drawn_scene()
+    players = [
+        Player(scene.targets[0], RandomFirstClick(name=f"person {i}"), "sound") for i in range(9)
+    ]
+    beside = Beside(Disc(radius=5).look(scene))
+
+    def judge(target: Target, mask: Mask) -> dict[str, float]:
+        beside.log.append("judge")
+        return {"area": float(mask.area)}
+
+    ours = play(scene, beside, players, 4, judge)
+    log = list(beside.log)
+    theirs = play(scene, beside.view, players, 4, judge)
+    for one, other in zip(ours, theirs, strict=True):
+        assert [(r.prompts, r.mask, r.scores) for r in one.rounds] == [
+            (r.prompts, r.mask, r.scores) for r in other.rounds
+        ]
+    assert log[:4] == ["start", "start", "finish", "start"]  # the first half is one round ahead
+    assert log[4] == "judge"
+    assert log.count("start") == log.count("finish") == 8

@@ -57,8 +57,12 @@ class AnswersLater(Protocol):
     """A view that works on answers while its caller does something else.
 
     `start_answer` begins and returns at once; what it returns waits for the predictions and
-    their shown masks. They are those of `answer` and `render`.
+    their shown masks. They are those of `answer` and `render`. `works_beside` says whether
+    this very view does so, on a device of its own.
     """
+
+    @property
+    def works_beside(self) -> bool: ...
 
     def start_answer(
         self, asks: Sequence[Ask]

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, overload
 
 import numpy as np
 
-from segmeter.core.capabilities import OffersSome, Team, forgets_prompts, team_of
+from segmeter.core.capabilities import AnswersLater, OffersSome, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, start_answer
@@ -32,6 +32,7 @@ __all__ = ["Bound", "Judge", "Player", "Round", "Session", "Trajectory", "play",
 # Threads take turns at the interpreter: below so many pixels per round waiting costs more than
 # it saves (eleven players of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
 _WORTH_THREADS = 4_000_000
+_WORTH_LANES = 8  # players; fewer keep a GPU no busier in two halves than in one
 
 Scores = dict[str, float]
 Judge = Callable[[Target, Mask], Scores]
@@ -226,41 +227,54 @@ def _advance(
     pool: Executor | None,
 ) -> None:
     """One round whose judging is left for when the view is at work again, or scores are read."""
-    if not sessions:
-        return
+    if sessions:
+        _begin(sessions, prompts, seconds, pool)()
+
+
+def _begin(
+    sessions: Sequence[Session],
+    prompts: Sequence[tuple[Prompt, ...]],
+    seconds: Sequence[float],
+    pool: Executor | None,
+) -> Callable[[], None]:
+    """Ask the view; while it works, judge the round before. What comes back ends the round."""
     asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(asks, [session.last for session in sessions])
     start = perf_counter()
     finish = start_answer(sessions[0].view, unique)
-    begun = perf_counter()
+    begun = perf_counter() - start
     for session in sessions:
         _ = session.rounds  # judges what is not
-    judged = perf_counter()
-    predictions, masks = finish()
-    share = (perf_counter() - judged + begun - start) / len(unique)
-    made = []
-    for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
-        session.prompts = (*session.prompts, *prompts[i])
-        found = session.last = predictions[place]
-        session.mask = masks[place]
-        made.append(
-            Round(
-                len(session.rounds) + 1,
-                prompts[i],
-                session.mask,
-                {},
-                float(found.scores[found.shown]),
-                found.shown,
-                (),
-                asks[i].memory is not None,
-                len(unique),
-                share,
-                seconds[i],
+
+    def end() -> None:
+        start = perf_counter()
+        predictions, masks = finish()
+        share = (perf_counter() - start + begun) / len(unique)
+        made = []
+        for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
+            session.prompts = (*session.prompts, *prompts[i])
+            found = session.last = predictions[place]
+            session.mask = masks[place]
+            made.append(
+                Round(
+                    len(session.rounds) + 1,
+                    prompts[i],
+                    session.mask,
+                    {},
+                    float(found.scores[found.shown]),
+                    found.shown,
+                    (),
+                    asks[i].memory is not None,
+                    len(unique),
+                    share,
+                    seconds[i],
+                )
             )
-        )
-    _Unjudged(sessions, made, pool)
-    if any(session.oracle_rounds for session in sessions):
-        _ = sessions[0].rounds
+        _Unjudged(sessions, made, pool)
+        if any(session.oracle_rounds for session in sessions):
+            _ = sessions[0].rounds
+
+    return end
 
 
 class _Unjudged:
@@ -334,41 +348,83 @@ def play(
         )
         for p in players
     ]
+    lanes = [_Lane(players, sessions, places, seed, pool) for places in _lanes(view, players)]
     for number in range(1, rounds + 1):
-        going = [i for i, session in enumerate(sessions) if not _over(session, until)]
-        if not going:
-            break
-        _play_round([players[i] for i in going], [sessions[i] for i in going], number, seed, pool)
-        _keep_bounds(players, sessions)
+        for lane in lanes:
+            lane.end()
+            lane.begin(number, until)
+        if len(lanes) == 1:
+            lanes[0].end()
+            _keep_bounds(players, sessions)
+    for lane in lanes:
+        lane.end()
     return [Trajectory(p, s.rounds) for p, s in zip(players, sessions, strict=True)]
+
+
+def _lanes(view: View, players: Sequence[Player]) -> list[Sequence[int]]:
+    """Two halves where the view works by itself: it answers one while the other is clicked for."""
+    count = len(players)
+    if (
+        count < _WORTH_LANES
+        or not isinstance(view, AnswersLater)
+        or not view.works_beside
+        or any(player.bound is not None for player in players)
+    ):
+        return [range(count)]
+    return [range(count // 2), range(count // 2, count)]
+
+
+class _Lane:
+    """Players whose rounds are begun and ended together."""
+
+    def __init__(
+        self,
+        players: Sequence[Player],
+        sessions: Sequence[Session],
+        places: Sequence[int],
+        seed: int,
+        pool: Executor | None,
+    ) -> None:
+        self.players = [players[i] for i in places]
+        self.sessions = [sessions[i] for i in places]
+        self.seed, self.pool = seed, pool
+        self._end: Callable[[], None] = _nothing
+
+    def begin(self, number: int, until: Callable[[Scores], bool] | None) -> None:
+        """Ask every player who is neither over nor content, then the view."""
+        going = [i for i, session in enumerate(self.sessions) if not _over(session, until)]
+        active = [i for i in going if not self.sessions[i].content]
+        given = _next_prompts(
+            [self.players[i] for i in active],
+            [self.sessions[i] for i in active],
+            number,
+            self.seed,
+            self.pool,
+        )
+        speaking = {i: one for i, one in zip(active, given, strict=True) if one[0]}
+        for i in going:
+            if i not in speaking:
+                self.sessions[i].rest()
+        if speaking:
+            self._end = _begin(
+                [self.sessions[i] for i in speaking],
+                [prompts for prompts, _ in speaking.values()],
+                [seconds for _, seconds in speaking.values()],
+                self.pool,
+            )
+
+    def end(self) -> None:
+        """Take the view's answers of the round that was begun."""
+        end, self._end = self._end, _nothing
+        end()
+
+
+def _nothing() -> None:
+    """No round was begun."""
 
 
 def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
     return until is not None and bool(session.rounds) and until(session.rounds[-1].scores)
-
-
-def _play_round(
-    players: Sequence[Player],
-    sessions: Sequence[Session],
-    number: int,
-    seed: int,
-    pool: Executor | None,
-) -> None:
-    """Ask every player who is not content, then the view, then the judge."""
-    active = [i for i, session in enumerate(sessions) if not session.content]
-    given = _next_prompts(
-        [players[i] for i in active], [sessions[i] for i in active], number, seed, pool
-    )
-    speaking = {i: one for i, one in zip(active, given, strict=True) if one[0]}
-    _advance(
-        [sessions[i] for i in speaking],
-        [prompts for prompts, _ in speaking.values()],
-        [seconds for _, seconds in speaking.values()],
-        pool,
-    )
-    for i, session in enumerate(sessions):
-        if i not in speaking:
-            session.rest()
 
 
 def _keep_bounds(players: Sequence[Player], sessions: Sequence[Session]) -> None:

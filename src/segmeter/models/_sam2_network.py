@@ -14,6 +14,7 @@ from segmeter.models import weights
 from segmeter.models._frames import Frame, Squeezed
 from segmeter.models._hiera import HieraSizes, Sam2Encoder, hub_names
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models._sam_graphs import EncoderGraph
 from segmeter.models._sam_networks import decoder_tensors, pick_device, pick_dtype
 
 __all__ = ["Sam2Network"]
@@ -42,7 +43,6 @@ class Sam2Network:
     """SAM 2's encoder, prompt encoder and decoder, all our own."""
 
     second = True
-    capturable = True
 
     def __init__(
         self,
@@ -65,12 +65,13 @@ class Sam2Network:
             }
         )
         self.parts.eval().requires_grad_(False)
+        self._graph = EncoderGraph()
 
     @classmethod
     def load(cls, path: Path, device: str, dtype: str) -> Self:
         """From `config.json` and safetensors; read as float32 and turned to `dtype` then."""
         chosen = pick_device(device), pick_dtype(dtype)
-        with torch.device("meta"):  # numbers come from the files
+        with weights.unfilled():
             network = cls._sized(json.loads((path / "config.json").read_text()), path)
         whole = {name: value.float() for name, value in weights.read(path).items()}
         try:
@@ -112,6 +113,9 @@ class Sam2Network:
         return Squeezed(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
+        return self._graph(self._embedding, pixels)
+
+    def _embedding(self, pixels: Tensor) -> Embedding:
         fine, middle, coarse = self.encoder(pixels.to(self.dtype))
         cells = coarse.flatten(2).transpose(1, 2).contiguous()
         return Embedding(cells, (to_cells(middle, 1), to_cells(fine, 2)))

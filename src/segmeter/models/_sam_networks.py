@@ -22,6 +22,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
 from segmeter.models._frames import Frame, Padded, Squeezed
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models._sam_graphs import EncoderGraph
 from segmeter.models._tinyvit import TinyVit
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ class MobileNetwork:
             }
         )
         self.parts.eval().requires_grad_(False)
+        self._graph = EncoderGraph()
 
     @classmethod
     def check(cls, path: Path) -> None:
@@ -179,7 +181,7 @@ class MobileNetwork:
         found = weights.sizes(path)
         if found is None:
             return
-        with torch.device("meta"):  # shapes without numbers
+        with weights.unfilled():
             own = {k: tuple(v.shape) for k, v in cls().parts.state_dict().items()}
         weights.fits(own, found, f"the weights in '{path}'", _SPARE)
 
@@ -195,6 +197,9 @@ class MobileNetwork:
         return Padded(shape)
 
     def encode(self, pixels: Tensor) -> Embedding:
+        return self._graph(self._embedding, pixels)
+
+    def _embedding(self, pixels: Tensor) -> Embedding:
         return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -20,7 +20,7 @@ from segmeter.core.models import Ask, Prediction, Reading, View
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words, signs
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, MaskDecoder, PromptEncoder
-from segmeter.models._sam_graphs import graphs_of
+from segmeter.models._sam_graphs import Decoded, Floats, chosen_of, graphs_of
 
 if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
@@ -96,6 +96,7 @@ class SamPrediction:
     logits: Tensor  # (4, low, low) float32 on the network's device
     scores: npt.NDArray[np.float32]
     shown: int
+    fed: Tensor | None = None  # (1, low, low), the memory where it was made with the answer
 
     @property
     def offered(self) -> Sequence[int]:
@@ -105,14 +106,30 @@ class SamPrediction:
     @property
     def memory(self) -> Tensor:
         """Low-resolution logits of the mask shown, `(1, low, low)`."""
-        shown = self.logits[self.shown : self.shown + 1]
-        if self.view.policy.sigmoid:
-            return shown.sigmoid()
-        return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if self.view.network.second else shown
+        if self.fed is not None:
+            return self.fed
+        view, shown = self.view, self.logits[self.shown : self.shown + 1]
+        return view.feedback(view.policy, view.network.second, shown)
 
     def mask(self, candidate: int | None = None) -> Mask:
         index = self.shown if candidate is None else candidate
         return self.view.masks_of(self.logits[index : index + 1])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one pass of the decoder gave to the asks of a group."""
+
+    group: list[int]
+    logits: Tensor  # (B, 4, low, low)
+    scores: Tensor  # (B, 4)
+    shown: Tensor  # (B,)
+    chosen: Tensor  # (B, low, low), the logits of the masks shown
+    fed: Tensor  # (B, low, low), what of them goes back in as a prompt
+
+    def leaving(self) -> _Batch:
+        """With scores and choices on their way to the host."""
+        return replace(self, scores=_leaving(self.scores), shown=_leaving(self.shown))
 
 
 class SamView:
@@ -158,27 +175,77 @@ class SamView:
     @torch.no_grad()
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
         """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
-        sets = [self.tokens(ask.prompts) for ask in asks]
-        predictions: dict[int, Prediction] = {}
-        for group in self.groups([len(labels) for _, labels in sets]):
-            points = torch.tensor([sets[i][0] for i in group], dtype=torch.float32)
-            labels = torch.tensor([sets[i][1] for i in group], dtype=torch.long)
-            masks = [self.mask_prompt(asks[i]) for i in group]
-            logits, scores = self._decoded(points.reshape(len(group), -1, 2), labels, masks)
-            first = [self._ambiguous(asks[i]) for i in group]
-            predictions |= zip(group, self._predictions(logits, scores, first), strict=True)
-        return [predictions[i] for i in range(len(asks))]
+        return self._predictions(len(asks), list(self._decoded(asks)))
 
-    def _decoded(
-        self, points: Tensor, labels: Tensor, masks: Sequence[Tensor | None]
-    ) -> tuple[Tensor, Tensor]:
-        """Logits and scores of prompts, by a captured graph where the device has one."""
-        graphs = graphs_of(self.network) if self.graphs and points.numel() else None
-        if graphs is not None and self.embedding.quality is None:
-            found = graphs.decoded(self, points, labels, masks)
-            if found is not None:
-                return found
-        return self.decode(self.encode_points(points, labels), self.encode_masks(masks))
+    @property
+    def works_beside(self) -> bool:
+        """Whether a device of its own answers while the caller goes on."""
+        return self.network.device.type == "cuda"
+
+    @torch.no_grad()
+    def start_answer(
+        self, asks: Sequence[Ask]
+    ) -> Callable[[], tuple[list[Prediction], list[Mask]]]:
+        """Begin; a GPU brings logits, choice and masks by itself while the caller goes on."""
+        if not self.works_beside:
+            predictions = self.answer(asks)
+            masks = self.render(predictions)
+            return lambda: (predictions, masks)
+        batches, leaving = [], []
+        for batch in self._decoded(asks):
+            leaving.append([_leaving(part) for part in self._bits(batch.chosen)])
+            batches.append(batch.leaving())
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has none
+        done.record()
+
+        def finish() -> tuple[list[Prediction], list[Mask]]:
+            done.synchronize()
+            masks: dict[int, Mask] = {}
+            for batch, parts in zip(batches, leaving, strict=True):
+                own = (Mask.of(one) for part in parts for one in part.numpy())
+                masks |= zip(batch.group, own, strict=True)
+            return self._predictions(len(asks), batches), [masks[i] for i in range(len(asks))]
+
+        return finish
+
+    def _decoded(self, asks: Sequence[Ask]) -> Iterator[_Batch]:
+        """Logits, scores and choices, pass by pass."""
+        sets = [self.tokens(ask.prompts) for ask in asks]
+        for group in self.groups([len(labels) for _, labels in sets]):
+            points = np.array([sets[i][0] for i in group], np.float32).reshape(len(group), -1, 2)
+            labels = np.array([sets[i][1] for i in group], np.float32)
+            masks = [self.mask_prompt(asks[i]) for i in group]
+            first = [self._ambiguous(asks[i]) for i in group]
+            found = self._replayed(points, labels, masks, first)
+            yield _Batch(group, *(found or self._eager(points, labels, masks, first)))
+
+    def _replayed(
+        self, points: Floats, labels: Floats, masks: Sequence[Tensor | None], first: Sequence[bool]
+    ) -> Decoded | None:
+        """By a captured graph, where the device has one."""
+        graphs = graphs_of(self.network) if self.graphs and points.size else None
+        if graphs is None or self.embedding.quality is not None:
+            return None
+        return graphs.decoded(self, points, labels, masks, first)
+
+    def _eager(
+        self, points: Floats, labels: Floats, masks: Sequence[Tensor | None], first: Sequence[bool]
+    ) -> Decoded:
+        sparse = self.encode_points(torch.from_numpy(points), torch.from_numpy(labels).long())
+        logits, scores = self.decode(sparse, self.encode_masks(masks))
+        shown = self.choose(logits, scores, first)
+        chosen = chosen_of(logits, shown)
+        fed = self.feedback(self.policy, self.network.second, chosen)
+        return logits, scores, shown, chosen, fed
+
+    def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[Prediction]:
+        found: dict[int, Prediction] = {}
+        for batch in batches:
+            scores = batch.scores.cpu().numpy().copy()  # pinned memory goes back
+            for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
+                fed = batch.fed[at : at + 1]
+                found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, fed)
+        return [found[i] for i in range(count)]
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
@@ -217,14 +284,15 @@ class SamView:
     @torch.no_grad()
     def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
         """Masks at the scene's size from low-resolution logits `(low, low)` each."""
+        return [Mask.of(own) for part in self._bits(logits) for own in fetched(part)]
+
+    def _bits(self, logits: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
+        """Bits at the scene's size, `(n, H, W)`, some logits at a time."""
         height, width = self.frame.shape
         step = max(1, RENDERED_PIXELS // max(height * width, self.frame.side**2))
-        masks: list[Mask] = []
         for start in range(0, len(logits), step):
             part = torch.stack(list(logits[start : start + step]))[:, None]
-            bits = self.frame.leave(part)[:, 0] > self.policy.threshold
-            masks += [Mask.of(own) for own in fetched(bits)]
-        return masks
+            yield self.frame.leave(part)[:, 0] > self.policy.threshold
 
     def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
         """Published: not while there is at most one click of each sign, faulty as it is."""
@@ -233,24 +301,31 @@ class SamView:
             return True
         return max(signs(prompts)) > 1
 
-    def _predictions(
-        self, logits: Tensor, scores: Tensor, first: Sequence[bool]
-    ) -> Iterator[SamPrediction]:
-        own = scores.cpu().numpy()
-        for i, index in enumerate(self.choose(logits, scores, first).tolist()):
-            yield SamPrediction(self, logits[i], own[i], index)
-
     def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
         """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""
+        ambiguous = torch.tensor(first, device=scores.device)
+        return self.choice(self.policy, self.network.second, logits, scores, ambiguous)
+
+    @staticmethod
+    def choice(
+        policy: Policy, second: bool, logits: Tensor, scores: Tensor, several: Tensor
+    ) -> Tensor:
+        """The rule of `choose`, on the device alone."""
         best = 1 + scores[:, 1:].argmax(dim=1)
-        if self.policy.masks in ("single", "best"):
-            return best if self.policy.masks == "best" else torch.zeros_like(best)
-        several = torch.tensor(first, device=best.device)
-        if self.policy.masks == "published":
-            several = torch.full_like(several, not self.network.second)
-        if self.network.second and self.policy.masks != "sound":
+        if policy.masks in ("single", "best"):
+            return best if policy.masks == "best" else torch.zeros_like(best)
+        if policy.masks == "published":
+            several = torch.full_like(several, not second)
+        if second and policy.masks != "sound":
             several = several | (stability(logits[:, 0]) < STABLE)
         return best.where(several, 0)
+
+    @staticmethod
+    def feedback(policy: Policy, second: bool, shown: Tensor) -> Tensor:
+        """What of the shown logits goes back in as a prompt."""
+        if policy.sigmoid:
+            return shown.sigmoid()
+        return shown.clamp(-MOST_FEEDBACK, MOST_FEEDBACK) if second else shown
 
     def _ambiguous(self, ask: Ask) -> bool:
         """Whether the prompts may mean several things, so that three masks are offered.
@@ -414,6 +489,12 @@ def _joined(views: Sequence[SamView]) -> Embedding:
         (torch.cat([f[0] for f in fine]), torch.cat([f[1] for f in fine])) if fine else None,
         torch.cat(quality) if quality else None,
     )
+
+
+def _leaving(tensor: Tensor) -> Tensor:
+    """A copy on the host that is there once the device has come so far."""
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    return host.copy_(tensor, non_blocking=True)
 
 
 def fetched(bits: Tensor) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ names are those of MobileSAM's checkpoint. The classifier it also holds is left 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -176,12 +177,9 @@ class _WindowAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
         self.attention_biases = nn.Parameter(torch.zeros(self.heads, window * window))
-        places = torch.stack(
-            torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij"), dim=-1
-        ).reshape(-1, 2)
-        apart = (places[:, None] - places[None]).abs()
-        distance = apart[..., 0] * window + apart[..., 1]
-        self.register_buffer("distance", distance, persistent=False)
+        y, x = np.indices((window, window)).reshape(2, -1)
+        distance = window * abs(y[:, None] - y) + abs(x[:, None] - x)
+        self.register_buffer("distance", torch.from_numpy(distance), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         windows, cells, width = x.shape

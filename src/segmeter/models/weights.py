@@ -11,7 +11,8 @@ import hashlib
 import os
 import pickle
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ __all__ = [
     "load_into",
     "read",
     "sizes",
+    "unfilled",
 ]
 
 Sizes = dict[str, tuple[int, ...]]
@@ -147,6 +149,26 @@ def load_into(
     fits(_sizes_of(own), _sizes_of(tensors), what, spare)
     filled = {k: tensors[k] for k in own if not _spare(k, spare)}
     network.load_state_dict(filled, strict=False, assign=assign)
+
+
+@contextmanager
+def unfilled() -> Iterator[None]:
+    """Modules made in here have shapes and no numbers of their own, at hardly any cost.
+
+    Tensors without memory, torch's own way, make it import its compiler and sympy: seconds.
+    """
+    from torch.overrides import TorchFunctionMode
+
+    class LeaveOut(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            if getattr(func, "__module__", "") == "torch.nn.init":
+                return kwargs["tensor"] if kwargs else args[0]
+            return func(*args, **(kwargs or {}))
+
+    with LeaveOut():
+        yield
 
 
 def fits(own: Sizes, given: Sizes, what: str, spare: tuple[str, ...]) -> None:

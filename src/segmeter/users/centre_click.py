@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 
@@ -95,11 +95,35 @@ class Together:
         for kind in dict.fromkeys(type(user) for user in users):
             places = [i for i, user in enumerate(users) if type(user) is kind]
             given = kind.next_batch(
-                [users[i] for i in places], [found[i] for i in places], [draws[i] for i in places]
+                [users[i] for i in places], [found[i] for i in places], _Some(draws, places)
             )
             for i, prompt in zip(places, given, strict=True):
                 prompts[i] = prompt
         return prompts
+
+
+@dataclass(frozen=True, slots=True)
+class _Some(Sequence[np.random.Generator]):
+    """Some of the players' generators, made when asked for: a centre click draws nothing."""
+
+    every: Sequence[np.random.Generator]
+    places: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> np.random.Generator: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[np.random.Generator]: ...
+
+    def __getitem__(
+        self, place: int | slice
+    ) -> np.random.Generator | Sequence[np.random.Generator]:
+        if isinstance(place, slice):
+            return _Some(self.every, self.places[place])
+        return self.every[self.places[place]]
 
 
 TOGETHER = Together()

@@ -65,8 +65,8 @@ class RandomFirstClick:
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
         return [
-            one.click if one.observation.prompts else random_click(one.observation, rng)
-            for one, rng in zip(found, draws, strict=True)
+            one.click if one.observation.prompts else random_click(one.observation, draws[i])
+            for i, one in enumerate(found)
         ]
 
 
