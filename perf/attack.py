@@ -24,7 +24,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import View
 from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.users import Observation
-from segmeter.engine.jobs import steady_arithmetic
+from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.users.gradient_attack import Attempt, Direction, follow
 
 COLUMNS = 4

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from typing import Any, cast
 
 import typer
@@ -77,7 +78,7 @@ def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
     speak_plainly()
     _hear_one_interrupt()
-    commands()
+    commands(sys.argv[1:2])
     typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
     try:
         code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
@@ -103,11 +104,15 @@ def run_app() -> None:
     sys.exit(code if isinstance(code, int) else Exit.DONE)
 
 
-def commands() -> typer.Typer:
-    """The application with all its commands, one module each, in the order of the help."""
-    for module in pkgutil.iter_modules(segmeter.cli.__path__):
-        if module.name != "app" and not module.name.startswith("_"):
-            importlib.import_module(f"segmeter.cli.{module.name}")
+def commands(typed: Sequence[str] = ()) -> typer.Typer:
+    """The application with all its commands, one module each, in the order of the help.
+
+    Where the command is known that was typed, its module alone is imported.
+    """
+    modules = [module.name for module in pkgutil.iter_modules(segmeter.cli.__path__)]
+    offered = [name for name in modules if name != "app" and not name.startswith("_")]
+    for name in [word for word in typed if word in offered] or offered:
+        importlib.import_module(f"segmeter.cli.{name}")
     places = [(panel, name) for panel, names in _PANELS.items() for name in names]
     panels = {name: panel for panel, name in places}
     order = {name: place for place, (_, name) in enumerate(places)}

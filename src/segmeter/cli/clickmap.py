@@ -63,7 +63,7 @@ def clickmap(
     """
     from segmeter.benchmarks.tetris.clickmap import click_map
     from segmeter.core import catalogue
-    from segmeter.engine.jobs import steady_arithmetic
+    from segmeter.engine.arithmetic import steady_arithmetic
 
     places = roots(data, weights).options()
     made = catalogue.datasets.make(dataset_spec(dataset), **places)

@@ -28,6 +28,7 @@ _VOLUME_USERS = (
     "box-propagation",
     "points-per-slice?n=3",
 )
+_SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
 
 
@@ -57,7 +58,7 @@ def demo(
     place = weights or _beside()
     plan = _plan(what, place)
     folder = out or _folder_for(plan)
-    tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar())
+    tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar(), soonest=_SMALL)
     print_summary(folder, tally, as_json=False)
     (page,) = write_report(Run.open(folder))
     typer.echo(f"the report lies at {Path(page).resolve()}")

@@ -19,6 +19,7 @@ from segmeter import __version__
 from segmeter.cli._options import AsJson, Data, Weights, roots
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
+from segmeter.core.devices import gpu_names
 from segmeter.core.errors import BadWeights, NotFound, SegmeterError
 from segmeter.core.plans import Roots
 
@@ -90,11 +91,17 @@ def _device() -> str:
     """Where networks would run."""
     if importlib.util.find_spec("torch") is None:
         return "none"
+    if gpu_names():
+        return f"cuda ({gpu_names()[0]})"
+    return "mps" if _mps() else "cpu"
+
+
+def _mps() -> bool:
+    if platform.system() != "Darwin":
+        return False
     import torch
 
-    if torch.cuda.is_available():
-        return f"cuda ({torch.cuda.get_device_name()})"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    return torch.backends.mps.is_available()
 
 
 def _version(library: str) -> str | None:

@@ -58,7 +58,7 @@ def masks(
     Example: `segmeter masks photo.jpg --model sam2-hiera-tiny --out found`
     """
     from segmeter.core import catalogue
-    from segmeter.engine.jobs import steady_arithmetic
+    from segmeter.engine.arithmetic import steady_arithmetic
 
     settings = {"points": points, "crops": crops, "smallest": smallest, "reading": reading}
     files = _files(pictures)

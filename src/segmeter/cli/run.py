@@ -28,6 +28,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.processes import waking
 
 __all__ = ["run"]
 
@@ -116,11 +117,6 @@ def run(
 
     Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
     """
-    from segmeter.cli._tables import print_summary
-    from segmeter.cli._terminal import Bar
-    from segmeter.engine import run_plan
-    from segmeter.engine.estimates import free_folder
-
     settings = {"masks": masks, "points": points}
     extra = {key: value for key, value in settings.items() if value is not None}
     specs = [Spec.parse(name) for name in (method or model or [])]
@@ -141,35 +137,43 @@ def run(
         | ({} if until is None else {"until": until}),
     )
     places = roots(data, weights)
-    check_devices(plan.subjects)
-    _say_data(plan.datasets, places)
-    if "clicks" in plan.options:
-        say_of_played(plan, places)
-    if dry:
-        return _say_estimate(plan, places, workers, as_json)
-    if estimate:
-        from segmeter.cli._estimates import say_cost
+    ours = plan.kind == "model" and executor in (None, "local") and not (dry or estimate)
+    with waking(workers if ours else 0) as early:  # before anything heavy is imported here
+        from segmeter.cli._tables import print_summary
+        from segmeter.cli._terminal import Bar
+        from segmeter.engine import run_plan
+        from segmeter.engine.estimates import free_folder
 
-        return say_cost(plan, places, workers, executor, as_json)
-    if add:
-        plan = _added(plan, out, places)
-    if out is None:
-        out = str(free_folder(plan, places))
-        typer.echo(f"run folder: {out}", err=True)
-    tally = run_plan(
-        plan,
-        out,
-        roots=places,
-        workers=workers,
-        progress=Bar(),
-        again=again,
-        executor=executor,
-        share=part_of(share),
-        address=address,
-        tell=lambda sentence: typer.echo(printable(sentence), err=True),
-    )
-    print_summary(out, tally, as_json)
-    return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+        check_devices(plan.subjects)
+        _say_data(plan.datasets, places)
+        if "clicks" in plan.options:
+            say_of_played(plan, places)
+        if dry:
+            return _say_estimate(plan, places, workers, as_json)
+        if estimate:
+            from segmeter.cli._estimates import say_cost
+
+            return say_cost(plan, places, workers, executor, as_json)
+        if add:
+            plan = _added(plan, out, places)
+        if out is None:
+            out = str(free_folder(plan, places))
+            typer.echo(f"run folder: {out}", err=True)
+        tally = run_plan(
+            plan,
+            out,
+            roots=places,
+            workers=workers,
+            progress=Bar(),
+            again=again,
+            executor=executor,
+            early=early,
+            share=part_of(share),
+            address=address,
+            tell=lambda sentence: typer.echo(printable(sentence), err=True),
+        )
+        print_summary(out, tally, as_json)
+        return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 
 
 def _say_data(specs: Sequence[Spec], places: Roots) -> None:

@@ -14,7 +14,8 @@ from segmeter.core.capabilities import OnDevice
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
-from segmeter.engine.jobs import Objects, jobs_of, steady_arithmetic
+from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.engine.jobs import Objects, jobs_of
 from segmeter.engine.runner import complete, default_workers
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import encode

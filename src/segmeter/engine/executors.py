@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
-import multiprocessing
-import os
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.processes import Early, Process, end_all
 from segmeter.core.threads import usable_cores
 from segmeter.engine.jobs import Objects, Outcome, Worker
 from segmeter.store.places import Address, Place
@@ -25,7 +20,6 @@ from segmeter.store.places import Address, Place
 __all__ = ["Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
 
 _GROUP = "segmeter.executors"
-_PATIENCE_S = 10.0  # for a worker that was told to stop
 _AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
 
 
@@ -48,7 +42,11 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """What an executor is made for: a plan, where its rows go, and how many may work at it."""
+    """What an executor is made for: a plan, where its rows go, and how many may work at it.
+
+    `early` are processes that were started before the plan was whole; local workers are among
+    them as long as there are any.
+    """
 
     plan: Plan
     run: Place
@@ -56,6 +54,7 @@ class Seats:
     objects: Objects | None = None
     workers: int = 0
     address: str | None = None  # of a cluster, for executors that work on one
+    early: Early | None = None
 
 
 def executor_names() -> list[str]:
@@ -114,19 +113,34 @@ class Inline:
 
 @dataclass(slots=True)
 class _Worker:
-    process: SpawnProcess
-    pipe: Connection
+    own: Process
     jobs: deque[Job] = field(default_factory=deque)
+
+    @property
+    def pipe(self) -> Connection:
+        return self.own.pipe
 
 
 class Local:
     """Worker processes on this machine, each with its own model."""
 
-    def __init__(self, plan: Plan, run: Address | Place, roots: Roots, workers: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run: Address | Place,
+        roots: Roots,
+        workers: int,
+        early: Early | None = None,
+    ) -> None:
         share = max(1, usable_cores() // workers)
-        self._start: Callable[[int], _Worker] = lambda seat: _start_worker(
-            plan, run, roots, seat, share
-        )
+        waiting = early or Early(0)
+
+        def start(seat: int) -> _Worker:
+            process = waiting.taken(seat)
+            process.tell(_work, plan, run, roots, share)
+            return _Worker(process)
+
+        self._start: Callable[[int], _Worker] = start
         self._workers = [self._start(seat) for seat in range(workers)]
 
     @classmethod
@@ -137,7 +151,7 @@ class Local:
             )
         if seats.objects:
             raise BadInput("objects of your own cannot travel to workers; take executor inline")
-        return cls(seats.plan, seats.run, seats.roots, max(1, seats.workers))
+        return cls(seats.plan, seats.run, seats.roots, max(1, seats.workers), seats.early)
 
     @property
     def room(self) -> int:
@@ -157,14 +171,7 @@ class Local:
         return [o for worker in busy if worker.pipe in ready for o in self._receive(worker)]
 
     def stop(self) -> None:
-        for worker in self._workers:
-            worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join(_PATIENCE_S)
-            if worker.process.is_alive():  # deep in a library that does not hear
-                worker.process.kill()
-                worker.process.join()
-            worker.pipe.close()
+        end_all([worker.own for worker in self._workers])
 
     def _receive(self, worker: _Worker) -> list[Outcome]:
         """A worker's report, or, if it died, the loss of the job it was at."""
@@ -176,48 +183,19 @@ class Local:
         return [outcome]
 
     def _replace(self, dead: _Worker) -> list[Outcome]:
-        dead.process.join()
+        dead.own.process.join()
         dead.pipe.close()
         lost, *unbegun = dead.jobs
         seat = self._workers.index(dead)
         self._workers[seat] = self._start(seat)
         for job in unbegun:
             self.submit(job)
-        code = dead.process.exitcode
+        code = dead.own.process.exitcode
         return [Outcome(lost, f"the worker died (exit code {code})", retryable=True)]
 
 
-def _start_worker(plan: Plan, run: Address | Place, roots: Roots, seat: int, cores: int) -> _Worker:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    given = (plan, run, roots, seat, cores, theirs)
-    process = context.Process(target=_work, args=given, daemon=True)
-    with _interrupts_held():
-        process.start()
-    theirs.close()
-    return _Worker(process, ours)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits: a worker born now never hears it, whatever it is still importing."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _work(
-    plan: Plan, run: Address | Place, roots: Roots, seat: int, cores: int, pipe: Connection
-) -> None:
+def _work(pipe: Connection, plan: Plan, run: Address | Place, roots: Roots, cores: int) -> None:
     """A worker's life: take jobs, read ahead, report."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
-    _die_with_parent()
-    _take_gpu(seat)
     worker = Worker(plan, run, roots, cores=cores)
     jobs: deque[Job] = deque()
     while True:
@@ -228,29 +206,6 @@ def _work(
                 return
             worker.read_ahead(jobs[-1])
         pipe.send(worker.do(jobs.popleft()))
-
-
-def _take_gpu(seat: int) -> None:
-    """Share the GPUs out among the workers, in turn."""
-    if importlib.util.find_spec("torch") is None:
-        return
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.set_device(seat % torch.cuda.device_count())
-
-
-def _die_with_parent() -> None:
-    """Leave at once when the parent is killed, so that no job is done twice."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _ray(seats: Seats) -> Executor:

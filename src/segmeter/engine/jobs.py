@@ -19,13 +19,14 @@ from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.core.threads import set_threads
+from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.parameters import parameter_count
 from segmeter.engine.widening import part_to_widen, users_text
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.results import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "source_of", "steady_arithmetic"]
+__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "source_of"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
@@ -167,18 +168,3 @@ def _trail(job: Job, subject: Any) -> dict[str, str]:
         "citation": card.citation,
         **library_versions(),
     }
-
-
-def steady_arithmetic(threads: int) -> None:
-    """Fix what changes digits: the number of threads, and a GPU's ten-bit float32."""
-    import importlib.util
-
-    import cv2
-
-    cv2.setNumThreads(threads)
-    if importlib.util.find_spec("torch") is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cuda.matmul.allow_tf32 = False

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from segmeter.core import catalogue
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
 from segmeter.core.credentials import refuse_credentials
+from segmeter.core.devices import gpu_names
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.processes import Early
 from segmeter.core.scenes import Dataset, Volume
 from segmeter.core.threads import usable_cores
 from segmeter.core.users import User
@@ -210,6 +212,8 @@ def run_plan(
     address: str | None = None,
     share: tuple[int, int] = (1, 1),
     tell: Callable[[str], None] = lambda sentence: None,
+    early: Early | None = None,
+    soonest: Sequence[str] = (),
 ) -> Tally:
     """Run a plan into a folder or an address, or go on where an earlier command stopped.
 
@@ -229,6 +233,10 @@ def run_plan(
         Which of how many shares of the jobs to play, for several machines with a run each.
     tell
         Told what a person should know, such as which parts were damaged.
+    early
+        Processes that wake already; local workers are among them.
+    soonest
+        Scenes that are played before the others, so that somebody who waits sees rows.
     """
     roots = roots or Roots()
     plan, datasets = complete(plan, roots, objects)
@@ -241,11 +249,12 @@ def run_plan(
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})
         ours = jobs[share[0] - 1 :: share[1]]
         left = [job for job in ours if job.id not in done_before.ids]
+        left.sort(key=lambda job: job.scene not in soonest)
         if progress:
             progress.begin(len(ours), len(ours) - len(left))
         own = len(left) if executor == "ray" or address else default_workers(plan)
         count = 0 if objects else own if workers is None else workers
-        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address)
+        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address, early)
         make_ready(folder, (job.id for job in left))
         working = executor_named(executor, seats)
         packing = Packing(folder, (job.id for job in left), tell)
@@ -263,13 +272,8 @@ def run_plan(
 def default_workers(plan: Plan) -> int:
     """Two processes a GPU, so that one finds clicks while the other's network works; else one
     for every `threads` cores, at most four."""
-    import importlib.util
-
-    if plan.kind == "model" and importlib.util.find_spec("torch") is not None:
-        import torch
-
-        if torch.cuda.is_available():
-            return 2 * torch.cuda.device_count()
+    if plan.kind == "model" and gpu_names():
+        return 2 * len(gpu_names())
     return max(1, min(4, usable_cores() // plan.threads))
 
 

@@ -25,7 +25,7 @@ from segmeter.core.models import Model, View
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
-from segmeter.engine.jobs import steady_arithmetic
+from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.study import tables as t
 from segmeter.study.messages import StepAsk
 from segmeter.study.refusals import Refused
