@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Generic, Literal, ParamSpec
 
+import numpy as np
+
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["MaskMeasure", "Measure", "mask_measure", "measure"]
+__all__ = ["MaskMeasure", "Measure", "Stream", "mask_measure", "measure"]
 
 Better = Literal["higher", "lower"]
 Given = ParamSpec("Given")
+_MASK = (Mask, Mask | None, "Mask", "Mask | None")
 
 
 @dataclass(frozen=True)
 class Measure(Generic[Given]):
     """A pure function with a card; call it like the function.
+
+    Where the function takes a `Mask`, an array or a tensor of 0 and 1 does as well.
 
     `both_empty` and `one_empty` are the values when truth and guess, or just one of them,
     hold no pixel; None means that the formula itself answers. `dimensions` are those it is
@@ -35,15 +41,23 @@ class Measure(Generic[Given]):
     one_empty: float | None = None
     dimensions: tuple[int, ...] = (2, 3)
     parameters: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    masks: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.function.__doc__)
         object.__setattr__(self, "__wrapped__", self.function)
-        object.__setattr__(self, "parameters", tuple(signature(self.function).parameters))
+        known = signature(self.function).parameters
+        object.__setattr__(self, "parameters", tuple(known))
+        masks = tuple(n for n, p in known.items() if p.annotation in _MASK)
+        object.__setattr__(self, "masks", masks)
 
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> float:
         given: dict[str, object] = dict(zip(self.parameters, args, strict=False))
         given.update(kwargs)
+        raw = [n for n in self.masks if not isinstance(given.get(n), Mask | None)]
+        if raw:
+            masked: Any = {**given, **{name: _as_mask(given[name]) for name in raw}}
+            return self(**masked)
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
         if len(pair) == 2:
             ignore = given.get("ignore", args[2] if len(args) > 2 else None)
@@ -58,6 +72,61 @@ class Measure(Generic[Given]):
     def summary(self) -> str:
         """The docstring's first sentence."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
+
+    def stream(self) -> Stream:
+        """A running mean of this measure, for pairs that come one after the other."""
+        return Stream(self)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A measure over pairs as they come: `update` with each, `compute` the mean at any time.
+
+    >>> from segmeter.core import catalogue
+    >>> running = catalogue.measures.make("iou").stream()
+    >>> running.update(np.array([[1, 1]]), np.array([[1, 0]]))
+    0.5
+    >>> running.update(np.array([[1, 1]]), np.array([[1, 1]]))
+    1.0
+    >>> running.compute(), running.count
+    (0.75, 2)
+    """
+
+    measure: Measure[Any]
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
+    def update(self, truth: Any, guess: Any, ignore: Any = None) -> float:
+        """Take one pair; its own value. Arrays, tensors and masks will do."""
+        given = (truth, guess) if ignore is None else (truth, guess, ignore)
+        value = self.measure(*given)
+        self.values.append(value)
+        return value
+
+    def compute(self) -> float:
+        """The mean so far."""
+        if not self.values:
+            raise BadInput(f"'{self.measure.id}' has no pair yet; give some to update()")
+        return math.fsum(self.values) / len(self.values)
+
+    def merge(self, other: Stream) -> None:
+        """Take over what another stream of the same measure has seen, as of another process."""
+        if other.measure.id != self.measure.id:
+            raise BadInput(f"'{other.measure.id}' cannot go on as '{self.measure.id}'")
+        self.values += other.values
+
+    def reset(self) -> None:
+        """Forget every pair."""
+        self.values.clear()
+
+
+def _as_mask(value: Any) -> Mask:
+    """A mask of an array, or of a tensor on any device."""
+    plain = value.detach().cpu() if hasattr(value, "detach") else value
+    return Mask.of(np.asarray(plain))
 
 
 MaskMeasure = Measure[[Mask, Mask, Mask | None]]
