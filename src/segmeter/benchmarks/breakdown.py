@@ -1,4 +1,4 @@
-"""Any benchmark's sessions split by group: class, size, or what a groups file says.
+"""Any benchmark's sessions split by group: class, size, shape, or what a groups file says.
 
 Each group's mean has an interval (`published` normal over targets, `sound` from drawing
 pictures anew), and every pair of groups is tested by permuting the groups of whole pictures.
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.splitting import Key, Said, Splittable
+from segmeter.benchmarks.target_groups import DERIVED, groups_of_targets
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
@@ -63,7 +64,7 @@ _OWN = {
 
 def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
     """The section that a report adds for `--by`."""
-    told = _splittable(run)
+    told = _splittable(run, by)
     found = _found(told, by, groups)
     blocks: list[Block] = [_means(found, by, told.measure)]
     if any(split.differences for split in found):
@@ -78,7 +79,7 @@ def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
 
 def splits(run: Results, by: str, groups: Path | None = None) -> list[Split]:
     """Means and differences of the groups: IoU after one and three rounds, or what has none."""
-    return _found(_splittable(run), by, groups)
+    return _found(_splittable(run, by), by, groups)
 
 
 def _found(told: Splittable, by: str, groups: Path | None) -> list[Split]:
@@ -91,7 +92,7 @@ def _found(told: Splittable, by: str, groups: Path | None) -> list[Split]:
     return found
 
 
-def _splittable(run: Results) -> Splittable:
+def _splittable(run: Results, by: str) -> Splittable:
     own = _OWN.get(run.plan.benchmark)
     if own is not None:
         told: Splittable = importlib.import_module(own).splittable(run)
@@ -101,11 +102,11 @@ def _splittable(run: Results) -> Splittable:
             f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
             f"sessions with users, and runs of {', '.join(_OWN)}"
         )
-    return Splittable(tuple(run.curves("iou")), _said(run), "mIoU", ROUNDS)
+    return Splittable(tuple(run.curves("iou")), _said(run, by), "mIoU", ROUNDS)
 
 
-def _said(run: Results) -> dict[Key, dict[str, str]]:
-    """Class and groups of every target, as the rows have them."""
+def _said(run: Results, by: str) -> dict[Key, dict[str, str]]:
+    """Class and groups of every target as the rows have them, and what follows from it."""
     table = run.sql("""
         select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
         from rows group by dataset, scene, target
@@ -114,6 +115,9 @@ def _said(run: Results) -> dict[Key, dict[str, str]]:
     for row in table.to_pylist():
         known = {"class": row["label"] or ""} | _mapping(row["groups"])
         found[row["dataset"], row["scene"], row["target"]] = known
+    if by in DERIVED and not any(by in known for known in found.values()):
+        derived = groups_of_targets(run, by)
+        found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
     return found
 
 
@@ -157,7 +161,8 @@ def _known(said: Said, file: Groups | None) -> str:
     if file is not None:
         return f"'{file.path}' has {', '.join(file.attributes)}"
     names = sorted({name for known in said.values() for name, value in known.items() if value})
-    return f"rows know {', '.join(names) or 'no groups'}; --groups FILE brings your own"
+    told = ", ".join([*names, *(name for name in DERIVED if name not in names)])
+    return f"rows know {told}; --groups FILE brings your own"
 
 
 def _means(found: Sequence[Split], by: str, measure: str) -> Table:

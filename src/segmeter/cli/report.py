@@ -47,7 +47,7 @@ def report(
     cost: Cost = None,
     by: Annotated[
         str | None,
-        typer.Option("--by", help="Split by class, size or another group; see --groups."),
+        typer.Option("--by", help="Split by class, size, shape, boundary or another group."),
     ] = None,
     groups: Annotated[
         Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")

@@ -57,7 +57,8 @@ class Measure(Generic[Given]):
         raw = [n for n in self.masks if not isinstance(given.get(n), Mask | None)]
         if raw:
             masked: Any = {**given, **{name: _as_mask(given[name]) for name in raw}}
-            return self(**masked)
+            again: Callable[..., float] = self
+            return again(**masked)
         pair = [m for name in self.parameters[:2] if isinstance(m := given.get(name), Mask)]
         if len(pair) == 2:
             ignore = given.get("ignore", args[2] if len(args) > 2 else None)

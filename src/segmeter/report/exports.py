@@ -15,6 +15,7 @@ __all__ = [
     "Format",
     "exported",
     "formats",
+    "harmless",
     "identifier",
     "tables_of",
     "to_csv",
@@ -57,7 +58,7 @@ def to_csv(table: Table) -> str:
         cells: list[object] = []
         for cell, limits, column in zip(row, wide, table.columns, strict=True):
             cells += _fields(cell, limits, column)
-        writer.writerow([_harmless(cell) for cell in cells])
+        writer.writerow([harmless(cell) for cell in cells])
     return file.getvalue()
 
 
@@ -140,10 +141,10 @@ def exported(sections: Sequence[Section], kinds: Sequence[Format]) -> dict[str, 
     }
 
 
-def _harmless(cell: object) -> object:
+def harmless(cell: object) -> object:
     """A text that no spreadsheet takes for a formula; numbers stay numbers.
 
-    >>> _harmless("=1+1"), _harmless(-2.5)
+    >>> harmless("=1+1"), harmless(-2.5)
     ("'=1+1", -2.5)
     """
     if not isinstance(cell, str):

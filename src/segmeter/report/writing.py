@@ -13,6 +13,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
 from segmeter.report.exports import exported
 from segmeter.report.naming import display_names, renamed
+from segmeter.report.objects import objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.trail import missing, trail
 from segmeter.store import Run
@@ -32,14 +33,18 @@ def write_report(
     """Write what a run's benchmark has to say; the files written.
 
     A page goes to `report.html` in the run, tables go to `tables/`, unless `to` says
-    otherwise. `more` are sections to add to the benchmark's own.
+    otherwise; with `csv` comes `objects.csv`, one line per session.
+    `more` are sections to add to the benchmark's own.
     """
     sections = sections_of(run, more)
     if kind == "html":
         return [_written(run, "report.html", render(page_of(run, sections)), to)]
+    files = exported(sections, [kind])
+    if kind == "csv" and (each := objects_csv(run)) is not None:
+        files["objects.csv"] = each
     return [
         _written(run, f"tables/{name}", text, None if to is None else to / name)
-        for name, text in exported(sections, [kind]).items()
+        for name, text in files.items()
     ]
 
 

@@ -1,0 +1,87 @@
+"""Results by class, size, shape and boundary, and object by object."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from segmeter.benchmarks.breakdown import splits
+from segmeter.benchmarks.target_groups import shape_group
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
+from segmeter.store import Run
+
+from .conftest import Typed
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("runs") / "run"
+    plan = Plan("noc", (Spec("noisy"), Spec("disc")), (Spec("drawn"),), rounds=3, limit=8)
+    run_plan(plan, place, workers=0)
+    return place
+
+
+@pytest.mark.parametrize("by", ["class", "size", "shape", "boundary"])
+def test_every_target_falls_in_one_group(run: Path, by: str) -> None:
+    opened = Run.open(run)
+    (one, *_) = splits(opened, by)
+    assert len(one.means) > 1
+    (many,) = opened.sql("select count(distinct (scene, target)) as n from rows").to_pylist()
+    assert sum(mean.targets for mean in one.means) == many["n"]
+
+
+def test_shapes_are_those_of_the_targets(run: Path) -> None:
+    opened = Run.open(run)
+    (one, *_) = splits(opened, "shape")
+    counted = {mean.group: mean.targets for mean in one.means}
+    wanted: dict[str, int] = {}
+    for scene in opened.scenes("drawn"):
+        for target in opened.scene("drawn", scene).targets:
+            group = shape_group(target.mask)
+            wanted[group] = wanted.get(group, 0) + 1
+    assert counted == wanted
+
+
+def test_the_page_shows_the_split_and_a_slip_is_told(run: Path, typed: Typed) -> None:
+    to = run.parent / "page.html"
+    assert typed("report", run, "--by", "boundary", "--to", to)[0] == 0
+    assert "By boundary" in to.read_text()
+    with pytest.raises(BadInput, match=r"rows know .*shape"):
+        splits(Run.open(run), "colour")
+
+
+def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
+    run: Path, typed: Typed
+) -> None:
+    _, out, _ = typed("report", run, "--format", "csv")
+    assert "objects.csv" in out
+    lines = list(csv.DictReader(io.StringIO((run / "tables" / "objects.csv").read_text())))
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in lines[0])
+    opened = Run.open(run)
+    for line in lines[:: max(1, len(lines) // 7)]:
+        rows = opened.sql(
+            'select * from rows where model = ? and scene = ? and target = ? and "user" = ? '
+            "and reading = ? order by round",
+            [line[name] for name in ("model", "scene", "target", "user", "reading")],
+        ).to_pylist()
+        assert float(line["iou_1"]) == rows[0]["iou"]
+        assert float(line["iou_last"]) == rows[-1]["iou"]
+        assert float(line["iou_best"]) == max(row["iou"] for row in rows)
+        first = next((row["round"] for row in rows if row["iou"] >= 0.9), "")
+        assert line["noc_90"] == str(first)
+        assert int(line["area"]) == rows[0]["area"]
+    (many,) = opened.sql(
+        'select count(distinct (model, scene, target, "user", reading)) as n from rows'
+    ).to_pylist()
+    assert len(lines) == many["n"]
+    for file in (run / "tables").glob("*.csv"):
+        heads = next(csv.reader(io.StringIO(file.read_text())))
+        assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in heads), file
+        assert len(set(heads)) == len(heads), file
