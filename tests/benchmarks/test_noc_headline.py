@@ -44,7 +44,7 @@ def headline(run: RandomRun) -> Answer:
 
 
 def winner(said: Answer) -> str | None:
-    named = re.search(r"\*\*(\w)\*\* costs least", said.sentence)
+    named = re.search(r"\*\*(\w)\*\* costs least", said.text)
     return named[1] if named else None
 
 
@@ -83,7 +83,7 @@ def test_no_page_prints_nan_or_an_interval_without_width(made: Qualities) -> Non
 @given(qualities())
 @few
 def test_where_most_objects_fail_that_is_said_before_any_winner(made: Qualities) -> None:
-    sentence = headline(RandomRun(made)).sentence
+    sentence = headline(RandomRun(made)).text
     short = [m for m, q in made.items() if 2 * (q.max(axis=1) < 0.9).sum() > len(q)]
     if len(short) == len(made):
         assert sentence.startswith("No model")
@@ -97,8 +97,8 @@ def test_failures_are_not_cheap() -> None:
     good = np.array([[0.5, 0.95, 0.95]] * 16)
     bad = np.array([[0.95] * 3, [0.4] * 3] * 8)
     said = headline(RandomRun({"bad": bad, "good": good}))
-    assert "**good**" in said.sentence
-    assert "**bad**" not in said.sentence
+    assert "**good**" in said.text
+    assert "**bad**" not in said.text
     assert "79" in said.detail
 
 
@@ -118,4 +118,4 @@ def test_any_measure_may_be_the_goal(goal: str) -> None:
     made = {"a": np.full((6, 3), 0.5)}
     extra = {"dice": np.full((6, 3), 0.95), "hd95": np.full((6, 3), 1.5)}
     said = headline(RandomRun(made, settings={"goal": goal}, extra=extra))
-    assert "all 6 objects get there" in said.sentence
+    assert "all 6 objects get there" in said.text

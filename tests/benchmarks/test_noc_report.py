@@ -147,7 +147,7 @@ def test_groups_line_up_targets_and_times(run: Run) -> None:
 def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     (answer,) = blocks(sections, Answer)
     assert isinstance(answer, Answer)
-    assert answer.sentence.startswith(
+    assert answer.text.startswith(
         "**oracle** costs least: a person needs 2.5\N{NO-BREAK SPACE}s and 1.00"
     )
     longer, more = answer.detail.split(". Counted")
@@ -176,8 +176,8 @@ def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> No
     made = list(Noc().sections(Run.open(tmp_path / "run")))
     (answer,) = blocks(made, Answer)
     assert isinstance(answer, Answer)
-    assert "prompts" in answer.sentence
-    assert "clicks" not in answer.sentence + answer.detail
+    assert "prompts" in answer.text
+    assert "clicks" not in answer.text + answer.detail
     assert "3 photographs are too few to establish any difference" in answer.detail
 
 

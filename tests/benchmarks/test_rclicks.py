@@ -377,10 +377,10 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     blocks = [b for s in sections for b in s.blocks]
     answers = [b for b in blocks if isinstance(b, Answer)]
     which, *places = answers
-    assert which.sentence.startswith("Which model costs people fewer clicks on drawn cannot be")
+    assert which.text.startswith("Which model costs people fewer clicks on drawn cannot be")
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from five photographs" in answer.sentence
+        assert "cannot be said from five photographs" in answer.text
         assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -426,9 +426,9 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     answers = [
         conclusions([found(*case)])[0] for case in ((True, True), (False, True), (False, False))
     ]
-    assert "it matters where people click:" in answers[0].sentence
-    assert "for the quality on the way" in answers[1].sentence
-    assert "has not been shown to matter" in answers[2].sentence
+    assert "it matters where people click:" in answers[0].text
+    assert "for the quality on the way" in answers[1].text
+    assert "has not been shown to matter" in answers[2].text
 
 
 def _played(model: str, iou: float, photographs: int, spare: float = 0.0) -> Findings:
@@ -448,7 +448,7 @@ def _said(*found: Findings) -> str:
     assert section is not None
     answer = section.blocks[0]
     assert isinstance(answer, Answer)
-    return answer.sentence
+    return answer.text
 
 
 def test_models_are_set_against_each_other() -> None:
@@ -473,8 +473,8 @@ def test_three_photographs_establish_nothing() -> None:
 
 def test_an_interval_of_no_width_is_not_printed_as_one() -> None:
     told = conclusions([_played("quick", 0.95, 2)])[0]
-    assert "takes as many clicks as the most likely (no photograph differs" in told.sentence
-    assert "+0.0 to +0.0" not in told.sentence + told.detail
+    assert "takes as many clicks as the most likely (no photograph differs" in told.text
+    assert "+0.0 to +0.0" not in told.text + told.detail
 
 
 def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:

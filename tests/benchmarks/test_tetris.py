@@ -324,9 +324,7 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
     assert "Moving the whole box" in render(Page("boxes", "", [], made))
     (answer,) = [b for s in made for b in s.blocks if isinstance(b, Answer)]
-    assert re.search(
-        r"[\d.]+ points of IoU apart \(95 % interval [\d.]+ to [\d.]+\)", answer.sentence
-    )
+    assert re.search(r"[\d.]+ points of IoU apart \(95 % interval [\d.]+ to [\d.]+\)", answer.text)
     captions = [b.caption for s in made for b in s.blocks if isinstance(b, Gallery)]
     assert any("dark blue 0 %" in caption for caption in captions)
     with pytest.raises(BadInput, match="no settings"):

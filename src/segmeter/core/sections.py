@@ -35,13 +35,16 @@ __all__ = [
     "Note",
     "Outline",
     "Part",
+    "Phrase",
     "Points",
+    "Quantity",
     "Replay",
     "Section",
     "Slices",
     "Step",
     "Table",
     "Value",
+    "phrase",
 ]
 
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
@@ -316,11 +319,60 @@ class Slices:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The sentence a reader came for, set large; `detail` is what it rests on."""
+class Quantity:
+    """A number in a sentence: as it is told, how its interval is told, and the value itself.
 
-    sentence: str
+    `measure` names the statistic. A page sets the interval quieter than the number.
+    """
+
+    told: str
+    value: Value
+    limits: str = ""
+    measure: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.told} {self.limits}" if self.limits else self.told
+
+
+Phrase = tuple[str | Quantity, ...]
+
+
+def phrase(*parts: str | Quantity | Phrase) -> Phrase:
+    """Words and quantities in their order.
+
+    >>> needed = phrase(Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)"))
+    >>> "".join(map(str, phrase("needs ", needed, ".")))
+    'needs 9.7 s (6.5–16.1).'
+    """
+    return tuple(p for part in parts for p in (part if isinstance(part, tuple) else (part,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The sentence a reader came for, set large; `detail` is what it rests on.
+
+    Numbers of the sentence are quantities: whoever wants one takes its value.
+
+    >>> answer = Answer(phrase("It takes ", Quantity("2.0 clicks", Value(2.0)), "."))
+    >>> answer.text, answer.quantities[0].value.value
+    ('It takes 2.0 clicks.', 2.0)
+    """
+
+    sentence: str | Phrase
     detail: str = ""
+
+    @property
+    def parts(self) -> Phrase:
+        return phrase(self.sentence)
+
+    @property
+    def text(self) -> str:
+        """The sentence in plain words."""
+        return "".join(map(str, self.parts))
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Quantity))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
-from segmeter.report.wording import marked, paragraphs, quiet_limits, reading_note
+from segmeter.report.wording import marked, paragraphs, reading_note, told
 
 __all__ = ["Page", "render"]
 
@@ -105,7 +105,7 @@ class _Drawing:
             case Answer():
                 return {
                     "kind": "answer",
-                    "sentence": quiet_limits(marked(block.sentence)),
+                    "sentence": told(block.parts),
                     "detail": paragraphs(block.detail),
                 }
             case Note():

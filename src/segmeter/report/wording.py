@@ -7,12 +7,10 @@ import re
 
 from markupsafe import Markup, escape
 
-from segmeter.core.sections import Cell, Column, Label, Value
+from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
-__all__ = ["amount", "cell_text", "marked", "paragraphs", "quiet_limits", "reading_note", "spread"]
+__all__ = ["amount", "cell_text", "marked", "paragraphs", "reading_note", "spread", "told"]
 
-_LIMIT = r"[+−]?[\d.]+(?: fewer| more)?"
-_LIMITS = re.compile(rf"\((?:95 % interval )?{_LIMIT}(?:–| to ){_LIMIT}\)")
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 reading_note = {
@@ -91,15 +89,21 @@ def marked(text: str) -> Markup:
     return Markup("").join(pieces)
 
 
-def quiet_limits(text: Markup) -> Markup:
-    """Intervals in brackets set quieter than the numbers they follow.
+def told(sentence: Phrase) -> Markup:
+    """A sentence with its intervals set quieter than the numbers they follow.
 
-    >>> quiet_limits(Markup("9.7 s (6.5–16.1)"))
-    Markup('9.7 s <span class="limits">(6.5–16.1)</span>')
-    >>> quiet_limits(Markup("13 % (95 % interval +3 to +38)"))
-    Markup('13 % <span class="limits">(95 % interval +3 to +38)</span>')
+    >>> told(("needs ", Quantity("9.7 s", Value(9.7, 6.5, 16.1), "(6.5–16.1)")))
+    Markup('needs 9.7 s <span class="limits">(6.5–16.1)</span>')
     """
-    return Markup(_LIMITS.sub(r'<span class="limits">\g<0></span>', str(text)))
+    return Markup("").join(
+        marked(part) if isinstance(part, str) else _quantity(part) for part in sentence
+    )
+
+
+def _quantity(part: Quantity) -> Markup:
+    if not part.limits:
+        return marked(part.told)
+    return marked(part.told) + Markup(' <span class="limits">{}</span>').format(part.limits)
 
 
 def paragraphs(text: str) -> Markup:

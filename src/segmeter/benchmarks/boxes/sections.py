@@ -9,7 +9,19 @@ from segmeter.benchmarks.boxes.statistics import differences_of, scored, summary
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.sections import Answer, Block, Cell, Column, Label, Note, Section, Table, Value
+from segmeter.core.sections import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Label,
+    Note,
+    Quantity,
+    Section,
+    Table,
+    Value,
+    phrase,
+)
 
 __all__ = ["sections"]
 
@@ -49,9 +61,11 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     mine = {r.measure: r for r in rows if _who(r) == _who(best)}
     boxes = mine.get("box-ap")
     detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
-    sentence = (
-        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP "
-        f"{best.value:.1f} [{best.low:.1f}, {best.high:.1f}]."
+    limits = f"[{best.low:.1f}, {best.high:.1f}]"
+    sentence = phrase(
+        f"**{best.model}** turns the boxes of {best.user} on {best.dataset} into masks of AP ",
+        Quantity(f"{best.value:.1f}", Value.of(best), limits, "ap"),
+        ".",
     )
     blocks: list[Block] = [
         Answer(sentence, detail),

@@ -24,9 +24,12 @@ from segmeter.core.sections import (
     Label,
     Multiples,
     Note,
+    Phrase,
+    Quantity,
     Section,
     Table,
     Value,
+    phrase,
 )
 
 __all__ = ["paper_rows", "sections"]
@@ -97,11 +100,14 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
         reading: max((r for r in ods if r.reading == reading), key=lambda r: r.value)
         for reading in dict.fromkeys(row.reading for row in ods)
     }
-    by_model: dict[str, list[str]] = {}
-    for reading, row in best.items():
-        by_model.setdefault(row.model, []).append(f"{row.value:.3f} ({reading})")
-    said = [f"{model} has the best ODS, {' and '.join(told)}" for model, told in by_model.items()]
-    return Answer("; ".join(said) + ".", "One threshold for all pictures; intervals in the table.")
+    said: Phrase = ()
+    for model in dict.fromkeys(row.model for row in best.values()):
+        said = phrase(said, "; " if said else "", f"{model} has the best ODS, ")
+        mine = [row for row in best.values() if row.model == model]
+        for k, row in enumerate(mine):
+            value = Quantity(f"{row.value:.3f}", Value.of(row), measure="ods")
+            said = phrase(said, " and " if k else "", value, f" ({row.reading})")
+    return Answer(phrase(said, "."), "One threshold for all pictures; intervals in the table.")
 
 
 def _table(dataset: str, rows: Sequence[SummaryRow], pictures: int) -> Table:

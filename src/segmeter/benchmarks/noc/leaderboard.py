@@ -10,7 +10,17 @@ import numpy as np
 from segmeter.benchmarks.noc.goals import Goals
 from segmeter.benchmarks.noc.statistics import ClickSessions, better_of, compared, targets_of
 from segmeter.core.benchmarks import Difference, SummaryRow
-from segmeter.core.sections import Answer, Cell, Column, Note, Table, Value
+from segmeter.core.sections import (
+    Answer,
+    Cell,
+    Column,
+    Note,
+    Phrase,
+    Quantity,
+    Table,
+    Value,
+    phrase,
+)
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.rankings import first_shares
@@ -121,7 +131,8 @@ def answer(comparison: Comparison, many: bool) -> Answer:
     where = f"On {comparison.title}: " if many else ""
     if all(map(comparison.fails_most, comparison.models)):
         return Answer(where + _nobody(comparison), _extent(comparison))
-    sentence = f"{where}{_warned(comparison)}{_opening(comparison)}: {_needs(comparison)}."
+    opening = f"{where}{_warned(comparison)}{_opening(comparison)}: "
+    sentence = phrase(opening, _needs(comparison), ".")
     return Answer(sentence, " ".join(filter(None, (_runner_up(comparison), _extent(comparison)))))
 
 
@@ -159,15 +170,13 @@ def _better_everywhere(one: ClickSessions, other: ClickSessions, goals: Goals) -
     return bool(mine) and bool(better.all())
 
 
-def _needs(comparison: Comparison) -> str:
+def _needs(comparison: Comparison) -> Phrase:
     """What the first model asks of a person."""
     best = comparison.models[0]
-    seconds = _told(comparison.value(best, comparison.seconds), 1, "s")
-    clicks = _told(comparison.value(best, comparison.clicks), 2, comparison.prompts)
-    return (
-        f"a person needs {seconds} and {clicks} per object to reach "
-        f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
-    )
+    goal = f"{_tied(comparison.goals.lead.text)}{_never(comparison, best)}"
+    seconds = _told(comparison, comparison.seconds, 1, "s")
+    clicks = _told(comparison, comparison.clicks, 2, comparison.prompts)
+    return phrase("a person needs ", seconds, " and ", clicks, f" per object to reach {goal}")
 
 
 def _warned(comparison: Comparison) -> str:
@@ -358,15 +367,14 @@ def uneven(comparison: Comparison) -> Note | None:
     )
 
 
-def _told(value: Value, digits: int, unit: str) -> str:
-    """A number with its interval, where there is one that says something."""
+def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quantity:
+    """The first model's number with its interval, where there is one that says something."""
+    value = comparison.value(comparison.models[0], measure)
     if value.value is None or value.low is None or value.high is None:
-        return f"– {unit}"
-    told = f"{value.value:.{digits}f}{_TIED}{unit}"
+        return Quantity(f"– {unit}", value, measure=measure)
     low, high = f"{value.low:.{digits}f}", f"{value.high:.{digits}f}"
-    if np.isnan(value.low) or low == high:
-        return told
-    return f"{told} ({low}–{high})"
+    limits = "" if np.isnan(value.low) or low == high else f"({low}–{high})"
+    return Quantity(f"{value.value:.{digits}f}{_TIED}{unit}", value, limits, measure)
 
 
 def _never(comparison: Comparison, model: str) -> str:

@@ -31,9 +31,11 @@ from segmeter.core.sections import (
     Multiples,
     Note,
     Points,
+    Quantity,
     Section,
     Table,
     Value,
+    phrase,
 )
 
 __all__ = ["baseline_of", "sections"]
@@ -75,9 +77,14 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     leading = [r for r in top if r.reading == lead and r.measure == "iou@1"]
     best = max(leading, key=lambda r: r.value)
     oracle = next(r for r in top if _who(r) == _who(best) and r.measure == "oracle@1")
-    sentence = (
-        f"After one point **{best.model}** reaches a mean IoU of {best.value:.1f} % "
-        f"[{best.low:.1f}, {best.high:.1f}]; the best of the masks it offers {oracle.value:.1f} %."
+    sentence = phrase(
+        f"After one point **{best.model}** reaches a mean IoU of ",
+        Quantity(
+            f"{best.value:.1f} %", Value.of(best), f"[{best.low:.1f}, {best.high:.1f}]", "iou@1"
+        ),
+        "; the best of the masks it offers ",
+        Quantity(f"{oracle.value:.1f} %", Value.of(oracle), measure="oracle@1"),
+        ".",
     )
     blocks: list[Block] = [
         Answer(sentence, f"Over {best.dataset}, {best.user}, reading {lead}."),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups
+from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups, measure_name
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.sections import (
@@ -20,9 +20,11 @@ from segmeter.core.sections import (
     Label,
     Line,
     Note,
+    Quantity,
     Section,
     Table,
     Value,
+    phrase,
 )
 
 __all__ = ["paper_rows", "sections"]
@@ -78,8 +80,14 @@ def _answer(here: Sequence[Recalls]) -> Answer:
     whole = [g for g in here if g.objects_of == "all" and g.number == most]
     best = max(whole, key=lambda g: g.value)
     masks = best.proposals.mean()
+    low, high = best.limits()
+    recall = Value(100 * best.value, 100 * low, 100 * high)
     return Answer(
-        f"{best.model} recalls {100 * best.value:.1f} % with up to {most} masks ({best.reading}).",
+        phrase(
+            f"{best.model} recalls ",
+            Quantity(f"{recall.value:.1f} %", recall, measure=measure_name(best)),
+            f" with up to {most} masks ({best.reading}).",
+        ),
         f"{masks:.0f} masks per picture; intervals are in the table.",
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.findings import Finding, Findings
-from segmeter.core.sections import Answer
+from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 
@@ -38,26 +38,29 @@ def photographs_in_words(count: int) -> str:
     return "one photograph" if count == 1 else f"{_WORDS.get(count, count)} photographs"
 
 
-def _sentence(f: Findings, p_clicks: float, p_quality: float) -> str:
+def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
     model, dataset, _ = f.key
-    clicks = f"the least likely tenth of clicks takes {_more(f.seen('dgr-noc-ratio'))}"
+    clicks = phrase("the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), ".")
     photographs = len(set(f.trial.clusters))
     if photographs < FEWEST_PHOTOGRAPHS:
         played = photographs_in_words(photographs)
-        return (
+        them = "it" if photographs == 1 else "them"
+        return phrase(
             f"Whether it matters where people click with **{model}** on {dataset} cannot be said "
-            f"from {played}: on {'it' if photographs == 1 else 'them'} {clicks}."
+            f"from {played}: on {them} ",
+            clicks,
         )
     opening = f"With **{model}** on {dataset} it"
     if p_clicks < _ESTABLISHED:
-        return f"{opening} matters where people click: {clicks}."
+        return phrase(f"{opening} matters where people click: ", clicks)
     if p_quality < _ESTABLISHED:
-        return (
+        return phrase(
             f"{opening} matters where people click, but for the quality on the way only: mean IoU "
-            f"of the least likely tenth is {_lower(f.seen('dgr-auc-all'))}. That it takes more "
-            "clicks is not shown."
+            "of the least likely tenth is ",
+            _lower(f.seen("dgr-auc-all")),
+            ". That it takes more clicks is not shown.",
         )
-    return f"{opening} has not been shown to matter where people click: {clicks}."
+    return phrase(f"{opening} has not been shown to matter where people click: ", clicks)
 
 
 def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
@@ -93,18 +96,19 @@ def _printed(finding: Finding) -> str:
     )
 
 
-def _more(i: Interval) -> str:
+def _more(i: Interval) -> Quantity:
     """How many more clicks one tenth takes than the other."""
     if i.value == 0 and not i.low < i.high:
         alike = " (no photograph differs, so no interval can be given)" if i.low == i.high else ""
-        return f"as many clicks as the most likely{alike}"
-    which = "more" if i.value >= 0 else "fewer"
-    return f"{abs(i.value):.1f} % {which} clicks than the most likely" + _limits(i, 1, _HOW_SURE)
+        return Quantity(f"as many clicks as the most likely{alike}", Value.of(i), "", _ASKED[0])
+    told = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
+    return Quantity(told, Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
 
 
-def _lower(i: Interval) -> str:
+def _lower(i: Interval) -> Quantity:
     which = "below" if i.value < 0 else "above"
-    return f"{abs(i.value):.2f} points {which} that of the most likely" + _limits(i, 2, _HOW_SURE)
+    told = f"{abs(i.value):.2f} points {which} that of the most likely"
+    return Quantity(told, Value.of(i), _limits(i, 2, _HOW_SURE).strip(), _ASKED[1])
 
 
 def _percent(i: Interval) -> str:

@@ -12,7 +12,17 @@ from segmeter.benchmarks.rclicks.conclusions import (
 )
 from segmeter.benchmarks.rclicks.findings import Findings, differences_of
 from segmeter.core.benchmarks import Difference
-from segmeter.core.sections import Answer, Block, Column, Section, Table
+from segmeter.core.sections import (
+    Answer,
+    Block,
+    Column,
+    Phrase,
+    Quantity,
+    Section,
+    Table,
+    Value,
+    phrase,
+)
 
 __all__ = ["pairwise_result"]
 
@@ -49,46 +59,53 @@ def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
     return Answer(told, _detail(members, against, len(shared)))
 
 
-def _few(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
+def _few(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> Phrase:
     opening = f"Which model costs people fewer clicks on {members[0].trial.dataset}"
     told = f"{opening} cannot be said from {photographs_in_words(photographs)}"
     if all(d.value == 0 for d in against.values()):
-        return f"{told}: all take the same clicks there."
-    means = ", ".join(f"**{f.trial.model}** takes {_clicks(f)}" for f in members)
-    return f"{told}: there {means} clicks to 90 % IoU."
+        return phrase(f"{told}: all take the same clicks there.")
+    first, *others = members
+    means = phrase(f"**{first.trial.model}** takes ", _clicks(first))
+    for f in others:
+        means = phrase(means, f", **{f.trial.model}** takes ", _clicks(f))
+    return phrase(f"{told}: there ", means, " clicks to 90 % IoU.")
 
 
-def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> str:
+def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase:
     best, other = members
     d = against[other.trial.model]
     if d.value == 0:
-        return f"On {d.dataset}, people need as many clicks with {_both(members)}: {_clicks(best)}."
+        same = f"On {d.dataset}, people need as many clicks with {_both(members)}: "
+        return phrase(same, _clicks(best), ".")
     if d.established:
-        return (
+        return phrase(
             f"On {d.dataset}, people need fewer clicks with **{d.first}** than with "
-            f"**{d.second}**: {_clicks(best)} against {_clicks(other)} to 90 % IoU, {_fewer(d)} on "
-            "the same objects."
+            f"**{d.second}**: ",
+            *(_clicks(best), " against ", _clicks(other), " to 90 % IoU, "),
+            *(_fewer(d), " on the same objects."),
         )
-    return (
+    return phrase(
         f"On {d.dataset}, it is not established whether people need fewer clicks with "
-        f"{_both(members)}: {d.first} takes {_clicks(best)} clicks to 90 % IoU, {d.second} "
-        f"{_clicks(other)}, and the first {_fewer(d)} on the same objects."
+        f"{_both(members)}: {d.first} takes ",
+        *(_clicks(best), f" clicks to 90 % IoU, {d.second} ", _clicks(other)),
+        *(", and the first ", _fewer(d), " on the same objects."),
     )
 
 
-def _many(members: Sequence[Findings], against: dict[str, Difference]) -> str:
+def _many(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase:
     best = members[0]
     yes = [m for m, d in against.items() if d.established]
     no = [m for m, d in against.items() if not d.established]
-    told = (
-        f"On {best.trial.dataset}, people need fewest clicks with **{best.trial.model}**: "
-        f"{_clicks(best)} to 90 % IoU"
+    told = phrase(
+        f"On {best.trial.dataset}, people need fewest clicks with **{best.trial.model}**: ",
+        *(_clicks(best), " to 90 % IoU"),
     )
     if not no:
-        return f"{told}, established against all others."
+        return phrase(told, ", established against all others.")
     if not yes:
-        return f"{told}, but that is not established against any other."
-    return f"{told}, established against {', '.join(yes)} but not against {', '.join(no)}."
+        return phrase(told, ", but that is not established against any other.")
+    sure = f", established against {', '.join(yes)} but not against {', '.join(no)}."
+    return phrase(told, sure)
 
 
 def _detail(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
@@ -107,24 +124,26 @@ def _detail(members: Sequence[Findings], against: dict[str, Difference], photogr
     return told
 
 
-def _fewer(d: Difference) -> str:
+def _fewer(d: Difference) -> Quantity:
     """How many fewer clicks the first takes, with the interval where there is one."""
     if d.value == 0 and not d.low < d.high:
-        return "as many on every photograph"
+        return Quantity("as many on every photograph", Value.of(d), "", d.measure)
+    told = _more_or_fewer(d.value)
     if not d.low < d.high:
-        return f"{_more_or_fewer(d.value)} (no interval)"
+        return Quantity(f"{told} (no interval)", Value.of(d), "", d.measure)
     low, high = _more_or_fewer(d.low), _more_or_fewer(d.high)
     if d.high <= 0:
-        return f"{_more_or_fewer(d.value)} (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f})"
-    return f"{_more_or_fewer(d.value)} (95 % interval {low} to {high})"
+        low, high = f"{abs(d.high):.2f}", f"{abs(d.low):.2f}"
+    return Quantity(told, Value.of(d), f"(95 % interval {low} to {high})", d.measure)
 
 
 def _more_or_fewer(clicks: float) -> str:
     return f"{abs(clicks):.2f} {'more' if clicks > 0 else 'fewer'}"
 
 
-def _clicks(f: Findings) -> str:
-    return f"{f.seen('sample-noc').value:.2f}"
+def _clicks(f: Findings) -> Quantity:
+    seen = f.seen("sample-noc")
+    return Quantity(f"{seen.value:.2f}", Value.of(seen), measure="sample-noc")
 
 
 def _both(members: Sequence[Findings]) -> str:

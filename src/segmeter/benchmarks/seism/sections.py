@@ -25,10 +25,13 @@ from segmeter.core.sections import (
     Line,
     Multiples,
     Note,
+    Phrase,
     Points,
+    Quantity,
     Section,
     Table,
     Value,
+    phrase,
 )
 from segmeter.measures.curves import Curve, Point
 
@@ -121,14 +124,16 @@ def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> 
 
 
 def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
-    said = []
+    said: Phrase = ()
     for measure, name in (("fb", "F_b"), ("fop", "F_op")):
         mine = [r for r in rows if (r.measure, r.reading) == (f"{measure}-ods", "published")]
         if mine:
             best = max(mine, key=lambda row: row.value)
             human = f", people {people[measure].f:.3f}" if measure in people else ""
-            said.append(f"{best.model} has the best {name} ({best.value:.3f}{human})")
-    return Answer("; ".join(said) + ".", "ODS, published reading; intervals are in the table.")
+            value = Quantity(f"{best.value:.3f}", Value.of(best), measure=best.measure)
+            opening = f"{'; ' if said else ''}{best.model} has the best {name} ("
+            said = phrase(said, opening, value, f"{human})")
+    return Answer(phrase(said, "."), "ODS, published reading; intervals are in the table.")
 
 
 def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:

@@ -32,8 +32,11 @@ from segmeter.core.sections import (
     Line,
     Multiples,
     Note,
+    Phrase,
     Points,
+    Quantity,
     Section,
+    phrase,
 )
 from segmeter.stats.intervals import Resampling
 
@@ -88,25 +91,28 @@ def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions])
     return Answer(span_sentence(summary, members, clicks), _order_kept(run, members))
 
 
-def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> str:
+def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: str) -> Phrase:
     """How far apart worst and best lie, of the models with the least and the most span."""
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
-    sentence = (
-        f"On {least.dataset}, the worst and the best {what} lie "
-        f"{_span(summary, least, ' points of IoU apart', '95 % interval ')} for **{least.model}**"
+    sentence = phrase(
+        f"On {least.dataset}, the worst and the best {what} lie ",
+        _span(summary, least, " points of IoU apart", "95 % interval "),
+        f" for **{least.model}**",
     )
     if len(order) > 1:
-        sentence += f", the least, and {_span(summary, most)} for **{most.model}**, the most"
-    return f"{sentence}."
+        also = phrase(", the least, and ", _span(summary, most), f" for **{most.model}**, the most")
+        sentence = phrase(sentence, also)
+    return phrase(sentence, ".")
 
 
-def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> str:
+def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> Quantity:
     """D with its interval, where photographs differ and so give one."""
     d = summary.value(group, "iou-d")
-    if d.low is None or d.high is None or not d.low < d.high:
-        return f"{d.value:.1f}{unit}"
-    return f"{d.value:.1f}{unit} ({words}{d.low:.1f} to {d.high:.1f})"
+    limits = ""
+    if d.low is not None and d.high is not None and d.low < d.high:
+        limits = f"({words}{d.low:.1f} to {d.high:.1f})"
+    return Quantity(f"{d.value:.1f}{unit}", d, limits, "iou-d")
 
 
 def _unequal(run: Results, summary: Summary) -> list[Block]:

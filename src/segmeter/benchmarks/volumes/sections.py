@@ -39,9 +39,11 @@ from segmeter.core.sections import (
     Multiples,
     Note,
     Points,
+    Quantity,
     Section,
     Table,
     Value,
+    phrase,
 )
 from segmeter.stats.intervals import Resampling
 
@@ -94,16 +96,16 @@ def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
 def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
     """Who is best within ten interactions, and who is best at all."""
     few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
+    best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
     cheap = (
-        f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
-        f"{label_of(few.user)}, {_percent(few)}"
+        phrase(f"{best}{label_of(few.user)}, ", _percent(few), ".")
         if few.value > 0
-        else f"No prompter costs ten interactions or fewer on {dataset}"
+        else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
     )
     spent = next(g for g in members if (g.key[0], g.key[2]) == (most.model, most.user))
     mean = float(targets_of(spent, "interactions").mean())
     return Answer(
-        f"{cheap}.",
+        cheap,
         f"Highest at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} after "
         f"{mean:.1f} interactions per object. Which differences between models are established "
         "is tested below, pair by pair.",
@@ -115,10 +117,9 @@ def _best(members: Sequence[VolumeSessions], measure: str) -> SummaryRow:
     return max(rows, key=lambda row: (row.value, row.model, row.user))
 
 
-def _percent(row: SummaryRow) -> str:
-    if np.isnan(row.low):
-        return f"{row.value:.1f} %"
-    return f"{row.value:.1f} % ({row.low:.1f} to {row.high:.1f})"
+def _percent(row: SummaryRow) -> Quantity:
+    limits = "" if np.isnan(row.low) else f"({row.low:.1f} to {row.high:.1f})"
+    return Quantity(f"{row.value:.1f} %", Value.of(row), limits, row.measure)
 
 
 def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
