@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,13 @@ from PIL import Image
 
 from segmeter.cli.clickmap import _title
 from segmeter.core.catalogue import Spec
+from segmeter.core.dataset_names import DatasetName, display_names
 from segmeter.core.plans import Plan
-from segmeter.core.sections import Axis, Chart, Column, Label, Line, Section, Table
+from segmeter.core.sections import Column, Label, Section, Table
+from segmeter.core.seeds import fingerprint
 from segmeter.engine import run_plan
-from segmeter.report.naming import display_names, renamed
+from segmeter.report.exports import exported
+from segmeter.report.page import Page, render
 from segmeter.report.writing import write_report
 from segmeter.store import Run
 
@@ -37,31 +41,24 @@ def test_a_folder_goes_by_its_last_part(specs: list[Spec], names: list[str]) -> 
     assert list(display_names(specs).values()) == names
 
 
-def test_every_text_of_a_section_is_renamed() -> None:
-    specs = [folder("mine"), folder("mine2")]
-    first, second = map(str, specs)
-    line = Line(f"on {first}", np.arange(3), np.arange(3))
-    made = [
-        Section(
-            "s",
-            f"{first} and {second}",
-            [
-                Table(f"t-{first}", [Column(first, f"{second}, %")], [[Label(second)], [first]]),
-                Chart(second, Axis(first), Axis("y"), [line]),
-            ],
-        )
-    ]
-    (told,) = renamed(made, specs)
-    assert "folder" not in str(told)
-    assert told.text == "mine and mine2"
-    table, chart = told.blocks
-    assert isinstance(table, Table)
-    assert isinstance(chart, Chart)
-    assert table.rows == [[Label("mine2")], ["mine"]]
-    assert chart.marks[0].x is line.x
+def test_a_name_is_the_whole_one_wherever_it_is_not_read() -> None:
+    name = DatasetName("folder?path=data/mine", "mine")
+    assert f"{name}" == str(name) == "folder?path=data/mine"
+    assert fingerprint(name) == fingerprint("folder?path=data/mine")
+    assert pickle.loads(pickle.dumps(name)).label == "mine"
 
 
-def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) -> None:
+def test_cells_show_labels() -> None:
+    name = DatasetName("folder?path=data/mine", "mine")
+    table = Table("t", [Column("data"), Column("model")], [[name, Label("m")]])
+    assert "folder" not in render(Page("t", "", [], [Section("s", "", [table])]))
+    assert "folder" not in str(exported([Section("s", "", [table])], ["csv", "md", "tex"]))
+
+
+@pytest.mark.parametrize("benchmark", ["noc", "points", "rclicks", "tetris"])
+def test_a_page_names_the_folder_and_its_trail_the_whole_spec(
+    benchmark: str, tmp_path: Path
+) -> None:
     for kind in ("images", "masks"):
         (tmp_path / "mine" / kind).mkdir(parents=True)
         for i in range(2):
@@ -69,7 +66,7 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(tmp_path: Path) ->
             pixels[6 + i : 18, 6:18] = 255
             Image.fromarray(pixels).save(tmp_path / "mine" / kind / f"{i}.png")
     spec = folder(str(tmp_path / "mine"))
-    plan = Plan("noc", (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
+    plan = Plan(benchmark, (Spec("disc", {"radius": 5}),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "run", workers=0).failed == 0
     (path,) = write_report(Run.open(tmp_path / "run"))
     page = Path(path).read_text("utf-8")

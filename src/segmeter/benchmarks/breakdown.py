@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.grouping import curves_of
 from segmeter.benchmarks.splitting import Key, Said, Splittable
 from segmeter.benchmarks.target_groups import DERIVED, groups_of_targets
 from segmeter.core.benchmarks import Curves, Results
@@ -102,7 +103,7 @@ def _splittable(run: Results, by: str) -> Splittable:
             f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
             f"sessions with users, and runs of {', '.join(_OWN)}"
         )
-    return Splittable(tuple(run.curves("iou")), _said(run, by), "mIoU", ROUNDS)
+    return Splittable(tuple(curves_of(run, "iou")), _said(run, by), "mIoU", ROUNDS)
 
 
 def _said(run: Results, by: str) -> dict[Key, dict[str, str]]:

@@ -7,17 +7,20 @@ model, data set, user and reading. What follows from that alone is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
+from segmeter.core.dataset_names import dataset_names
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = [
     "by_picture",
     "comparisons",
+    "curves_of",
     "differences_in",
     "measured",
     "paired",
@@ -35,8 +38,14 @@ def measured(run: Results, *measures: str) -> Iterator[tuple[Curves, dict[str, F
     """Every group's curves of the first measure, and beside them those of all others by name."""
     first, *others = measures
     beside = {name: {c.key: c.values for c in run.curves(name)} for name in others}
-    for curves in run.curves(first):
+    for curves in curves_of(run, first):
         yield curves, {name: by_key[curves.key] for name, by_key in beside.items()}
+
+
+def curves_of(run: Results, measure: str) -> list[Curves]:
+    """The curves of a measure, each by the name of its data set and its label."""
+    names = dataset_names(run.plan.datasets)
+    return [replace(c, dataset=names.get(c.dataset, c.dataset)) for c in run.curves(measure)]
 
 
 def comparisons(groups: Iterable[G]) -> list[list[G]]:
@@ -90,12 +99,13 @@ def percentiles(value: float, draws: Floats) -> Interval:
 
 
 def by_picture(
-    rows: Iterable[Mapping[str, Any]], identity: Sequence[str]
+    run: Results, rows: Iterable[Mapping[str, Any]], identity: Sequence[str]
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]]]:
     """Rows of pictures by the columns that tell groups apart, then by scene, in their order."""
+    names = dataset_names(run.plan.datasets)
     found: dict[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]] = {}
     for row in rows:
-        scenes = found.setdefault(tuple(row[name] for name in identity), {})
+        scenes = found.setdefault(tuple(names.get(row[n], row[n]) for n in identity), {})
         scenes.setdefault(row["scene"], []).append(row)
     yield from found.items()
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.catalogue import short
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput
-from segmeter.report.naming import display_names
 
 __all__ = ["draw_curves"]
 

@@ -16,9 +16,9 @@ from rich.text import Text
 from segmeter.cli._words import printable
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.engine.runner import Tally
-from segmeter.report.naming import display_names
 from segmeter.store import Run
 from segmeter.store.places import Address
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from segmeter import __version__
 from segmeter.cli._options import Cost, GoalChoice, Runs, settings
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 
 if TYPE_CHECKING:
@@ -48,11 +50,10 @@ def leaderboard(
 def board(results: Run | Several, runs: int) -> Page:
     """The page of so many runs, read as one."""
     from segmeter.core import catalogue
-    from segmeter.report.naming import display_names, renamed
     from segmeter.report.page import Page
 
     plan = results.plan
-    sections = renamed(sections_of(results), plan.datasets)
+    sections = sections_of(results)
     entry = catalogue.benchmarks.entry(plan.benchmark)
     names = ", ".join(display_names(plan.datasets).values())
     counted = [_many(len(plan.subjects), plan.kind), _many(runs, "run")]
@@ -70,7 +71,9 @@ def sections_of(run: Run | Several) -> list[Section]:
     """One section per reading, to be chosen from; the sound one first."""
     from segmeter.report.wording import reading_note
 
+    names = dataset_names(run.plan.datasets)
     rows, found = run.summary(), run.differences()
+    rows = [replace(r, dataset=names.get(r.dataset, r.dataset)) for r in rows]
     shown = list(getattr(run.benchmark, "headline", ()))
     readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
     return [
@@ -100,7 +103,7 @@ def _tables(
             for model in models
         ]
         columns = [Column("model"), *(Column(m, digits=_digits(m)) for m in shown)]
-        where = ", ".join(filter(None, (dataset, user)))
+        where = ", ".join(filter(None, (dataset_label(dataset), user)))
         caption = f"{where}: n = {max(r.targets for r in here)}"
         blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
     return blocks

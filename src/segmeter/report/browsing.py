@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from segmeter.core.catalogue import short
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
-from segmeter.report.naming import display_names
 from segmeter.report.page import Page, render
 from segmeter.store import Run
 from segmeter.store.kept import kept_table

@@ -14,9 +14,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.catalogue import short
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.report.exports import identifier
-from segmeter.report.naming import display_names
 from segmeter.report.several import Several
 from segmeter.store import Run
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Axis, Cell, Column, Label, Table, Value
 from segmeter.report.elements import element
 from segmeter.report.marks import Palette, Style
@@ -122,7 +123,7 @@ def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
     if cell is None:
         return CellView("–", column.digits is not None)
     if isinstance(cell, str):
-        return CellView(cell, column.digits is not None, order=cell)
+        return CellView(dataset_label(cell), column.digits is not None, order=dataset_label(cell))
     if isinstance(cell, Label):
         return CellView(cell.text, False, link=cell.link, reading=cell.reading, order=cell.text)
     value = cell if isinstance(cell, Value) else Value(float(cell))

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from segmeter.core.benchmarks import Results
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Column, Note, Section, Table
 
@@ -28,10 +29,18 @@ _LIBRARIES = (
 def missing(run: Results) -> Section:
     """Every result that should be there and is not, by name."""
     failed = run.sql("select model, dataset, scene, error from errors order by all").to_pylist()
-    rows = [[r["model"], f"{r['dataset']}/{r['scene']}", r["error"]] for r in failed]
+    names = display_names(run.plan.datasets)
+    rows = [
+        [r["model"], f"{names.get(r['dataset'], r['dataset'])}/{r['scene']}", r["error"]]
+        for r in failed
+    ]
     lacking = _not_run(run, {(r["model"], r["dataset"], r["scene"]) for r in failed})
     rows += [
-        [model, f"{dataset}: {_named(scenes)}", "not run yet; the same command goes on"]
+        [
+            model,
+            f"{names.get(dataset, dataset)}: {_named(scenes)}",
+            "not run yet; the same command goes on",
+        ]
         for (model, dataset), scenes in lacking.items()
     ]
     rows += [

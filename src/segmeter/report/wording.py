@@ -7,6 +7,7 @@ import re
 
 from markupsafe import Markup, escape
 
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
 __all__ = ["amount", "cell_text", "marked", "paragraphs", "reading_note", "spread", "told"]
@@ -61,7 +62,7 @@ def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
         case None:
             return "–"
         case str():
-            return cell
+            return dataset_label(cell)
         case Label(text, _, reading):
             return f"{text} ({reading})" if reading else text
         case Value():

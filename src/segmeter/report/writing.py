@@ -9,10 +9,10 @@ from typing import Literal
 from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
+from segmeter.core.dataset_names import display_names
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
 from segmeter.report.exports import exported
-from segmeter.report.naming import display_names, renamed
 from segmeter.report.objects import objects_csv
 from segmeter.report.page import Page, render
 from segmeter.report.trail import missing, trail
@@ -60,7 +60,7 @@ def _written(run: Run, name: str, text: str, to: Path | None) -> str:
 def sections_of(run: Run, more: Sequence[Section] = ()) -> list[Section]:
     """The benchmark's own sections, more where wanted, what is missing, and the trail."""
     own = run.sections()
-    return [*renamed([*own, *more, missing(run)], run.plan.datasets), trail(run)]
+    return [*own, *more, missing(run), trail(run)]
 
 
 def page_of(run: Run, sections: Sequence[Section]) -> Page:

@@ -18,6 +18,7 @@ import numpy as np
 
 from segmeter.benchmarks.splitting import Splittable
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
+from segmeter.core.dataset_names import dataset_names
 from segmeter.core.detection_truth import DetectionTruth, coco_layout
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -115,9 +116,11 @@ def scored(run: Results) -> list[Scored]:
         select model, dataset, scene, "user", rank, category, score, box, mask, truth
         from rows order by model, dataset, "user", scene, rank
     """)
+    names = dataset_names(run.plan.datasets)
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        groups.setdefault((row["model"], row["dataset"], row["user"]), []).append(row)
+        dataset = names.get(row["dataset"], row["dataset"])
+        groups.setdefault((row["model"], dataset, row["user"]), []).append(row)
     return [_scored(key, rows) for key, rows in groups.items()]
 
 

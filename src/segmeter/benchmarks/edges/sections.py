@@ -17,6 +17,7 @@ from segmeter.benchmarks.edges.statistics import (
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Cell,
@@ -81,7 +82,7 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
     ]
     pictures = max(row.targets for row in rows)
     return Section(
-        f"Edges: {dataset}",
+        f"Edges: {dataset_label(dataset)}",
         blocks=[
             _answer(rows),
             Multiples(charts, "Precision over recall of boundary pixels, all pictures pooled."),
@@ -119,7 +120,7 @@ def _table(dataset: str, rows: Sequence[SummaryRow], pictures: int) -> Table:
         for model, reading in ranked
     ]
     return Table(
-        f"{dataset}-edges",
+        f"{dataset_label(dataset)}-edges",
         [Column("method"), *(Column(n.upper(), digits=3, better="higher") for n in MEASURES)],
         body,
         caption=f"Edges against people's boundaries, {pictures} pictures, 95 % intervals",
@@ -138,7 +139,7 @@ def _paper(dataset: str) -> Table:
     ]
     numbers = [Column(name.upper(), digits=3) for name in MEASURES]
     return Table(
-        f"{dataset}-table5",
+        f"{dataset_label(dataset)}-table5",
         [Column("method"), Column("year"), Column("zero-shot"), *numbers],
         body,
         caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test pictures)",
@@ -147,7 +148,7 @@ def _paper(dataset: str) -> Table:
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
     table = difference_table(
-        f"{dataset}-edge-differences",
+        f"{dataset_label(dataset)}-edge-differences",
         found,
         {
             "first": lambda gap: gap.first,
@@ -159,4 +160,6 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
         caption="First minus second, F of each picture at the threshold best on all others",
         note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
     )
-    return Section(f"Significant differences: {dataset}", blocks=[table], folded=True)
+    return Section(
+        f"Significant differences: {dataset_label(dataset)}", blocks=[table], folded=True
+    )

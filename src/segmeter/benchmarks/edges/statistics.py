@@ -119,7 +119,9 @@ def groups(run: Results) -> list[EdgeTables]:
         from rows order by dataset, model, reading, scene, round
     """).to_pylist()
     found = []
-    for (model, dataset, reading), scenes in by_picture(table, ("model", "dataset", "reading")):
+    for (model, dataset, reading), scenes in by_picture(
+        run, table, ("model", "dataset", "reading")
+    ):
         thresholds = [row["threshold"] for row in next(iter(scenes.values()))]
         counts = tuple(picture_table(scenes, name) for name in _COUNTS)
         keys, clusters = picture_keys(scenes)

@@ -29,6 +29,7 @@ from segmeter.benchmarks.noc.statistics import (
     targets_of,
 )
 from segmeter.core.benchmarks import Results
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
     Bars,
@@ -82,7 +83,12 @@ def _comparisons(
             places.setdefault((group.key[1], group.key[2]), []).append(group)
     one_user = len({user for _, user in places}) == 1
     return [
-        _comparison(dataset if one_user else f"{dataset}, {user}", members, cost, goals)
+        _comparison(
+            dataset_label(dataset) if one_user else f"{dataset_label(dataset)}, {user}",
+            members,
+            cost,
+            goals,
+        )
         for (dataset, user), members in places.items()
     ]
 

@@ -19,6 +19,7 @@ from segmeter.benchmarks.points.statistics import (
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.catalogue import Spec
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -87,8 +88,12 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         ".",
     )
     blocks: list[Block] = [
-        Answer(sentence, f"Over {best.dataset}, {best.user}, reading {lead}."),
-        _table("points", top, f"mIoU after N points and the oracle's after one: {best.dataset}"),
+        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, reading {lead}."),
+        _table(
+            "points",
+            top,
+            f"mIoU after N points and the oracle's after one: {dataset_label(best.dataset)}",
+        ),
         Note(f"{_READINGS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
@@ -159,7 +164,7 @@ def _against(
         Axis("mIoU, % points"),
         [
             Line("equal", [0.5, len(names) + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, names, low, high),
+            Points("one point", places, values, list(map(dataset_label, names)), low, high),
             Points("oracle", places, np.array(oracle), ["oracle", *[""] * (len(names) - 1)]),
         ],
     )
@@ -183,7 +188,7 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
             lines.append(
                 Line(model, points, values, low if known else None, high if known else None)
             )
-        title = f"mIoU after N points: {dataset}, {user}"
+        title = f"mIoU after N points: {dataset_label(dataset)}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
     return Section("Point by point", blocks=[Multiples(charts)])
 
@@ -192,7 +197,7 @@ def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
     blocks: list[Block] = []
     for dataset in dict.fromkeys(r.dataset for r in rows if r.dataset != ALL):
         mine = [r for r in rows if r.dataset == dataset]
-        caption = f"{dataset}: {max(r.targets for r in mine)} masks"
+        caption = f"{dataset_label(dataset)}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
     return Section("Data set by data set", blocks=blocks)
 

@@ -10,6 +10,7 @@ from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups, measure_name
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -68,7 +69,7 @@ def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference])
     if gaps:
         blocks.append(_comparison(dataset, gaps))
     notes = [Note(text) for text in (_READINGS, _FEDERATED, NOT_REPRODUCIBLE)]
-    return Section(f"Proposals: {dataset}", blocks=[*blocks, *notes])
+    return Section(f"Proposals: {dataset_label(dataset)}", blocks=[*blocks, *notes])
 
 
 def _most(here: Sequence[Recalls]) -> int:
@@ -105,7 +106,7 @@ def _table(dataset: str, here: Sequence[Recalls]) -> Table:
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
     pictures = max(len(g.keys) for g in chosen)
     return Table(
-        f"{dataset}-proposals",
+        f"{dataset_label(dataset)}-proposals",
         [Column("model"), *columns],
         body,
         caption=f"AR@{most} in percent, {pictures} pictures, 95 % intervals",
@@ -135,7 +136,7 @@ def _paper(dataset: str) -> Table:
         for row in paper_rows()
     ]
     return Table(
-        f"{dataset}-table6",
+        f"{dataset_label(dataset)}-table6",
         [Column("method"), *(Column(kind, digits=1) for kind in KINDS)],
         body,
         caption="As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
@@ -144,7 +145,7 @@ def _paper(dataset: str) -> Table:
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Table:
     return difference_table(
-        f"{dataset}-proposal-differences",
+        f"{dataset_label(dataset)}-proposal-differences",
         found,
         {
             "first": lambda gap: gap.first,

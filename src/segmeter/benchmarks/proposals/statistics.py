@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from segmeter.benchmarks.grouping import (
 )
 from segmeter.benchmarks.splitting import Key, Splittable
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
-from segmeter.core.models import Reading
+from segmeter.core.dataset_names import dataset_names
 from segmeter.measures.proposal_recall import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
 
@@ -82,12 +83,14 @@ def groups(run: Results) -> list[Recalls]:
         select {", ".join(keys)}, scene, objects, matched, proposals from rows
         order by dataset, model, reading, round desc, target, scene
     """).to_pylist()
+    names = dataset_names(run.plan.datasets)
     return [
-        _group(key, list(rows)) for key, rows in groupby(table, lambda r: tuple(r[k] for k in keys))
+        _group((names.get(dataset, dataset), *rest), list(rows))
+        for (dataset, *rest), rows in groupby(table, lambda r: tuple(r[k] for k in keys))
     ]
 
 
-def _group(key: tuple[str, str, Reading, int, str], rows: list[dict[str, object]]) -> Recalls:
+def _group(key: Sequence[Any], rows: list[dict[str, object]]) -> Recalls:
     dataset, model, reading, number, objects_of = key
     columns = {
         name: np.array([row[name] for row in rows], dtype=np.float64)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.findings import Finding, Findings
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
@@ -46,11 +47,11 @@ def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
         played = photographs_in_words(photographs)
         them = "it" if photographs == 1 else "them"
         return phrase(
-            f"Whether it matters where people click with **{model}** on {dataset} cannot be said "
-            f"from {played}: on {them} ",
+            f"Whether it matters where people click with **{model}** on {dataset_label(dataset)} "
+            f"cannot be said from {played}: on {them} ",
             clicks,
         )
-    opening = f"With **{model}** on {dataset} it"
+    opening = f"With **{model}** on {dataset_label(dataset)} it"
     if p_clicks < _ESTABLISHED:
         return phrase(f"{opening} matters where people click: ", clicks)
     if p_quality < _ESTABLISHED:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
     Cell,
@@ -40,7 +41,9 @@ def _curve_chart(f: Findings) -> Chart:
     ticks = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else list(range(1, rounds + 1))
     axis = Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=ticks, digits=0)
     lines = [_line(f, name, table) for name, table in _three(f).items()]
-    return Chart(f"{model}, {dataset}", axis, Axis("IoU, %", high=1.0, percent=True), lines)
+    return Chart(
+        f"{model}, {dataset_label(dataset)}", axis, Axis("IoU, %", high=1.0, percent=True), lines
+    )
 
 
 def _three(f: Findings) -> dict[str, Floats]:
@@ -59,7 +62,7 @@ def _areas(f: Findings) -> str:
     told = ", ".join(
         f"{name} {100 * area_under(table).mean():.2f}" for name, table in _three(f).items()
     )
-    return f"{f.trial.model} on {f.trial.dataset} {told}"
+    return f"{f.trial.model} on {dataset_label(f.trial.dataset)} {told}"
 
 
 Key = tuple[str, str]
@@ -105,7 +108,7 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         ratio = float(np.mean(y / (x + 1e-9)))
         noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
         labels = [title_of(*key) if i in noisiest else "" for i, key in enumerate(targets)]
-        marks.append(Points(f"{dataset} (NSR {100 * ratio:.1f} %)", x, y, labels))
+        marks.append(Points(f"{dataset_label(dataset)} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the click map"
     return Chart(

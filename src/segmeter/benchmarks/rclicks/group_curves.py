@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.grouping import curves_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.models import Reading
@@ -71,7 +72,7 @@ def group_name(group: int, draw: int = 1) -> str:
 def group_curves(run: Results) -> list[GroupCurves]:
     """Every model on every data set in every reading; incomplete ones are left out."""
     found: dict[tuple[str, str, Reading], dict[str, Curves]] = {}
-    for curves in run.curves("iou"):
+    for curves in curves_of(run, "iou"):
         key = (curves.model, curves.dataset, curves.reading)
         found.setdefault(key, {})[curves.user] = curves
     made = (_trial(*key, users) for key, users in found.items())

@@ -12,6 +12,7 @@ from segmeter.benchmarks.rclicks.conclusions import (
 )
 from segmeter.benchmarks.rclicks.findings import Findings, differences_of
 from segmeter.core.benchmarks import Difference
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
@@ -60,7 +61,7 @@ def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
 
 
 def _few(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> Phrase:
-    opening = f"Which model costs people fewer clicks on {members[0].trial.dataset}"
+    opening = f"Which model costs people fewer clicks on {dataset_label(members[0].trial.dataset)}"
     told = f"{opening} cannot be said from {photographs_in_words(photographs)}"
     if all(d.value == 0 for d in against.values()):
         return phrase(f"{told}: all take the same clicks there.")
@@ -75,18 +76,18 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
     best, other = members
     d = against[other.trial.model]
     if d.value == 0:
-        same = f"On {d.dataset}, people need as many clicks with {_both(members)}: "
+        same = f"On {dataset_label(d.dataset)}, people need as many clicks with {_both(members)}: "
         return phrase(same, _clicks(best), ".")
     if d.established:
         return phrase(
-            f"On {d.dataset}, people need fewer clicks with **{d.first}** than with "
+            f"On {dataset_label(d.dataset)}, people need fewer clicks with **{d.first}** than with "
             f"**{d.second}**: ",
             *(_clicks(best), " against ", _clicks(other), " to 90 % IoU, "),
             *(_fewer(d), " on the same objects."),
         )
     return phrase(
-        f"On {d.dataset}, it is not established whether people need fewer clicks with "
-        f"{_both(members)}: {d.first} takes ",
+        f"On {dataset_label(d.dataset)}, it is not established whether people need fewer clicks "
+        f"with {_both(members)}: {d.first} takes ",
         *(_clicks(best), f" clicks to 90 % IoU, {d.second} ", _clicks(other)),
         *(", and the first ", _fewer(d), " on the same objects."),
     )
@@ -97,7 +98,8 @@ def _many(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
     yes = [m for m, d in against.items() if d.established]
     no = [m for m, d in against.items() if not d.established]
     told = phrase(
-        f"On {best.trial.dataset}, people need fewest clicks with **{best.trial.model}**: ",
+        f"On {dataset_label(best.trial.dataset)}, people need fewest clicks with "
+        f"**{best.trial.model}**: ",
         *(_clicks(best), " to 90 % IoU"),
     )
     if not no:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from segmeter.benchmarks.rclicks.figures import hardness, title_of
 from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval, Resampling
 
@@ -98,7 +99,14 @@ def paper_tables(found: Sequence[Findings]) -> list[Table]:
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]
         for name, caption, heads in _TABLES:
-            made.append(_side_by_side(members, heads, f"{name}-{dataset}", f"{dataset}: {caption}"))
+            made.append(
+                _side_by_side(
+                    members,
+                    heads,
+                    f"{name}-{dataset_label(dataset)}",
+                    f"{dataset_label(dataset)}: {caption}",
+                )
+            )
     return made
 
 
@@ -107,7 +115,9 @@ def short_table(found: Sequence[Findings]) -> Table:
     datasets = list(dict.fromkeys(f.trial.dataset for f in found))
     columns = [Column("model")]
     for dataset in datasets:
-        columns += [Column(h.title, f"{dataset}, {h.unit}", h.digits) for h in _SHORT]
+        columns += [
+            Column(h.title, f"{dataset_label(dataset)}, {h.unit}", h.digits) for h in _SHORT
+        ]
     rows: list[list[Cell]] = []
     for model, reading in dict.fromkeys((f.trial.model, f.trial.reading) for f in found):
         by_set = {f.trial.dataset: f for f in found if f.key[0] == model and f.key[2] == reading}
@@ -206,10 +216,10 @@ def null_table(f: Findings, everything: bool = False) -> Table:
         Column("verdict"),
     ]
     return Table(
-        f"nulls-{model}-{dataset}-{reading}" + ("-all" if everything else ""),
+        f"nulls-{model}-{dataset_label(dataset)}-{reading}" + ("-all" if everything else ""),
         columns,
         rows,
-        f"{model}, {dataset}: clicks of the reading {reading}",
+        f"{model}, {dataset_label(dataset)}: clicks of the reading {reading}",
     )
 
 

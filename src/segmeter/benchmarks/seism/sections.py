@@ -15,6 +15,7 @@ from segmeter.benchmarks.seism.statistics import (
     summary,
 )
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -104,7 +105,7 @@ def _overview(
     drawn = [chart for chart in charts if chart is not None]
     caption = "Boundaries and regions together: a method may be good at one and not the other."
     return Section(
-        f"Partitions and boundaries: {dataset}",
+        f"Partitions and boundaries: {dataset_label(dataset)}",
         blocks=[
             _answer(rows, people),
             Multiples(drawn, caption),
@@ -145,7 +146,7 @@ def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -
         human = {f"{measure}-ods": f"{point.f:.3f}" for measure, point in people.items()}
         body.append([Label("people"), *(human.get(name) for name in names)])
     return Table(
-        f"{dataset}-curves",
+        f"{dataset_label(dataset)}-curves",
         columns,
         body,
         caption="F over settings, with 95 % intervals; people are each judged by the others",
@@ -164,7 +165,7 @@ def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
     )
     columns = [Column("method"), *(_column(name) for name in names)]
     return Table(
-        f"{dataset}-regions",
+        f"{dataset_label(dataset)}-regions",
         columns,
         _body(rows, names),
         caption="The region benchmark of BSDS500 (VoI in bits, lower is better)",
@@ -199,7 +200,7 @@ def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
     table = difference_table(
-        f"{dataset}-differences",
+        f"{dataset_label(dataset)}-differences",
         found,
         {
             "first": lambda gap: gap.first,
@@ -211,7 +212,7 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
         caption="First minus second, F of each picture at the setting best on all others",
         note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
     )
-    return Section(f"Which differences hold: {dataset}", blocks=[table], folded=True)
+    return Section(f"Which differences hold: {dataset_label(dataset)}", blocks=[table], folded=True)
 
 
 def _iso_line(f: float) -> Line:

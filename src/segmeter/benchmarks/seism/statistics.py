@@ -103,7 +103,7 @@ def groups(run: Results) -> list[MethodTables]:
         select model, dataset, scene, round, setting, {", ".join(_present(run))}
         from rows where model <> '{PEOPLE}' order by model, dataset, scene, round
     """).to_pylist()
-    found = by_picture(table, ("model", "dataset"))
+    found = by_picture(run, table, ("model", "dataset"))
     return [_group(model, dataset, scenes) for (model, dataset), scenes in found]
 
 

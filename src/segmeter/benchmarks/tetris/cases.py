@@ -13,6 +13,7 @@ from segmeter.benchmarks.tetris.extremes import map_of
 from segmeter.benchmarks.tetris.groups import AttackedSessions, Key, roles_of
 from segmeter.benchmarks.tetris.heat import colours, heat_picture
 from segmeter.core.benchmarks import Results, Row
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Target
@@ -36,7 +37,9 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         try:
             scene, target = _place(run, group, key)
         except SegmeterError as error:
-            return Note(f"Pictures of {group.dataset} cannot be shown: {error}", "warning")
+            return Note(
+                f"Pictures of {dataset_label(group.dataset)} cannot be shown: {error}", "warning"
+            )
         if worst["mask"] is None:
             return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
         base, best = rows["base"][0], rows["max"][0]

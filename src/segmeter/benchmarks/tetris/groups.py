@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.grouping import curves_of
 from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.models import Reading
 from segmeter.stats.rounds import area_under
@@ -74,7 +75,7 @@ def groups(run: Results) -> list[AttackedSessions]:
     roles = roles_of(run)
     made: dict[tuple[str, str, Reading], dict[tuple[str, str], Curves]] = {}
     for measure in ("iou", "boundary-iou"):
-        for curves in run.curves(measure):
+        for curves in curves_of(run, measure):
             if curves.user in roles:
                 key = curves.model, curves.dataset, curves.reading
                 made.setdefault(key, {})[measure, roles[curves.user]] = curves

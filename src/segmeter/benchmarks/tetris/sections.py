@@ -24,6 +24,7 @@ from segmeter.benchmarks.tetris.tables import (
     people_table,
 )
 from segmeter.core.benchmarks import Results
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -96,7 +97,7 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
     order = sorted(members, key=lambda g: float(g.each("iou-d").mean()))
     least, most = order[0], order[-1]
     sentence = phrase(
-        f"On {least.dataset}, the worst and the best {what} lie ",
+        f"On {dataset_label(least.dataset)}, the worst and the best {what} lie ",
         _span(summary, least, " points of IoU apart", "95 % interval "),
         f" for **{least.model}**",
     )
@@ -139,8 +140,8 @@ def _unequal(run: Results, summary: Summary) -> list[Block]:
 def _uneven(dataset: str, members: Sequence[AttackedSessions]) -> Note:
     counts = ", ".join(f"{group.model} {len(group.keys)}" for group in members)
     return Note(
-        f"On {dataset} the models were not scored on the same objects ({counts}): their means "
-        "are not comparable, their paired differences are.",
+        f"On {dataset_label(dataset)} the models were not scored on the same objects ({counts}): "
+        "their means are not comparable, their paired differences are.",
         "warning",
     )
 
@@ -193,9 +194,9 @@ def _not_beside(summary: Summary) -> Section | None:
         if group.complete and paper_rows(group.dataset, model, "iou") is not None:
             targets, rounds = group.role("base").shape
             text = (
-                f"The paper's numbers for {group.dataset} are of {TARGETS[group.dataset]} targets "
-                f"and {PAPER_ROUNDS} clicks, these of {targets} and {rounds}: they are not set "
-                "side by side."
+                f"The paper's numbers for {dataset_label(group.dataset)} are of "
+                f"{TARGETS[group.dataset]} targets and {PAPER_ROUNDS} clicks, these of {targets} "
+                f"and {rounds}: they are not set side by side."
             )
             return Section("Beside the paper", blocks=[Note(text)])
     return None
@@ -230,7 +231,7 @@ def _chart(group: AttackedSessions, many: bool) -> Chart:
         )
     rounds = group.role("base").shape[1]
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    title = group.model + (f", {group.dataset}" if many else "")
+    title = group.model + (f", {dataset_label(group.dataset)}" if many else "")
     return Chart(
         title,
         Axis("click", low=1, high=rounds, ticks=_ticks(rounds), digits=0),
@@ -260,7 +261,8 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
         )
     marks = [
         Points(
-            group.model + (f", {group.dataset}" if len(summary.datasets) > 1 else ""),
+            group.model
+            + (f", {dataset_label(group.dataset)}" if len(summary.datasets) > 1 else ""),
             group.singles["distance-min"] / 100,
             (group.each("first-base") - group.each("first-min")) / 100,
         )

@@ -13,6 +13,7 @@ from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.tetris.groups import AttackedSessions, Floats
 from segmeter.benchmarks.tetris.statistics import AREAS, spearman
 from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 
 __all__ = [
@@ -96,7 +97,7 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     columns = [Column("model")]
     for dataset in summary.datasets:
         for role in _ROLES:
-            name = f"{dataset} {_TITLES[role]}" if several else _TITLES[role]
+            name = f"{dataset_label(dataset)} {_TITLES[role]}" if several else _TITLES[role]
             better = "lower" if role == "d" else "higher"
             unit = "AuC, %" if prompt == "click" else "%"
             columns.append(Column(name, unit, 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
@@ -306,10 +307,10 @@ def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
         return None
     table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
     return _matrix(
-        f"spearman-metrics-{dataset}",
+        f"spearman-metrics-{dataset_label(dataset)}",
         [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
         spearman(table),
-        f"{dataset}: rank correlation of metrics over {len(members)} models",
+        f"{dataset_label(dataset)}: rank correlation of metrics over {len(members)} models",
     )
 
 
@@ -325,7 +326,7 @@ def dataset_matrix(summary: Summary, reading: str, measure: str) -> Table | None
     said = measure.replace("biou", "BIoU").replace("iou", "IoU")
     return _matrix(
         f"spearman-datasets-{measure}",
-        summary.datasets,
+        list(map(dataset_label, summary.datasets)),
         spearman(table),
         f"{said}: rank correlation of data sets over {len(models)} models",
     )

@@ -27,6 +27,7 @@ from segmeter.benchmarks.volumes.tables import (
     paper_tables,
 )
 from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Axis,
@@ -84,7 +85,7 @@ def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
 def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
     blocks: list[Block] = []
     for dataset, members in leading.items():
-        table = leaderboard(members, _stem("volumes", dataset), dataset)
+        table = leaderboard(members, _stem("volumes", dataset), dataset_label(dataset))
         blocks += [_answer(members, dataset), table]
     text = (
         "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
@@ -96,11 +97,13 @@ def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
 def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
     """Who is best within ten interactions, and who is best at all."""
     few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
-    best = f"Highest mean Dice within ten interactions on {dataset}: {few.model} with "
+    best = (
+        f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
+    )
     cheap = (
         phrase(f"{best}{label_of(few.user)}, ", _percent(few), ".")
         if few.value > 0
-        else phrase(f"No prompter costs ten interactions or fewer on {dataset}.")
+        else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
     )
     spent = next(g for g in members if (g.key[0], g.key[2]) == (most.model, most.user))
     mean = float(targets_of(spent, "interactions").mean())
@@ -141,7 +144,7 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
         marks += [_staircase(g) for g in mine if g not in once]
     high = max(float(g.interactions[:, -1].mean()) for g in members)
     x = Axis("interactions per object", low=1, high=max(high, 10), scale="log")
-    return Chart(dataset, x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
+    return Chart(dataset_label(dataset), x, Axis("Dice, %", low=0.0, high=1.0, percent=True), marks)
 
 
 def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
@@ -182,7 +185,8 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
             shown = [*(f"dice@{b}" for b in BUDGETS), "seconds-to-80", "seconds-to-90"]
             label = Label(label_of(group.key[2]))
             rows.append([label, group.key[0], *(known[measure] for measure in shown)])
-        caption = f"{dataset}: Dice of the last answer that the budget pays for, 0 for none."
+        told = "Dice of the last answer that the budget pays for, 0 for none."
+        caption = f"{dataset_label(dataset)}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     return Section("Dice at equal effort", blocks=blocks)
 
