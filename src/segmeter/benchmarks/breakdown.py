@@ -7,21 +7,17 @@ pictures anew), and every pair of groups is tested by permuting the groups of wh
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks.grouping import curves_of
-from segmeter.benchmarks.splitting import Key, Said, Splittable
-from segmeter.benchmarks.target_groups import DERIVED, groups_of_targets
+from segmeter.benchmarks.splitting import Splittable, TargetGroups, said_of_targets
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
-from segmeter.datasets.groups import Groups, read_groups
 from segmeter.stats.fairness import (
     GroupDifference,
     GroupMean,
@@ -84,12 +80,10 @@ def splits(run: Results, by: str, groups: Path | None = None) -> list[Split]:
 
 
 def _found(told: Splittable, by: str, groups: Path | None) -> list[Split]:
-    file = None if groups is None else read_groups(groups)
-    if file is not None:
-        file.check({name for key in told.said for name in _aliases(key)})
-    found = [split for curves in told.curves for split in _splits(curves, told, by, file)]
+    named = TargetGroups(told.said, by, groups)
+    found = [split for curves in told.curves for split in _splits(curves, told, named)]
     if not any(split.means for split in found):
-        raise BadInput(f"no mask has a group under '{by}'; {_known(told.said, file)}")
+        raise named.unknown()
     return found
 
 
@@ -103,67 +97,20 @@ def _splittable(run: Results, by: str) -> Splittable:
             f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
             f"sessions with users, and runs of {', '.join(_OWN)}"
         )
-    return Splittable(tuple(curves_of(run, "iou")), _said(run, by), "mIoU", ROUNDS)
+    return Splittable(tuple(curves_of(run, "iou")), said_of_targets(run, by), "mIoU", ROUNDS)
 
 
-def _said(run: Results, by: str) -> dict[Key, dict[str, str]]:
-    """Class and groups of every target as the rows have them, and what follows from it."""
-    table = run.sql("""
-        select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
-        from rows group by dataset, scene, target
-    """)
-    found = {}
-    for row in table.to_pylist():
-        known = {"class": row["label"] or ""} | _mapping(row["groups"])
-        found[row["dataset"], row["scene"], row["target"]] = known
-    if by in DERIVED and not any(by in known for known in found.values()):
-        derived = groups_of_targets(run, by)
-        found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
-    return found
-
-
-def _mapping(stored: Any) -> dict[str, str]:
-    """Groups as a map column or as JSON has them."""
-    if not stored:
-        return {}
-    pairs = json.loads(stored) if isinstance(stored, str) else dict(stored)
-    return {str(key): str(value) for key, value in pairs.items()}
-
-
-def _aliases(key: Key) -> tuple[str, str]:
-    """What a groups file may call a mask; a whole picture goes by its own name."""
-    dataset, *place = key
-    name = "/".join(filter(None, place))
-    return name, f"{dataset}/{name}"
-
-
-def _splits(curves: Curves, told: Splittable, by: str, file: Groups | None) -> list[Split]:
-    keys = [(curves.dataset, *key) for key in curves.keys]
-    names = _groups(keys, told.said, by, file)
-    who = (curves.model, curves.dataset, curves.user, curves.reading)
+def _splits(curves: Curves, told: Splittable, named: TargetGroups) -> list[Split]:
+    names = named.of([(curves.dataset, *key) for key in curves.keys])
     made = []
     for number in (n for n in told.rounds if n <= curves.values.shape[1]):
         values = 100 * at_round(curves.values, number)
-        seed = (*who, number)
+        seed = (*curves.key, number)
         means = group_means(values, names, curves.clusters, curves.reading, seed=seed)
         tested = 1 < len(means) <= _MOST_COMPARED and curves.reading == "sound"
         pairs = group_differences(values, names, curves.clusters, seed=seed) if tested else []
-        made.append(Split(*who, number, tuple(means), tuple(pairs)))
+        made.append(Split(*curves.key, number, tuple(means), tuple(pairs)))
     return made
-
-
-def _groups(keys: Sequence[Key], said: Said, by: str, file: Groups | None) -> list[str | None]:
-    if file is not None:
-        return file.of([_aliases(key) for key in keys], by)
-    return [said[key].get(by) or None for key in keys]
-
-
-def _known(said: Said, file: Groups | None) -> str:
-    if file is not None:
-        return f"'{file.path}' has {', '.join(file.attributes)}"
-    names = sorted({name for known in said.values() for name, value in known.items() if value})
-    told = ", ".join([*names, *(name for name in DERIVED if name not in names)])
-    return f"rows know {told}; --groups FILE brings your own"
 
 
 def _means(found: Sequence[Split], by: str, measure: str) -> Table:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from segmeter.core.benchmarks import Curves
+from segmeter.benchmarks.target_groups import DERIVED, groups_of_targets
+from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.errors import BadInput
+from segmeter.datasets.groups import Groups, read_groups
 
-__all__ = ["Key", "Said", "Splittable"]
+__all__ = ["Key", "Said", "Splittable", "TargetGroups", "said_of_targets"]
 
 Key = tuple[str, str, str]
 """Data set, scene and target; the target is empty where whole pictures are judged."""
@@ -26,3 +32,70 @@ class Splittable:
     said: Said
     measure: str
     rounds: tuple[int, ...]
+
+
+class TargetGroups:
+    """The group of every target of a run under one heading (`size`, `class`, ...)."""
+
+    def __init__(self, said: Said, by: str, groups: Path | None = None) -> None:
+        self.by, self._said = by, said
+        self._file: Groups | None = None if groups is None else read_groups(groups)
+        if self._file is not None:
+            self._file.check({name for key in self._said for name in _aliases(key)})
+
+    def of(self, keys: Sequence[Key]) -> list[str | None]:
+        """The group of each target; None for one that has none."""
+        if self._file is not None:
+            return self._file.of([_aliases(key) for key in keys], self.by)
+        return [self._said[key].get(self.by) or None for key in keys]
+
+    def members(self) -> dict[str, set[Key]]:
+        """The targets of each group, groups in the order of their names."""
+        keys = list(self._said)
+        found: dict[str, set[Key]] = {}
+        for key, group in zip(keys, self.of(keys), strict=True):
+            if group is not None:
+                found.setdefault(group, set()).add(key)
+        if not found:
+            raise self.unknown()
+        return dict(sorted(found.items()))
+
+    def unknown(self) -> BadInput:
+        """The sentence for a heading that no target has."""
+        known = f"'{self._file.path}' has {', '.join(self._file.attributes)}" if self._file else ""
+        if not known:
+            names = {n for groups in self._said.values() for n, value in groups.items() if value}
+            told = [*sorted(names), *(name for name in DERIVED if name not in names)]
+            known = f"rows know {', '.join(told)}; --groups FILE brings your own"
+        return BadInput(f"no mask has a group under '{self.by}'; {known}")
+
+
+def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
+    """Class and groups of every target as the rows have them, and what follows from it."""
+    table = run.sql("""
+        select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
+        from rows group by dataset, scene, target order by dataset, scene, target
+    """)
+    found = {}
+    for row in table.to_pylist():
+        known = {"class": row["label"] or ""} | _mapping(row["groups"])
+        found[row["dataset"], row["scene"], row["target"]] = known
+    if by in DERIVED and not any(by in known for known in found.values()):
+        derived = groups_of_targets(run, by)
+        found = {key: {**known, by: derived.get(key, "")} for key, known in found.items()}
+    return found
+
+
+def _mapping(stored: Any) -> dict[str, str]:
+    """Groups as a map column or as JSON has them."""
+    if not stored:
+        return {}
+    pairs = json.loads(stored) if isinstance(stored, str) else dict(stored)
+    return {str(key): str(value) for key, value in pairs.items()}
+
+
+def _aliases(key: Key) -> tuple[str, str]:
+    """What a groups file may call a mask; a whole picture goes by its own name."""
+    dataset, *place = key
+    name = "/".join(filter(None, place))
+    return name, f"{dataset}/{name}"

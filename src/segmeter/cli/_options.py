@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsJson",
+    "By",
     "Cost",
     "Data",
     "GoalChoice",
+    "GroupsFile",
     "Models",
     "OneReading",
     "ReadingChoice",
@@ -58,6 +60,13 @@ GoalChoice = Annotated[
     typer.Option(
         "--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."
     ),
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Split by class, size, shape, boundary or another group."),
+]
+GroupsFile = Annotated[
+    Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
 ]
 RunAddress = Annotated[str, typer.Argument(help="A run folder, or the address of a run.")]
 Trust = Annotated[

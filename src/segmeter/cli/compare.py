@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Cost, GoalChoice, Runs, Trust, settings
+from segmeter.cli._options import (
+    AsJson,
+    By,
+    Cost,
+    GoalChoice,
+    GroupsFile,
+    Runs,
+    Trust,
+    settings,
+)
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
+
+if TYPE_CHECKING:
+    from segmeter.report.several import Several
+    from segmeter.store import Run
 
 __all__ = ["compare"]
 
@@ -22,6 +36,8 @@ def compare(
     reading: Annotated[str, typer.Option("--reading", help="published, sound or both.")] = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
+    by: By = None,
+    groups: GroupsFile = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
@@ -29,6 +45,7 @@ def compare(
 
     Pairs are compared on the same targets, intervals come from resampling
     photographs, and p-values are corrected for the number of comparisons (Holm).
+    With `--by` they are compared group by group, corrected over all groups.
 
     Example: `segmeter compare runs/mine`
     """
@@ -37,7 +54,11 @@ def compare(
     from segmeter.report.several import open_runs
 
     wanted = readings(reading)
-    found = open_runs(runs, settings=settings(cost, goal), trust=trust).differences()
+    results = open_runs(runs, settings=settings(cost, goal), trust=trust)
+    if by is not None or groups is not None:
+        _by_group(results, by or "group", groups, wanted, as_json)
+        return Exit.DONE
+    found = results.differences()
     if not found:
         named = ", ".join(f"'{path}'" for path in runs)
         raise BadInput(f"{named} has only one model; there is nothing to compare")
@@ -49,6 +70,36 @@ def compare(
     else:
         _print(found)
     return Exit.DONE
+
+
+def _by_group(
+    results: Run | Several,
+    by: str,
+    groups: Path | None,
+    wanted: Sequence[str],
+    as_json: bool,
+) -> None:
+    """One sentence per group, pair and measure, the benchmark's leading measure first."""
+    from segmeter.benchmarks.differences_by_group import differences_by_group, in_words
+    from segmeter.core.errors import BadInput
+
+    found = differences_by_group(results.benchmark, results, by, groups)
+    found = [g for g in found if g.difference.reading in wanted]
+    if not found:
+        raise BadInput("no group has two models on the same targets; there is nothing to compare")
+    if as_json:
+        from segmeter.cli._tables import rows_json
+
+        rows = [(asdict(g.difference), g) for g in found]
+        told = [d | {"established": g.difference.established, "group": g.group} for d, g in rows]
+        print(rows_json(told))
+        return
+    places = dict.fromkeys((d.dataset, d.user, d.reading) for d in (g.difference for g in found))
+    for place in places:
+        print(printable(", ".join(filter(None, (*place[:2], f"reading {place[2]}")))))
+        for g in found:
+            if (g.difference.dataset, g.difference.user, g.difference.reading) == place:
+                print(printable(f"  {in_words(g)}"))
 
 
 def _print(found: Sequence[Difference]) -> None:

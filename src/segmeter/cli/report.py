@@ -10,9 +10,11 @@ import typer
 
 from segmeter.cli._options import (
     AsJson,
+    By,
     Cost,
     Data,
     GoalChoice,
+    GroupsFile,
     RunAddress,
     Trust,
     remembered,
@@ -45,13 +47,8 @@ def report(
     ] = Kind.html,
     data: Data = None,
     cost: Cost = None,
-    by: Annotated[
-        str | None,
-        typer.Option("--by", help="Split by class, size, shape, boundary or another group."),
-    ] = None,
-    groups: Annotated[
-        Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
-    ] = None,
+    by: By = None,
+    groups: GroupsFile = None,
     goal: GoalChoice = None,
     objects: Annotated[
         int | None, typer.Option("--objects", min=1, help="What so many objects would cost.")

@@ -1,0 +1,97 @@
+"""Differences between models, group by group: does the better one win on small objects too?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from segmeter.benchmarks.only_targets import OnlyTargets
+from segmeter.benchmarks.splitting import TargetGroups, said_of_targets
+from segmeter.core.benchmarks import Benchmark, Difference, Results
+from segmeter.core.errors import BadInput
+from segmeter.stats.comparisons import holm
+
+__all__ = ["GroupedDifference", "differences_by_group", "in_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedDifference:
+    """A difference on the targets of one group; its p holds for all groups together.
+
+    `comparisons` is how many p values were corrected together.
+    """
+
+    by: str
+    group: str
+    difference: Difference
+    comparisons: int
+
+
+def differences_by_group(
+    benchmark: Benchmark, run: Results, by: str, groups: Path | None = None
+) -> list[GroupedDifference]:
+    """Every pair of models on the targets of each group.
+
+    What a benchmark corrects together it corrects within one group; here the pairs of a
+    measure are corrected over all groups (Holm).
+    """
+    if run.plan.benchmark == "boxes" or run.plan.kind == "method":
+        raise BadInput(
+            f"rows of '{run.plan.benchmark}' are not of targets; models are compared by group in "
+            "sessions with users"
+        )
+    members = TargetGroups(said_of_targets(run, by), by, groups).members()
+    found = [
+        (group, d)
+        for group, keys in members.items()
+        for d in benchmark.differences(OnlyTargets(run, keys))
+    ]
+    families: dict[tuple[str, ...], list[int]] = {}
+    for i, (_, d) in enumerate(found):
+        families.setdefault((d.dataset, d.user, d.reading, d.measure), []).append(i)
+    made: dict[int, GroupedDifference] = {}
+    for places in families.values():
+        adjusted = holm([found[i][1].p for i in places])
+        for i, p in zip(places, adjusted, strict=True):
+            group, d = found[i]
+            made[i] = GroupedDifference(by, group, replace(d, p_holm=p), len(places))
+    return [made[i] for i in range(len(found))]
+
+
+def in_words(found: GroupedDifference) -> str:
+    """One sentence: who has more in the group, by how much, and whether that is established.
+
+    >>> d = Difference("a", "b", "mini", "box", "sound", "noc@90", -1.5, -2.0, -1.0, 0.01, 0.02, 9)
+    >>> in_words(GroupedDifference("size", "small", d, 2))
+    'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), established (p 0.020, Holm over 2 comparisons).'
+    """  # noqa: E501  # one line of output
+    d = found.difference
+    objects = "1 object" if d.targets == 1 else f"{d.targets} objects"
+    sure = "established" if d.established else "not established"
+    over = f"p {d.p_holm:.3f}, Holm over {_counted(found.comparisons)}"
+    told = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
+    if d.value == 0:
+        told = f"has as much {d.measure} as {d.second}{_interval(d)}"
+    return f"{found.by} {found.group}, {objects}: {d.first} {told}, {sure} ({over})."
+
+
+def _counted(comparisons: int) -> str:
+    return "1 comparison" if comparisons == 1 else f"{comparisons} comparisons"
+
+
+def _signed(value: float) -> str:
+    return f"{abs(value):.2f} {'more' if value > 0 else 'less'}"
+
+
+def _interval(d: Difference) -> str:
+    """In brackets, where photographs differ and so give one."""
+    if math.isnan(d.low) or math.isnan(d.high) or d.low == d.high:
+        return ""
+    ends: Sequence[float] = (d.low, d.high)
+    if d.high <= 0:
+        return f" (95 % interval {abs(d.high):.2f} to {abs(d.low):.2f} less)"
+    if d.low >= 0:
+        return f" (95 % interval {d.low:.2f} to {d.high:.2f} more)"
+    return f" (95 % interval {' to '.join(map(_signed, ends))})"

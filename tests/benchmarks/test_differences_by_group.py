@@ -1,0 +1,85 @@
+"""Differences group by group: the same numbers on the group's targets, corrected over all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from segmeter.benchmarks.differences_by_group import differences_by_group, in_words
+from segmeter.benchmarks.only_targets import OnlyTargets
+from segmeter.benchmarks.splitting import Key, TargetGroups, said_of_targets
+from segmeter.cli.compare import compare
+from segmeter.core.errors import BadInput
+from segmeter.stats.comparisons import holm
+from segmeter.store import Run
+
+KEPT = Path(__file__).parents[1] / "store" / "version-0.1"
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return Run.open(KEPT)
+
+
+def members_of(run: Run) -> dict[str, set[Key]]:
+    return TargetGroups(said_of_targets(run, "size"), "size").members()
+
+
+def test_a_part_holds_its_targets_and_no_others(run: Run) -> None:
+    members = members_of(run)
+    assert set(members) == {"large", "medium", "small"}
+    for group, keys in members.items():
+        part = OnlyTargets(run, keys)
+        found = part.sql("select distinct dataset, scene, target from rows").to_pylist()
+        assert {tuple(row.values()) for row in found} == members[group]
+        for curves in part.curves("iou"):
+            assert {(curves.dataset, *key) for key in curves.keys} == members[group]
+            whole = next(c for c in run.curves("iou") if c.key == curves.key)
+            place = [whole.keys.index(key) for key in curves.keys]
+            assert (whole.values[place] == curves.values).all()
+
+
+def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:
+    found = differences_by_group(run.benchmark, run, "size")
+    alone = [
+        d
+        for keys in members_of(run).values()
+        for d in run.benchmark.differences(OnlyTargets(run, keys))
+    ]
+    assert [(g.difference.value, g.difference.p) for g in found] == [(d.value, d.p) for d in alone]
+    mine = [g for g in found if (g.difference.reading, g.difference.measure) == ("sound", "auc")]
+    assert len(mine) == 3
+    assert [g.difference.p_holm for g in mine] == holm([g.difference.p for g in mine])
+    assert {g.comparisons for g in mine} == {3}
+
+
+def test_one_group_of_all_targets_is_the_whole(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "groups.csv"
+    keys = run.sql("select distinct scene, target from rows").to_pylist()
+    file.write_text("mask,group\n" + "".join(f"{k['scene']}/{k['target']},all\n" for k in keys))
+    found = [g.difference for g in differences_by_group(run.benchmark, run, "group", file)]
+    assert found == run.benchmark.differences(run)
+
+
+def test_a_sentence_says_who_by_how_much_and_how_sure(run: Run) -> None:
+    found = differences_by_group(run.benchmark, run, "size")
+    for g in found:
+        told = in_words(g)
+        assert told.startswith(f"size {g.group}, ")
+        assert ("not established" in told) != g.difference.established
+        assert f"Holm over {g.comparisons} comparisons" in told
+
+
+def test_the_command_compares_by_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare([str(KEPT)], by="size") == 0
+    assert "size small, 2 objects: grabcut has" in capsys.readouterr().out
+    assert compare([str(KEPT)], by="size", as_json=True) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["group"] for row in rows} == {"large", "medium", "small"}
+
+
+def test_a_heading_that_no_target_has_is_refused(run: Run) -> None:
+    with pytest.raises(BadInput, match="no mask has a group under 'colour'; rows know class"):
+        differences_by_group(run.benchmark, run, "colour")
