@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from segmeter.core import catalogue
+from segmeter.core.addresses import is_address
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import Reading
@@ -276,8 +277,9 @@ def _readings(given: str | Sequence[str]) -> tuple[Reading, ...]:
     return tuple(dict.fromkeys(r for word in words for r in known[word]))
 
 
-def _path(place: str | Path | None) -> Path | None:
-    return None if place is None else Path(place)
+def _path(place: str | Path | None) -> Path | str | None:
+    """A folder, or an address as it is."""
+    return place if place is None or is_address(place) else Path(place)
 
 
 def _shown(value: float | None) -> str:

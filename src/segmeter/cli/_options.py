@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from segmeter.core.addresses import as_typed, is_address
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
@@ -45,11 +46,11 @@ __all__ = [
 
 Data = Annotated[
     Path | None,
-    typer.Option("--data", envvar="SEGMETER_DATA", help="Folder that holds the data sets."),
+    typer.Option("--data", envvar="SEGMETER_DATA", help="Folder or address of the data sets."),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder that holds the weights."),
+    typer.Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or address of the weights."),
 ]
 Cost = Annotated[
     Path | None,
@@ -107,11 +108,12 @@ def readings(choice: str) -> tuple[Reading, ...]:
 
 
 def roots(data: Path | None, weights: Path | None) -> Roots:
-    """Where data and weights lie; a folder that was named must be there."""
-    for flag, path in (("--data", data), ("--weights", weights)):
-        if path is not None and not path.is_dir():
+    """Where data and weights lie, folders or addresses; a folder that was named must be there."""
+    found = [None if path is None else as_typed(path) for path in (data, weights)]
+    for flag, path in zip(("--data", "--weights"), found, strict=True):
+        if path is not None and not is_address(path) and not Path(path).is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
-    return Roots(data, weights)
+    return Roots(*found)
 
 
 def part_of(text: str) -> tuple[int, int]:
@@ -163,9 +165,9 @@ def benchmark_options(texts: list[str]) -> dict[str, Any]:
 
 
 def dataset_spec(text: str) -> Spec:
-    """A data set by name, or a folder of the user's own by its path."""
+    """A data set by name, or a folder of the user's own by its path or address."""
     spec = Spec.parse(text)
-    if Path(spec.name).is_dir():
+    if is_address(spec.name) or Path(spec.name).is_dir():
         return Spec("folder", {"path": spec.name, **spec.options})
     if os.sep in spec.name and ".py:" not in spec.name:
         raise NotFound(f"--dataset: there is no folder '{spec.name}'")

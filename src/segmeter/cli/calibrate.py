@@ -84,16 +84,16 @@ def calibrate(
     from segmeter.clickability.fitting.first_clicks import fit, read_cases, read_tables
     from segmeter.clickability.fitting.held_out import markdown, prior_json
 
-    place = roots(data, weights)
-    if place.data is None:
+    place = roots(data, weights).options().get("data")
+    if place is None:
         raise BadInput("calibrate needs the targets' masks; say where they lie with --data")
     if not tables.is_dir():
         raise BadInput(f"--tables: there is no folder '{tables}'")
     seen = {name: read_tables(tables / f"{name}_per_image.csv") for name, _, _ in _SETS}
-    masks = {name: _masks(place.data, dataset, kept) for name, dataset, kept in _SETS}
+    masks = {name: _masks(place, dataset, kept) for name, dataset, kept in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name, _, _ in _SETS}
     out.mkdir(parents=True, exist_ok=True)
-    error_regions = _error_regions(place.data, weights, model or [], scenes, kept or out / _KEPT)
+    error_regions = _error_regions(place, weights, model or [], scenes, kept or out / _KEPT)
     whole = fit([case for cases in sets.values() for case in cases])
     _say(f"fitted on {whole.targets} targets")
     held = _held(sets, whole)
@@ -120,7 +120,9 @@ def _fit_clicks(
 
     if not dataset:
         raise BadInput("--clicks needs --dataset: the pictures that the clicks are on")
-    cases = cases_of(read_clicks(clicks), clicked_datasets(dataset, roots(data, None).data))
+    cases = cases_of(
+        read_clicks(clicks), clicked_datasets(dataset, roots(data, None).options().get("data"))
+    )
     whole = fit(cases)
     counted = sum(case.clicks for case in cases)
     out.mkdir(parents=True, exist_ok=True)

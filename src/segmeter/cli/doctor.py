@@ -138,7 +138,7 @@ def _weights_of(name: str, model: Any, places: Roots) -> Path | None:
     if own is not None:
         return Path(own)
     try:
-        return weights.find(name, places.weights)
+        return weights.find(name, places.options().get("weights"))
     except (NotFound, BadWeights):
         return None
 

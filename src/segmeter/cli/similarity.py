@@ -55,7 +55,7 @@ def similarity(
 
     if compare not in ("devices", "modes", "halves", "maps"):
         raise BadInput(f"--compare is devices, modes, halves or maps, not '{compare}'")
-    datasets = clicked_datasets(dataset, roots(data, None).data)
+    datasets = clicked_datasets(dataset, roots(data, None).options().get("data"))
     file = read_clicks(clicks)
     if compare == "maps":
         say_of_samples(clicks, file, datasets, previous)

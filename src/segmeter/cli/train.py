@@ -100,7 +100,7 @@ def _samples(
     from segmeter.clickability.training.samples import samples_of
     from segmeter.datasets.recorded_clicks import read_clicks
 
-    opened = clicked_datasets(datasets, place.data)
+    opened = clicked_datasets(datasets, place.options().get("data"))
     file = read_clicks(clicks)
     say_of_samples(clicks, file, opened, previous)
     return samples_of(file, opened, previous)

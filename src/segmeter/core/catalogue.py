@@ -37,6 +37,7 @@ __all__ = [
     "measures",
     "methods",
     "models",
+    "reading_only",
     "required",
     "short",
     "users",
@@ -62,6 +63,16 @@ def installed_only(active: bool = True) -> Iterator[None]:
         yield
     finally:
         _installed_only.reset(before)
+
+
+def reading_only() -> bool:
+    """Whether names come out of a run that is only read, and may be somebody else's.
+
+    >>> with installed_only():
+    ...     reading_only()
+    True
+    """
+    return _installed_only.get()
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,12 +173,21 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Where data and weights lie on this machine; no part of a plan's identity."""
+    """Where data and weights lie, a folder or an address; no part of a plan's identity."""
 
-    data: Path | None = None
-    weights: Path | None = None
+    data: Path | str | None = None
+    weights: Path | str | None = None
 
     def options(self) -> dict[str, Path]:
-        """What the catalogue may hand to readers and adapters that ask for it."""
+        """What the catalogue may hand to readers and adapters that ask for it.
+
+        What lies at an address is copied to the machine that asks.
+        """
         given = {"data": self.data, "weights": self.weights}
-        return {key: path for key, path in given.items() if path is not None}
+        return {key: _folder(path) for key, path in given.items() if path is not None}
+
+
+def _folder(path: Path | str) -> Path:
+    from segmeter.core.addresses import is_address, local_folder
+
+    return local_folder(str(path)) if is_address(path) else Path(path)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
+from segmeter.core.addresses import is_address, local_folder
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco import CocoJson
@@ -84,7 +85,10 @@ class Folder:
             raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
         if not writable(path):
             raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
-        folder = Path(path)
+        folder, named = Path(path), path
+        if is_address(path):
+            folder = local_folder(path)
+            path, named = str(folder), path.rstrip("/").rpartition("/")[2]
         if not folder.is_dir():
             raise NotFound(f"no folder '{path}'")
         if holds_volumes(folder):
@@ -93,7 +97,7 @@ class Folder:
             self.recognised = volumes.recognised
             return
         card = DatasetCard(
-            name=printable(folder.resolve().name) or "folder",
+            name=printable(named if named != path else folder.resolve().name) or "folder",
             summary="a folder of your own",
             licence="your own",
             citation="your own",
