@@ -16,7 +16,7 @@ import pytest
 from segmeter.benchmarks.tetris import Settings, Tetris
 from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
 from segmeter.benchmarks.tetris.play import Witness, players
-from segmeter.benchmarks.tetris.statistics import differences, rows_of, spearman, summary
+from segmeter.benchmarks.tetris.statistics import differences, rows_of, summary
 from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -32,6 +32,7 @@ from segmeter.core.sessions import Player, play
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
 from segmeter.report.page import Page, render
+from segmeter.stats.rankings import spearman
 from segmeter.store import Run
 from segmeter.users.adversary import SearchClick
 from segmeter.users.box_search import search_boxes

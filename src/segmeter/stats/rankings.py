@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from segmeter.stats.intervals import Floats, Resampling
 
-__all__ = ["first_shares", "rank_shares"]
+__all__ = ["first_shares", "rank_shares", "spearman"]
 
 
 def rank_shares(
@@ -46,3 +46,18 @@ def first_shares(
     [1.0, 0.0]
     """
     return rank_shares(values, drawn, better)[:, 0]
+
+
+def spearman(table: Floats) -> Floats:
+    """Rank correlations between the columns of `(models, columns)`; equal values share ranks.
+
+    >>> spearman(np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])).round(2).tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(table, axis=0)
+    away = ranks - ranks.mean(axis=0)
+    lengths = np.sqrt((away**2).sum(axis=0))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((away.T @ away) / np.outer(lengths, lengths))

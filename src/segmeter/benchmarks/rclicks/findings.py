@@ -8,13 +8,14 @@ from functools import lru_cache
 
 from segmeter.benchmarks.grouping import differences_in, resampling
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
-from segmeter.benchmarks.rclicks.nulls import Null, excess_of, nulls
+from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
 from segmeter.benchmarks.rclicks.variance_components import Components, components
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.nulls import Null
 from segmeter.stats.rounds import at_round
 
 __all__ = [

@@ -8,7 +8,6 @@ it is the effect.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,27 +21,12 @@ from segmeter.benchmarks.rclicks.statistics import (
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.nulls import Null, null_of, permuted_within
 
-__all__ = ["Null", "excess_of", "nulls"]
+__all__ = ["excess_of", "nulls"]
 
 _MOST, _FEWEST = 2000, 500  # relabellings; many targets need fewer for the same precision
 _ENOUGH = 500_000  # relabelled targets in all
-_MOST_NUMBERS = 4_000_000  # 32 MB at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Null:
-    """A statistic under relabelling: its mean, the middle 95 %, and p of what was seen.
-
-    p is two-sided around the null's own mean, and never zero. `terms` are the targets' parts
-    of the null's mean, where it is a mean of such parts.
-    """
-
-    mean: float
-    low: float
-    high: float
-    p: float
-    terms: Floats | None = None
 
 
 def nulls(
@@ -71,7 +55,7 @@ def nulls(
                     terms[s.name] += terms_of(s, relabelled).sum(axis=0) / many
         for s in asked:
             seen = float(value_of(s, players))
-            found[s.name] = _null(np.concatenate(values[s.name]), seen, terms.get(s.name))
+            found[s.name] = null_of(np.concatenate(values[s.name]), seen, terms.get(s.name))
     return found
 
 
@@ -86,26 +70,13 @@ def excess_of(statistic: Statistic, players: Floats, null: Null, drawn: Resampli
     return Interval(seen.value - null.mean, seen.low - null.mean, seen.high - null.mean)
 
 
-def _null(values: Floats, seen: float, terms: Floats | None) -> Null:
-    middle = float(values.mean())
-    slack = 1e-12 * max(1.0, abs(seen))
-    as_far = int(np.count_nonzero(np.abs(values - middle) >= abs(seen - middle) - slack))
-    low, high = np.quantile(values, [0.025, 0.975])
-    return Null(middle, float(low), float(high), (1 + as_far) / (1 + values.size), terms)
-
-
 def _relabelled(
     players: Floats, who: Relabelled, relabellings: int, seed: object
 ) -> Iterator[Floats]:
     """Blocks `(relabellings, targets, players)` with players shuffled within each target."""
-    rng = generator("relabelled", who, seed)
-    first, last = {
-        "groups": (1, GROUPS + 1),
-        "draws": (1, players.shape[1]),
-        "base": (0, players.shape[1]),
+    exchanged = {
+        "groups": slice(1, GROUPS + 1),
+        "draws": slice(1, players.shape[1]),
+        "base": slice(0, players.shape[1]),
     }[who]
-    step = max(1, _MOST_NUMBERS // players.size)
-    for start in range(0, relabellings, step):
-        block = np.repeat(players[None], min(step, relabellings - start), axis=0)
-        block[..., first:last] = rng.permuted(block[..., first:last], axis=-1)
-        yield block
+    return permuted_within(players, exchanged, relabellings, generator("relabelled", who, seed))

@@ -17,7 +17,7 @@ from segmeter.benchmarks.tetris.groups import WITHIN, AttackedSessions, Floats, 
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.stats.intervals import Interval, Resampling, share_interval
 
-__all__ = ["AREAS", "differences", "differences_of", "rows_of", "spearman", "summary"]
+__all__ = ["AREAS", "differences", "differences_of", "rows_of", "summary"]
 
 AREAS = tuple(f"{kind}-{role}" for kind in ("iou", "biou") for role in ("min", "base", "max", "d"))
 FIRSTS = ("first-min", "first-base", "first-max")
@@ -59,18 +59,3 @@ def differences(run: Results) -> list[Difference]:
 def differences_of(members: Sequence[AttackedSessions]) -> list[Difference]:
     """All pairs of models; the pairs of a measure are corrected together (Holm)."""
     return differences_in(COMPARED, members, AttackedSessions.each)
-
-
-def spearman(table: Floats) -> Floats:
-    """Rank correlations between the columns of `(models, columns)`; equal values share ranks.
-
-    >>> spearman(np.array([[1.0, 10.0], [2.0, 30.0], [3.0, 20.0]])).round(2).tolist()
-    [[1.0, 0.5], [0.5, 1.0]]
-    """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(table, axis=0)
-    away = ranks - ranks.mean(axis=0)
-    lengths = np.sqrt((away**2).sum(axis=0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((away.T @ away) / np.outer(lengths, lengths))

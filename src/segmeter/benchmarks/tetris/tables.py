@@ -11,10 +11,11 @@ import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.tetris.groups import AttackedSessions, Floats
-from segmeter.benchmarks.tetris.statistics import AREAS, spearman
+from segmeter.benchmarks.tetris.statistics import AREAS
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
+from segmeter.stats.rankings import spearman
 
 __all__ = [
     "PAPER_ROUNDS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
@@ -74,7 +75,7 @@ class Asking:
     answers: Answers
 
 
-class Prompter:
+class Prompter(ABC):
     """Prompts in the first round and is content afterwards.
 
     `whole` tells that the prompts are for models that see the whole volume; `label` is the
@@ -94,23 +95,23 @@ class Prompter:
         return str(Spec(self.kind, shown))
 
     @property
-    def label(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def label(self) -> str: ...
 
     @property
-    def nominal(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def nominal(self) -> str: ...
 
+    @abstractmethod
     def start(self, asking: Asking) -> Sequence[Prompt]:
         """The prompts of the first round."""
-        raise NotImplementedError
 
-    def drawn(self, target: Mask, draws: Draws) -> None:
+    def drawn(self, target: Mask, draws: Draws) -> None:  # noqa: B027  # most draw nothing
         """Draw what `start` draws, so that a shared stream stands where it would."""
 
+    @abstractmethod
     def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
         """What a person did for these prompts."""
-        raise NotImplementedError
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if observation.prompts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -40,7 +41,8 @@ __all__ = [
 Earlier = Literal["keep", "forget"]
 
 
-class Refiner:
+@dataclass(frozen=True, slots=True)
+class Refiner(ABC):
     """Prompts like another user first, then corrects the mask round by round.
 
     `earlier` tells whether the model gets all prompts so far again (`keep`, the paper's
@@ -49,17 +51,17 @@ class Refiner:
     `until_dof` degrees of freedom; 0 sets no such bound.
     """
 
-    __slots__ = ()
     kind: ClassVar[str]
     per_step: ClassVar[str]
+    step_label: ClassVar[str]
     whole: ClassVar[bool] = False
-    start: str
-    n: int
-    earlier: Earlier
-    until_dice: float
-    until_dof: int
+    start: str = "points-per-slice"
+    n: int = 1
+    earlier: Earlier = "keep"
+    until_dice: float = 0.0
+    until_dof: int = 0
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         if self.earlier not in ("keep", "forget"):
             raise BadInput(f"earlier prompts are kept or forgotten, not '{self.earlier}'")
         self.first  # noqa: B018  # refuses a start that is none
@@ -92,10 +94,6 @@ class Refiner:
         return f"{self.first.label} + {self.step_label}{'*' if self.earlier == 'keep' else ''}"
 
     @property
-    def step_label(self) -> str:
-        raise NotImplementedError
-
-    @property
     def nominal(self) -> str:
         return f"{self.first.nominal}/{self.per_step}"
 
@@ -114,9 +112,9 @@ class Refiner:
             return None
         return tuple(self.correct(observation, rng))
 
+    @abstractmethod
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         """The prompts of a later round; none when the mask is right."""
-        raise NotImplementedError
 
     def effort(
         self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
@@ -125,9 +123,9 @@ class Refiner:
             return Effort()
         return self.work(prompts) if number > 1 else self.first.work(target.mask, reading, prompts)
 
+    @abstractmethod
     def work(self, prompts: Sequence[Prompt]) -> Effort:
         """What a person did for one correction."""
-        raise NotImplementedError
 
     def _bounded(self, observation: Observation) -> bool:
         target = observation.target.mask
@@ -156,18 +154,7 @@ class PointPerSliceRefinement(Refiner):
 
     kind: ClassVar[str] = "point-per-slice-refinement"
     per_step: ClassVar[str] = "1X"
-    start: str = "points-per-slice"
-    n: int = 1
-    earlier: Earlier = "keep"
-    until_dice: float = 0.0
-    until_dof: int = 0
-
-    def __post_init__(self) -> None:
-        self._check()
-
-    @property
-    def step_label(self) -> str:
-        return "1PPS Refine"
+    step_label: ClassVar[str] = "1PPS Refine"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         draws = _draws(observation.reading, rng)
@@ -192,24 +179,17 @@ class ScribbleRefinement(Refiner):
 
     kind: ClassVar[str] = "scribble-refinement"
     per_step: ClassVar[str] = "3"
-    start: str = "points-per-slice"
+    step_label: ClassVar[str] = "Scribble Refine"
     n: int = 0
-    earlier: Earlier = "keep"
     drawn: Literal["points", "stroke"] = "points"
-    until_dice: float = 0.0
-    until_dof: int = 0
 
     def __post_init__(self) -> None:
-        self._check()
+        Refiner.__post_init__(self)  # super() knows no class that was made anew with slots
         if self.drawn not in ("points", "stroke"):
             raise BadInput(f"a scribble is drawn as points or as a stroke, not '{self.drawn}'")
 
     def _more(self) -> dict[str, object]:
         return {} if self.drawn == "points" else {"drawn": self.drawn}
-
-    @property
-    def step_label(self) -> str:
-        return "Scribble Refine"
 
     @property
     def gives(self) -> frozenset[str]:
@@ -241,19 +221,9 @@ class PointPerVolumeRefinement(Refiner):
 
     kind: ClassVar[str] = "point-per-volume-refinement"
     per_step: ClassVar[str] = "1"
+    step_label: ClassVar[str] = "1 PPV Refine"
     whole: ClassVar[bool] = True
     start: str = "points-per-volume"
-    n: int = 1
-    earlier: Earlier = "keep"
-    until_dice: float = 0.0
-    until_dof: int = 0
-
-    def __post_init__(self) -> None:
-        self._check()
-
-    @property
-    def step_label(self) -> str:
-        return "1 PPV Refine"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         target, guess = _seen(observation, observation.mask)
@@ -274,19 +244,9 @@ class ScribblePerVolumeRefinement(Refiner):
 
     kind: ClassVar[str] = "scribble-per-volume-refinement"
     per_step: ClassVar[str] = "3"
+    step_label: ClassVar[str] = "Scribble Refine"
     whole: ClassVar[bool] = True
     start: str = "centre-points-per-volume"
-    n: int = 1
-    earlier: Earlier = "keep"
-    until_dice: float = 0.0
-    until_dof: int = 0
-
-    def __post_init__(self) -> None:
-        self._check()
-
-    @property
-    def step_label(self) -> str:
-        return "Scribble Refine"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         def corrected(guess: Mask, draws: Draws) -> Correction | None:
