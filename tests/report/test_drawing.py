@@ -191,6 +191,14 @@ def test_rows_named_as_curves_are_keyed_in_their_style() -> None:
     assert "ink" in str(plain[1].strip)
 
 
+def test_a_log_scale_begins_where_it_is_told() -> None:
+    scale = fitted(Axis("x", low=1, scale="log"), [6.0, 100.0], 0.0, 100.0)
+    assert scale(1.0) == 0
+    assert scale(10.0) == pytest.approx(50)
+    assert scale.ticks[0] == 1
+    assert fitted(Axis("x", low=0, scale="log"), [0.0, 5.0, 50.0], 0.0, 100.0)(5.0) == 0
+
+
 @pytest.mark.parametrize("values", [[0.0, 2e-313], [1e300, 1e300], [-0.0, 0.0], [5.0]])
 def test_a_scale_of_equal_values_still_has_room(values: list[float]) -> None:
     scale = fitted(Axis("x"), values, 0.0, 100.0)

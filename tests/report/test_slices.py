@@ -73,6 +73,15 @@ def test_a_large_volume_is_thinned_out() -> None:
     assert unpacked(data["truth"], data["shape"]).mean() > 0.5
 
 
+def test_the_legend_names_boxes_where_boxes_were_drawn() -> None:
+    shape = (4, 20, 20)
+    truth = Mask.box(shape, (1, 5, 5), (3, 15, 15))
+    for prompt, named in ((Box((1, 5, 5), (1, 14, 14)), True), (Click((1, 8, 8)), False)):
+        whole = Slices("k", "small", np.zeros(shape, np.uint8), [Step(truth, (prompt,))], truth)
+        page = render(Page("volumes", "", [], [Section("Slices", blocks=[whole])]))
+        assert ("a box drawn" in page) == named
+
+
 def test_a_page_of_mini_volumes_stays_small() -> None:
     from segmeter.core import catalogue
 

@@ -12,6 +12,7 @@ when there are four values left of each.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ __all__ = [
     "PromptEncoder",
     "TwoWayTransformer",
     "from_cells",
+    "mask_downscaling",
     "to_cells",
 ]
 
@@ -94,15 +96,7 @@ class PromptEncoder(nn.Module):
         self.pe_layer = _FourierCode(width)
         self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(4)])
         self.not_a_point_embed = nn.Embedding(1, width)
-        self.mask_downscaling = nn.Sequential(
-            nn.Conv2d(1, 4, 2, 2),
-            ChannelNorm(4),
-            nn.GELU(),
-            nn.Conv2d(4, 16, 2, 2),
-            ChannelNorm(16),
-            nn.GELU(),
-            nn.Conv2d(16, width, 1),
-        )
+        self.mask_downscaling = mask_downscaling(width)
         self.no_mask_embed = nn.Embedding(1, width)
 
     def points(self, points: Tensor, labels: Tensor) -> Tensor:
@@ -271,6 +265,23 @@ class ChannelNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """For maps `(B, C, H, W)`."""
         return self.last(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def mask_downscaling(
+    width: int,
+    convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d,
+    norm: Callable[[int], nn.Module] = ChannelNorm,
+) -> nn.Sequential:
+    """The layers that make a dense prompt of low-resolution logits, in either dimension."""
+    return nn.Sequential(
+        convolution(1, 4, 2, 2),
+        norm(4),
+        nn.GELU(),
+        convolution(4, 16, 2, 2),
+        norm(16),
+        nn.GELU(),
+        convolution(16, width, 1),
+    )
 
 
 class _Attention(nn.Module):

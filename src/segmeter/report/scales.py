@@ -43,7 +43,8 @@ def fitted(axis: Axis, values: Sequence[float], start: float, end: float, wanted
     low = min(known) if axis.low is None else axis.low
     high = max(known) if axis.high is None else axis.high
     if axis.scale == "log":
-        low = max(low, min((v for v in known if v > 0), default=1e-3))
+        if low <= 0:
+            low = min((v for v in known if v > 0), default=1e-3)
         high = max(high, low * 1.001)
         ticks = axis.ticks or _decades(low, high)
         return Scale(axis, low, high, start, end, tuple(t for t in ticks if low <= t <= high))

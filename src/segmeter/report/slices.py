@@ -63,6 +63,7 @@ class SlicesView:
     data: str
     still: Markup
     steps: list[dict[str, str]]
+    boxed: bool
 
 
 def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
@@ -94,6 +95,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         json.dumps(data, separators=(",", ":")),
         _still(slices, shown, album),
         [_told(step) for step in slices.steps],
+        any(isinstance(p, Box) for step in slices.steps for p in step.prompts),
     )
 
 

@@ -11,13 +11,13 @@ against those of the points, and the sine stands twice.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import NOT_A_POINT, Perceptron, TwoWayTransformer
+from segmeter.models._sam_decoder import mask_downscaling
+from segmeter.models.volumes._volume_decoder import VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SamMed3dNetwork"]
 
@@ -32,7 +32,7 @@ class SamMed3dNetwork(nn.Module):
         self.side = side
         self.image_encoder = _Encoder(side, width, depth, heads)
         self.prompt_encoder = _PromptEncoder(side)
-        self.mask_decoder = _MaskDecoder()
+        self.mask_decoder = VolumeMaskDecoder((side // _PATCH,) * 3, 384, _Norm)
 
     def encode(self, cube: Tensor) -> Tensor:
         """Cells `(1, cells, 384)` of a cube `(1, 1, side, side, side)`."""
@@ -172,95 +172,26 @@ class _TwoLayers(nn.Module):
         return out
 
 
-class _PromptEncoder(nn.Module):
+class _PromptEncoder(VolumePromptEncoder):
     """Points and low-resolution masks as tokens of 384 channels."""
 
     def __init__(self, side: int, width: int = 384) -> None:
-        super().__init__()
-        self.side, self.cells = side, side // _PATCH
-        self.pe_layer = _FourierCode(width // 3)
-        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(2)])
-        self.not_a_point_embed = nn.Embedding(1, width)
-        self.mask_downscaling = nn.Sequential(
-            nn.Conv3d(1, 4, 2, 2),
-            _Norm(4),
-            nn.GELU(),
-            nn.Conv3d(4, 16, 2, 2),
-            _Norm(16),
-            nn.GELU(),
-            nn.Conv3d(16, width, 1),
-        )
-        self.no_mask_embed = nn.Embedding(1, width)
+        cells = side // _PATCH
+        super().__init__((cells,) * 3, width, kinds=2, waves=3, downscaling=_downscaling)
+        self.side = side
 
     def points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens `(B, n + 1, width)` of points `(B, n, 3)` in voxels; the last one pads."""
-        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
-        known = self.pe_layer((points + 0.5) / self.side) + kinds[labels.clamp(min=0)]
-        padding = self.not_a_point_embed.weight.expand(len(points), 1, -1)
-        lone = (labels == NOT_A_POINT)[..., None]
-        known = torch.where(lone, self.not_a_point_embed.weight, known)
-        return torch.cat([known, padding], dim=1)
+        return self.padded(self.known((points + 0.5) / self.side, labels))
 
     def masks(self, logits: Tensor) -> Tensor:
         """Dense prompt `(B, cells, width)` of logits `(B, 1, side / 4, ...)`."""
         grid: Tensor = self.mask_downscaling(logits)
         return grid.flatten(2).transpose(1, 2)
 
-    def position(self) -> Tensor:
-        """Positional code of the cells; the original swaps their first two axes."""
-        device = self.no_mask_embed.weight.device
-        centres = (torch.arange(self.cells, device=device) + 0.5) / self.cells
-        first, second, third = torch.meshgrid(centres, centres, centres, indexing="ij")
-        code: Tensor = self.pe_layer(torch.stack([second, first, third], dim=-1))
-        return code.reshape(1, -1, code.shape[-1])
 
-
-class _FourierCode(nn.Module):
-    """Positions in [0, 1] as sine, cosine and sine again of random projections."""
-
-    positional_encoding_gaussian_matrix: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("positional_encoding_gaussian_matrix", torch.randn(3, width))
-
-    def forward(self, place: Tensor) -> Tensor:
-        angle = 2 * math.pi * ((2 * place - 1) @ self.positional_encoding_gaussian_matrix)
-        return torch.cat([angle.sin(), angle.cos(), angle.sin()], dim=-1)
-
-
-class _MaskDecoder(nn.Module):
-    """From cells and prompts to the single mask; the three of an ambiguous prompt rest."""
-
-    def __init__(self, width: int = 384) -> None:
-        super().__init__()
-        self.transformer = TwoWayTransformer(width)
-        self.iou_token = nn.Embedding(1, width)
-        self.mask_tokens = nn.Embedding(4, width)
-        self.output_upscaling = nn.Sequential(
-            nn.ConvTranspose3d(width, width // 4, 2, 2),
-            _Norm(width // 4),
-            nn.GELU(),
-            nn.ConvTranspose3d(width // 4, width // 8, 2, 2),
-            nn.GELU(),
-        )
-        self.output_hypernetworks_mlps = nn.ModuleList(
-            [Perceptron(width, width, width // 8) for _ in range(4)]
-        )
-        self.iou_prediction_head = Perceptron(width, 256, 4)
-
-    def forward(self, cells: Tensor, position: Tensor, sparse: Tensor) -> Tensor:
-        """Logits of the single mask, `(B, 4 cells, 4 cells, 4 cells)`."""
-        own = torch.cat([self.iou_token.weight, self.mask_tokens.weight])[None]
-        start = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
-        tokens, cells = self.transformer(start, cells, position)
-        side = round(cells.shape[1] ** (1 / 3))
-        grid = cells.transpose(1, 2).reshape(len(cells), -1, side, side, side)
-        head: Any = self.output_hypernetworks_mlps[0]
-        answer: Tensor = torch.einsum(
-            "bc,bcdhw->bdhw", head(tokens[:, 1]), self.output_upscaling(grid)
-        )
-        return answer
+def _downscaling(width: int) -> nn.Sequential:
+    return mask_downscaling(width, nn.Conv3d, _Norm)
 
 
 def _table(codes: Tensor, side: int) -> Tensor:

@@ -9,18 +9,17 @@ of a point are divided by each other's size, and those of the cells are swapped.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import NOT_A_POINT, ChannelNorm, Perceptron, TwoWayTransformer
+from segmeter.models._sam_decoder import mask_downscaling
+from segmeter.models.volumes._volume_decoder import Size, VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SPARE", "SegVolNetwork"]
 
 SPARE = ("text_encoder.", "pixel_mean", "pixel_std")
-Size = tuple[int, int, int]
 
 
 class SegVolNetwork(nn.Module):
@@ -129,95 +128,27 @@ class _TwoLayers(nn.Module):
         return out
 
 
-class _PromptEncoder(nn.Module):
+class _PromptEncoder(VolumePromptEncoder):
     """Points and boxes as tokens; the layers for masks are there but never used."""
 
     def __init__(self, size: Size, cells: Size, width: int) -> None:
-        super().__init__()
-        self.size, self.cells = size, cells
-        self.pe_layer = _FourierCode(width)
-        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(4)])
-        self.not_a_point_embed = nn.Embedding(1, width)
-        self.mask_downscaling = nn.Sequential(
-            nn.Conv2d(1, 4, 2, 2),
-            ChannelNorm(4),
-            nn.GELU(),
-            nn.Conv2d(4, 16, 2, 2),
-            ChannelNorm(16),
-            nn.GELU(),
-            nn.Conv2d(16, width, 1),
-        )
-        self.no_mask_embed = nn.Embedding(1, width)
+        super().__init__(cells, width, kinds=4, waves=2, downscaling=mask_downscaling)
+        self.size = size
 
     def points(self, points: Tensor, labels: Tensor) -> Tensor:
         """Tokens of points `(B, n, 3)`; points without a box are followed by a padding one."""
         first, second, third = self.size
-        divided = points.new_tensor([second, first, third])
-        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
-        known = self.pe_layer((points + 0.5) / divided) + kinds[labels.clamp(min=0)]
-        known = torch.where(
-            (labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, known
-        )
-        if bool((labels >= 2).any()):
-            return known
-        padding = self.not_a_point_embed.weight.expand(len(points), 1, -1)
-        return torch.cat([known, padding], dim=1)
+        known = self.known((points + 0.5) / points.new_tensor([second, first, third]), labels)
+        return known if bool((labels >= 2).any()) else self.padded(known)
 
     def no_mask(self) -> Tensor:
         return self.no_mask_embed.weight[None]
 
-    def position(self) -> Tensor:
-        """Positional code of the cells, their first two axes swapped."""
-        device = self.no_mask_embed.weight.device
-        centres = [(torch.arange(n, device=device) + 0.5) / n for n in self.cells]
-        first, second, third = torch.meshgrid(*centres, indexing="ij")
-        code: Tensor = self.pe_layer(torch.stack([second, first, third], dim=-1))
-        return code.reshape(1, -1, code.shape[-1])
 
-
-class _FourierCode(nn.Module):
-    """Positions in [0, 1] as sines and cosines of random projections."""
-
-    positional_encoding_gaussian_matrix: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("positional_encoding_gaussian_matrix", torch.randn(3, width // 2))
-
-    def forward(self, place: Tensor) -> Tensor:
-        angle = 2 * math.pi * ((2 * place - 1) @ self.positional_encoding_gaussian_matrix)
-        return torch.cat([angle.sin(), angle.cos()], dim=-1)
-
-
-class _MaskDecoder(nn.Module):
-    """From cells and prompts to the single mask."""
+class _MaskDecoder(VolumeMaskDecoder):
+    """The same with a norm over all channels and places, and a layer for words."""
 
     def __init__(self, cells: Size, width: int) -> None:
-        super().__init__()
-        self.cells = cells
         doubled = [2 * n for n in cells]
-        self.transformer = TwoWayTransformer(width)
-        self.iou_token = nn.Embedding(1, width)
-        self.mask_tokens = nn.Embedding(4, width)
-        self.output_upscaling = nn.Sequential(
-            nn.ConvTranspose3d(width, width // 4, 2, 2),
-            nn.LayerNorm([width // 4, *doubled]),
-            nn.GELU(),
-            nn.ConvTranspose3d(width // 4, width // 8, 2, 2),
-            nn.GELU(),
-        )
-        self.output_hypernetworks_mlps = nn.ModuleList(
-            [Perceptron(width, width, width // 8) for _ in range(4)]
-        )
-        self.iou_prediction_head = Perceptron(width, 256, 4)
+        super().__init__(cells, width, lambda channels: nn.LayerNorm([channels, *doubled]))
         self.txt_align_upscaled_embedding = nn.Linear(768, 96)
-
-    def forward(self, cells: Tensor, position: Tensor, sparse: Tensor) -> Tensor:
-        own = torch.cat([self.iou_token.weight, self.mask_tokens.weight])[None]
-        start = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
-        tokens, cells = self.transformer(start, cells, position)
-        grid = cells.transpose(1, 2).reshape(len(cells), -1, *self.cells)
-        head: Any = self.output_hypernetworks_mlps[0]
-        large = self.output_upscaling(grid)
-        answer: Tensor = torch.einsum("bc,bdhwc->bdhw", head(tokens[:, 1]), large.movedim(1, -1))
-        return answer

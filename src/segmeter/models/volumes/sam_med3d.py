@@ -21,6 +21,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
+from segmeter.models.volumes.checkpoint_model import CheckpointModel
 from segmeter.models.volumes.preparation import percentiles
 from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.resampling import Cube, cube_around, resampled, resampled_size
@@ -40,13 +41,8 @@ _KEPT_CUBES = 8
 _SPARE = ("pixel_mean", "pixel_std")
 
 
-class SamMed3d:
+class SamMed3d(CheckpointModel):
     """SAM-Med3D or SAM-Med3D-turbo with its published checkpoint."""
-
-    def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
-        self.name, self._device = name, device
-        self.weights_path = weight_files.find(name, weights)
-        weight_files.check(self.weights_path)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -57,26 +53,19 @@ class SamMed3d:
             licence="Apache-2.0",
             citation="Wang et al. SAM-Med3D. arXiv:2310.15161, 2023",
             family="sam-med3d",
-            fingerprint=weight_files.fingerprint(self.weights_path),
+            fingerprint=self.fingerprint,
         )
 
     @cached_property
     def network(self) -> SamMed3dNetwork:
         """Read from its file when first needed, strictly."""
-        from segmeter.models._sam_networks import pick_device
         from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
         content = weight_files.read(self.weights_path)
         tensors = content.get("model_state_dict", content)
         if not isinstance(tensors, dict):
             raise BadWeights(f"'{self.weights_path}' holds no named tensors")
-        network = SamMed3dNetwork()
-        weight_files.load_into(network, tensors, f"the weights in '{self.weights_path}'", _SPARE)
-        return network.eval().requires_grad_(False).to(pick_device(self._device))
-
-    @property
-    def device(self) -> str:
-        return self._device
+        return self.filled(SamMed3dNetwork(), tensors, _SPARE)
 
     def look(self, scene: Scene) -> SamMed3dView:
         """Resample; cubes are embedded when prompts say where they lie."""

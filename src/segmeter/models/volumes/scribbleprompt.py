@@ -23,6 +23,7 @@ from segmeter.core.scenes import Picture, Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
+from segmeter.models.volumes.checkpoint_model import CheckpointModel
 
 if TYPE_CHECKING:
     from segmeter.models.volumes._scribble_unet import ScribbleUNet
@@ -44,16 +45,11 @@ offer(
 
 
 @catalogue.models.add(_NAME, _SUMMARY)
-class ScribblePrompt:
-    """ScribblePrompt's U-Net for pictures and slices.
-
-    Files are found and checked when it is made; the network is loaded at the first look.
-    """
+class ScribblePrompt(CheckpointModel):
+    """ScribblePrompt's U-Net for pictures and slices."""
 
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
-        self._device = device
-        self.weights_path = weight_files.find(_NAME, weights)
-        weight_files.check(self.weights_path)
+        super().__init__(_NAME, weights, device)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -65,23 +61,15 @@ class ScribblePrompt:
             citation="Wong et al. ScribblePrompt: fast and flexible interactive segmentation for"
             " any biomedical image. ECCV 2024",
             family=_NAME,
-            fingerprint=weight_files.fingerprint(self.weights_path),
+            fingerprint=self.fingerprint,
         )
 
     @cached_property
     def network(self) -> ScribbleUNet:
         """Read from its file when first needed, strictly."""
-        from segmeter.models._sam_networks import pick_device
         from segmeter.models.volumes._scribble_unet import ScribbleUNet
 
-        network = ScribbleUNet()
-        what = f"the weights in '{self.weights_path}'"
-        weight_files.load_into(network, weight_files.read(self.weights_path), what, ())
-        return network.eval().requires_grad_(False).to(pick_device(self._device))
-
-    @property
-    def device(self) -> str:
-        return self._device
+        return self.filled(ScribbleUNet(), weight_files.read(self.weights_path))
 
     def look(self, scene: Scene) -> ScribbleView:
         """A picture's grey values, stretched from its darkest to its brightest."""

@@ -20,6 +20,7 @@ from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
+from segmeter.models.volumes.checkpoint_model import CheckpointModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,13 +39,11 @@ offer(_NAME, ByHand("https://github.com/BAAI-DCAI/SegVol", "SegVol_v1.pth"))
 
 
 @catalogue.models.add(_NAME, _SUMMARY)
-class SegVol:
+class SegVol(CheckpointModel):
     """SegVol with its published checkpoint; its text encoder is not read."""
 
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
-        self._device = device
-        self.weights_path = weight_files.find(_NAME, weights)
-        weight_files.check(self.weights_path)
+        super().__init__(_NAME, weights, device)
 
     @cached_property
     def card(self) -> ModelCard:
@@ -56,26 +55,19 @@ class SegVol:
             citation="Du et al. SegVol: universal and interactive volumetric medical image"
             " segmentation. NeurIPS 2024",
             family=_NAME,
-            fingerprint=weight_files.fingerprint(self.weights_path),
+            fingerprint=self.fingerprint,
         )
 
     @cached_property
     def network(self) -> SegVolNetwork:
         """Read from its file when first needed, strictly but for the text encoder."""
-        from segmeter.models._sam_networks import pick_device
         from segmeter.models.volumes._segvol_network import SPARE, SegVolNetwork
 
         content = weight_files.read(self.weights_path)
         inner = content.get("model", content)
         tensors = inner if isinstance(inner, dict) else content
         bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
-        network = SegVolNetwork()
-        weight_files.load_into(network, bare, f"the weights in '{self.weights_path}'", SPARE)
-        return network.eval().requires_grad_(False).to(pick_device(self._device))
-
-    @property
-    def device(self) -> str:
-        return self._device
+        return self.filled(SegVolNetwork(), bare, SPARE)
 
     def look(self, scene: Scene) -> SegVolView:
         """Normalise and crop; the small picture of the whole is embedded at the first ask."""

@@ -1,0 +1,40 @@
+"""What models of one published checkpoint share: finding, checking and filling in its file."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from segmeter.models import weights as weight_files
+
+__all__ = ["CheckpointModel"]
+
+Network = TypeVar("Network")
+
+
+class CheckpointModel:
+    """A model whose file is found and checked when it is made, and read at the first look."""
+
+    def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
+        self.name, self._device = name, device
+        self.weights_path = weight_files.find(name, weights)
+        weight_files.check(self.weights_path)
+
+    @property
+    def device(self) -> str:
+        return self._device
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the file."""
+        return weight_files.fingerprint(self.weights_path)
+
+    def filled(
+        self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()
+    ) -> Network:
+        """A network with the file's tensors, strictly but for `spare`, on its device."""
+        from segmeter.models._sam_networks import pick_device
+
+        made: Any = network
+        weight_files.load_into(made, tensors, f"the weights in '{self.weights_path}'", spare)
+        ready: Network = made.eval().requires_grad_(False).to(pick_device(self._device))
+        return ready
