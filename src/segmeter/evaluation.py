@@ -19,6 +19,7 @@ from segmeter.core.plans import Plan, Roots
 from segmeter.engine import run_plan
 from segmeter.engine.estimates import free_folder
 from segmeter.store import Run as StoredRun
+from segmeter.store.views import quoted
 
 __all__ = ["Run", "evaluate"]
 
@@ -63,13 +64,14 @@ class Run(StoredRun):
         if what == "sessions":
             return pandas.DataFrame(self.sessions())
         known = self.sql("select * from rows limit 0").column_names
-        kept = ", ".join(f'"{name}"' for name in known if name != "mask")
-        return self.sql(f"select {kept} from rows").to_pandas()
+        kept = ", ".join(quoted(name) for name in known if name != "mask")
+        key = ", ".join(quoted(name) for name in self.schema.key)
+        return self.sql(f"select {kept} from rows order by {key}").to_pandas()
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
         """One entry per session: who played what, the rounds to a goal of IoU, the best IoU."""
         rows: list[dict[str, Any]] = self.sql(f"""
-            select model, dataset, scene, target, "user", reading, any_value(label) as label,
+            select model, dataset, scene, target, "user", reading, min(label) as label,
                    min(case when iou >= {float(goal)} then round end) as rounds_to_goal,
                    max(iou) as best_iou, max(round) as rounds
             from rows group by model, dataset, scene, target, "user", reading

@@ -14,6 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
+from segmeter.store.sessions import sessions_query
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 
@@ -50,6 +51,8 @@ class RandomRun:
     def sql(self, query: str) -> pa.Table:
         connection = duckdb.connect(":memory:")
         connection.register("rows", self._table)
+        named = [n for n in self._table.column_names if n not in ("height", "width")]
+        connection.execute(f"create view sessions as {sessions_query(named)}")
         connection.execute(
             "create view errors as select null::varchar as model, null::varchar as dataset, "
             "null::varchar as scene, null::varchar as error where false"

@@ -132,8 +132,11 @@ def remembered(run: Run | Several, data: Path | None) -> Roots:
     """Where the data lies: as said now, else where the run's last commands said it was."""
     if data is not None:
         return roots(data, None)
-    for entry in reversed(run.provenance["commands"]):
-        words = shlex.split(str(entry.get("command", "")), posix=True)
+    for entry in reversed(run.commands):
+        try:
+            words = shlex.split(str(entry.get("command", "")), posix=True)
+        except ValueError:  # no command that anybody typed
+            continue
         pairs = zip(words, [*words[1:], ""], strict=True)
         for word, following in pairs:
             told = following if word == "--data" else word.removeprefix("--data=")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -122,9 +122,16 @@ class Results(Protocol):
         """Parts that cannot be read and are left out, and why."""
         ...
 
+    @property
+    def objects(self) -> Literal["sessions", "rows"]:
+        """The smallest view in which every object of the run has a row."""
+        ...
+
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """A query over the views `rows` and `errors`, as a pyarrow table.
 
+        Where rows are rounds of sessions, `sessions` has one row for each, with lists over its
+        rounds, and answers without reading the parts again.
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
         ...

@@ -17,6 +17,7 @@ __all__ = [
     "ERROR_ROWS",
     "JOB_KEY",
     "PARTITION_ROWS",
+    "SESSION_FACTS",
     "SESSION_KEY",
     "SESSION_ROWS",
     "Column",
@@ -35,6 +36,10 @@ JOB_KEY = ("model", "dataset", "scene")
 
 SESSION_KEY = (*JOB_KEY, "target", "user", "reading", "round")
 """What tells one row of a session from every other row of a run."""
+
+SESSION_FACTS = ("kinds_", "rounds_", "sane_")
+"""Columns of sessions that rows do not have: kinds of prompts and numbers of all rounds, and
+whether the shape of the scene can be."""
 
 
 @dataclass(frozen=True, slots=True)

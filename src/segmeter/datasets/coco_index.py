@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.caches import cache_folder
 from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import read_bytes
@@ -76,7 +77,7 @@ def index_of(path: Path) -> Index:
     if state.st_size < _LARGE:
         return _built(path)
     key = fingerprint(_VERSION, str(path.resolve()), state.st_size, state.st_mtime_ns)
-    stored = _cache() / f"{key}.npz"
+    stored = cache_folder("coco") / f"{key}.npz"
     # A table that is missing, damaged or half written is made anew.
     with suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return _stored(path, stored)
@@ -199,11 +200,6 @@ class _Reader:
     def _space(self) -> None:
         match = _SPACE.match(self.text, self.place)
         self.place = match.end() if match else self.place
-
-
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "segmeter" / "coco"
 
 
 def _stored(path: Path, file: Path) -> Index:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segmeter.core.caches import cache_folder
 from segmeter.core.errors import BadWeights, NotFound
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, T
 
 def home() -> Path:
     """Where `segmeter fetch` puts weights: one folder a model."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "segmeter" / "weights"
+    return cache_folder("weights")
 
 
 def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:

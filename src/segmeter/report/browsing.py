@@ -46,16 +46,16 @@ class Sessions:
         columns = run.sql("select * from rows limit 0").column_names
         if "iou" not in columns or "target" not in columns:
             raise BadInput(f"'{run.plan.benchmark}' has no sessions to browse")
-        area = "any_value(area)" if "area" in columns else "null::bigint"
+        area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
             select model, dataset, scene, target, "user", reading,
-                   any_value(label) as class, {area} as area,
+                   min(label) as class, {area} as area,
                    max(iou) as best, arg_max(iou, round) as last,
                    coalesce(min(case when iou >= {float(goal)} then round end), max(round))
                        as rounds,
                    coalesce(max(iou), 0) >= {float(goal)} as reached
-            from rows group by all"""  # fmt: skip
+            from rows group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
             "made", kept_table(run, f"sessions-{goal:g}", lambda: run.sql(query))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from typing import Any, Literal, cast
 
 from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
+from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Scene
 from segmeter.store import Run
+from segmeter.store.views import quoted
 
 __all__ = ["Several", "open_runs"]
 
 _GROUP = 'model, dataset, "user", reading'
+_ROWS = re.compile(r"\brows\b")
 
 
 def open_runs(
@@ -46,10 +49,19 @@ class Several:
         self.settings = runs[0].settings
         self.plan = _joined([run.plan for run in runs])
         self._connection: Any = None
+        self._viewed: set[str] = set()
 
     @property
     def benchmark(self) -> Benchmark:
         return self.runs[0].benchmark
+
+    @property
+    def commands(self) -> list[dict[str, Any]]:
+        return [command for run in self.runs for command in run.commands]
+
+    @property
+    def objects(self) -> Literal["sessions", "rows"]:
+        return self.runs[0].objects
 
     def summary(self) -> list[SummaryRow]:
         """The benchmark's own summary over all runs."""
@@ -68,29 +80,19 @@ class Several:
         return {"commands": [c for e in entries for c in e["commands"]], "subjects": subjects}
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
-        """A query over the rows of all runs."""
+        """A query over the rows and sessions of all runs."""
         import duckdb
 
-        if self._connection is None:
-            self._connection = self._views()
+        connection = self._connected("rows" if _ROWS.search(query) else self.objects)
+        given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         try:
-            return self._connection.sql(query, params=parameters or None).to_arrow_table()
+            return connection.sql(query, params=given or None).to_arrow_table()
         except duckdb.Error as error:
             raise BadInput(f"these runs cannot answer: {error}") from error
 
     def curves(self, measure: str) -> list[Curves]:
         """A measure of every target over the rounds, group by group."""
-        column = measure.replace("-", "_").replace('"', '""')
-        table = self.sql(f"""
-            select {_GROUP}, scene, target, any_value(cluster) as cluster,
-                   list("{column}" order by round) as curve
-            from rows group by {_GROUP}, scene, target order by {_GROUP}, scene, target
-        """)
-        found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in table.to_pylist():
-            key = (row["model"], row["dataset"], row["user"], row["reading"])
-            found.setdefault(key, []).append(row)
-        return [_curves(key, rows) for key, rows in found.items()]
+        return curves_of(self.sql(CURVES.format(quoted(measure_column(measure)))))
 
     @property
     def damaged(self) -> Mapping[str, str]:
@@ -116,24 +118,34 @@ class Several:
                 return run.scenes(dataset)
         raise NotFound(f"no run has the data set '{dataset}'")
 
-    def _views(self) -> Any:
-        import duckdb
+    def _connected(self, wanted: str) -> Any:
+        """The views, once they are asked for: rows of large runs take long to put together."""
+        if self._connection is None:
+            import duckdb
 
-        connection = duckdb.connect(":memory:")
-        names = []
+            self._connection = duckdb.connect(
+                ":memory:", config={"enable_external_access": "false"}
+            )
+            self._connection.register("errors", self.runs[0].sql("select * from errors"))
+        if wanted not in self._viewed:
+            self._view(wanted)
+            self._viewed.add(wanted)
+        return self._connection
+
+    def _view(self, name: str) -> None:
+        """Rows or sessions of all runs, those of the first run that has a group."""
+        pieces = []
         for k, run in enumerate(self.runs):
-            known = run.sql("select * from rows limit 0").column_names
-            kept = ", ".join(f'"{name}"' for name in known if name != "mask")
-            connection.register(f"run{k}", run.sql(f"select {kept} from rows"))
-            names.append(f"select *, {k} as run_ from run{k}")
-        union = " union all by name ".join(names)
-        connection.execute(
-            f"create view rows as select * exclude (run_), null::varchar as mask from ({union}) "
+            known = run.sql(f"select * from {name} limit 0").column_names
+            kept = ", ".join(quoted(column) for column in known if column != "mask")
+            self._connection.register(f"{name}{k}", run.sql(f"select {kept} from {name}"))
+            pieces.append(f"select *, {k} as run_ from {name}{k}")
+        masks = ", null::varchar as mask" if name == "rows" else ""
+        self._connection.execute(
+            f"create view {name} as select * exclude (run_){masks} "
+            f"from ({' union all by name '.join(pieces)}) "
             f"qualify run_ = min(run_) over (partition by {_GROUP})"
         )
-        connection.register("errors_", self.runs[0].sql("select * from errors"))
-        connection.execute("create view errors as select * from errors_")
-        return connection
 
 
 def _joined(plans: Sequence[Plan]) -> Plan:
@@ -163,13 +175,3 @@ def _joined(plans: Sequence[Plan]) -> Plan:
 
 def _specs(specs: Any) -> tuple[Spec, ...]:
     return tuple({str(spec): spec for spec in specs}.values())
-
-
-def _curves(key: tuple[str, ...], rows: Sequence[dict[str, Any]]) -> Curves:
-    model, dataset, user, reading = key
-    values = np.full((len(rows), max(len(r["curve"]) for r in rows)), np.nan)
-    for i, row in enumerate(rows):
-        values[i, : len(row["curve"])] = [np.nan if v is None else v for v in row["curve"]]
-    keys = tuple((row["scene"], row["target"]) for row in rows)
-    clusters = tuple(row["cluster"] or row["scene"] for row in rows)
-    return Curves(model, dataset, user, cast(Reading, reading), keys, clusters, values)

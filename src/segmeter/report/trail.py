@@ -78,7 +78,9 @@ def trail(run: Results) -> Section:
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
     """Scenes without rows or error, by subject and data set."""
-    known = run.sql("select distinct model, dataset, scene from rows order by all").to_pylist()
+    known = run.sql(
+        f"select distinct model, dataset, scene from {run.objects} order by all"
+    ).to_pylist()
     done = failed | {(r["model"], r["dataset"], r["scene"]) for r in known}
     lacking: dict[tuple[str, str], list[str]] = {}
     for dataset in map(str, run.plan.datasets):
@@ -131,12 +133,14 @@ def _subject_table(run: Results) -> Table:
 
 def _data_table(run: Results) -> Table:
     """Scenes of each data set, and targets where rows are of targets."""
-    known = run.sql("select * from rows limit 0").column_names
+    known = run.sql(f"select * from {run.objects} limit 0").column_names
     counts = {"scenes": "scene", "targets": "(scene, target)"}
     if "target" not in known:
         del counts["targets"]
     chosen = ", ".join(f"count(distinct {what}) as {name}" for name, what in counts.items())
-    counted = run.sql(f"select dataset, {chosen} from rows group by all order by all").to_pylist()
+    counted = run.sql(
+        f"select dataset, {chosen} from {run.objects} group by all order by all"
+    ).to_pylist()
     rows = [
         [r["dataset"], *(r[name] for name in counts), run.plan.fingerprints.get(r["dataset"], "")]
         for r in counted

@@ -85,10 +85,11 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
 
 def _extent(run: Results) -> str:
     """How many objects in how many photographs; of a method, how many pictures."""
-    columns = run.sql("select * from rows limit 0").column_names
+    columns = run.sql(f"select * from {run.objects} limit 0").column_names
     objects = "count(distinct (dataset, scene, target))" if "target" in columns else "0"
     (row,) = run.sql(
-        f"select count(distinct (dataset, scene)) as scenes, {objects} as objects from rows"
+        f"select count(distinct (dataset, scene)) as scenes, {objects} as objects "
+        f"from {run.objects}"
     ).to_pylist()
     scenes = _many(row["scenes"], "scene")
     return f"{_many(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes

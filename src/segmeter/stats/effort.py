@@ -10,6 +10,7 @@ import dataclasses
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,14 @@ class CostModel:
         known = {"click": self.click, "box": self.box, "scribble": self.scribble}
         return known.get(kind, self.other)
 
+    def of_round(self, kinds: str) -> float:
+        """Seconds for the prompts of a round, several as `box+click`, none as an empty text.
+
+        >>> CostModel().of_round('box+click'), CostModel().of_round('')
+        (8.5, 0.0)
+        """
+        return sum((self.of(kind) for kind in kinds.split("+")), 0.0) if kinds else 0.0
+
     def of_effort(self, effort: Effort) -> float:
         """Seconds of work in a volume; a 3D box is drawn as two boxes, in two planes.
 
@@ -144,10 +153,8 @@ def seconds_after(cost: CostModel, kinds: Sequence[Sequence[str]]) -> Floats:
     >>> seconds_after(CostModel(), [["box", "click", ""]]).tolist()
     [[8.0, 9.5, 9.5]]
     """
-    price = {
-        kind: sum(cost.of(one) for one in kind.split("+")) for row in kinds for kind in row if kind
-    }
-    spoken = np.array([[price.get(kind, 0.0) for kind in row] for row in kinds])
+    price = {kind: cost.of_round(kind) for kind in set(chain.from_iterable(kinds))}
+    spoken = np.array([[price[kind] for kind in row] for row in kinds])
     return np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
 
 

@@ -13,18 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
 from segmeter.core.errors import BadInput
-from segmeter.core.seeds import generator
+from segmeter.core.seeds import fingerprint, seeded
 
 __all__ = ["Floats", "Interval", "Resampling", "share_interval"]
 
 Floats = npt.NDArray[np.float64]
+
+_AT_ONCE = 1 << 21  # draws in memory at a time
+_MOST_NUMBERS = 1 << 23  # weights that are kept as numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,9 @@ class Resampling:
         self.clusters = len(names)
         self.level = level
         self._counts = np.bincount(self.cluster).astype(float)
-        self._weights = _weights(self.clusters, resamples, seed)
+        self._weights = _weights(
+            self.clusters, resamples, fingerprint("bootstrap", seed, self.clusters)
+        )
 
     def sums(self, values: npt.ArrayLike) -> Floats:
         """Sums of each scene's values, `(scenes, columns)`."""
@@ -86,7 +92,7 @@ class Resampling:
 
     def totals(self, values: npt.ArrayLike) -> Floats:
         """The sum in every resample, `(resamples, columns)`; values `(targets, columns)`."""
-        return np.asarray(self._weights @ self.sums(values))
+        return self._weighted(self.sums(values))
 
     def means(self, values: npt.ArrayLike) -> Floats:
         """The mean in every resample, `(resamples, columns)`; values `(targets, columns)`."""
@@ -123,7 +129,15 @@ class Resampling:
     @cached_property
     def _sizes(self) -> Floats:
         """Targets in each resample, `(resamples, 1)`."""
-        return np.asarray(self._weights @ self._counts)[:, None]
+        return self._weighted(self._counts)[:, None]
+
+    def _weighted(self, sums: Floats) -> Floats:
+        """Sums of the scenes in every resample; many scenes a block of resamples at a time."""
+        if self._weights.dtype == np.float64:
+            return np.asarray(self._weights @ sums)
+        block = max(1, _AT_ONCE // self.clusters)
+        starts = range(0, len(self._weights), block)
+        return np.concatenate([self._weights[k : k + block].astype(float) @ sums for k in starts])
 
     @property
     def _reach(self) -> float:
@@ -179,12 +193,29 @@ def _effective_size(drawn: Resampling, raised: Floats, share: float) -> float:
     return targets / max(1.0, clustered / plain)
 
 
-def _weights(clusters: int, resamples: int, seed: object) -> Floats:
-    """How often each scene is drawn in each resample: multinomial, counted from draws."""
-    drawn = generator("bootstrap", seed, clusters).integers(0, clusters, (resamples, clusters))
-    drawn += clusters * np.arange(resamples)[:, None]
-    counts = np.bincount(drawn.ravel(), minlength=resamples * clusters)
-    return counts.reshape(resamples, clusters).astype(float)
+@lru_cache(maxsize=2)  # every statistic of a data set asks for the same draws
+def _weights(clusters: int, resamples: int, seed: str) -> npt.NDArray[Any]:
+    """How often each scene is drawn in each resample: multinomial, counted from draws.
+
+    Numbers where they are few; of many scenes the smallest whole numbers that hold them, a
+    fifth of a GB for 50 000 scenes and 2000 resamples where numbers take 2.4.
+    """
+    draw = seeded(seed)
+    block = max(1, _AT_ONCE // clusters)
+    kind = np.float64 if clusters * resamples <= _MOST_NUMBERS else np.uint16
+    counts = np.empty((resamples, clusters), dtype=kind)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        counts[start : start + rows] = _counted(draw.integers(0, clusters, (rows, clusters)))
+    counts.flags.writeable = False
+    return counts
+
+
+def _counted(drawn: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How often each scene comes in each row of draws, in place."""
+    rows, clusters = drawn.shape
+    drawn += clusters * np.arange(rows)[:, None]
+    return np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
 def _columns(values: npt.ArrayLike) -> Floats:

@@ -310,7 +310,9 @@ def _is_there(entry: os.DirEntry[str]) -> bool:
 
 def _held(entry: os.DirEntry[str]) -> Held:
     found = entry.stat(follow_symlinks=False)
-    return Held(entry.name, found.st_size, str(found.st_mtime_ns))
+    # The time of change cannot be set by who unpacks or copies files, as the other one can.
+    version = f"{found.st_mtime_ns}-{found.st_ctime_ns}-{found.st_ino}"
+    return Held(entry.name, found.st_size, version)
 
 
 def _is_left_over(entry: os.DirEntry[str]) -> bool:

@@ -10,16 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
+from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.rows import (
     ERROR_ROWS,
@@ -33,8 +32,9 @@ from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import RunFolder
-from segmeter.store.kept import kept_differences, kept_summary
+from segmeter.store.kept import kept_differences, kept_sessions, kept_summary
 from segmeter.store.places import Address, Place
+from segmeter.store.sessions import Gathered, has_sessions, read_sessions, untrue_jobs
 from segmeter.store.views import Checked, check_parts, connect, quoted
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 T = TypeVar("T")
+View = Literal["sessions", "rows"]
+_ROWS = re.compile(r"\brows\b")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 
@@ -67,7 +69,8 @@ class Run:
         self.settings: Mapping[str, Any] = settings or {}
         self.trust = trust
         self.plan: Plan = folder.plan
-        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._connections: dict[View, duckdb.DuckDBPyConnection] = {}
+        self._held: Gathered | None = None
         self._datasets: dict[str, Dataset] = {}
         self._checked: Checked | None = None
         self._steady = False
@@ -96,12 +99,24 @@ class Run:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Commands that worked on the run, and what each subject was made of."""
-        return {"commands": self.folder.provenance, "subjects": self._trails()}
+        return {"commands": self.commands, "subjects": self._trails()}
+
+    @property
+    def commands(self) -> list[dict[str, Any]]:
+        """Commands that worked on the run, the latest last."""
+        return self.folder.provenance
 
     @property
     def damaged(self) -> Mapping[str, str]:
         """Parts that are left out, and why."""
-        return self._parts().damaged
+        if self._held is None:
+            return self._parts().damaged
+        return {**self._held.damaged, **(self._checked.damaged if self._checked else {})}
+
+    @cached_property
+    def objects(self) -> View:
+        """The smallest view in which every object of the run has a row."""
+        return "sessions" if has_sessions(self.schema) else "rows"
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -138,7 +153,11 @@ class Run:
         return self._steadily(lambda: benchmark.sections(self))
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
-        """Run a query over the views `rows` and `errors`; `$name` or `?` stand for parameters."""
+        """Run a query over the views `rows` and `errors`; `$name` or `?` stand for parameters.
+
+        Where rows are rounds of sessions there is `sessions` too: one row for each, with lists
+        over its rounds; it answers without reading the parts again.
+        """
         try:
             return self._ask(query, parameters)
         except _failures() as error:
@@ -151,8 +170,9 @@ class Run:
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """All rows of one job, masks included, without a look at any other."""
-        only = self._parts().holding(fingerprint(model, dataset, scene, size=10))
-        if not only.parts:
+        job = fingerprint(model, dataset, scene, size=10)
+        only = check_parts(self.folder, "parts", self.schema, only=job)
+        if not only.parts or any("/".join(part) in self.damaged for part, _ in only.parts):
             return []
         connection = connect(self.folder, only, Checked(), self.schema)
         key = ", ".join(quoted(name) for name in self.schema.key)
@@ -167,17 +187,7 @@ class Run:
 
     def curves(self, measure: str) -> list[Curves]:
         """A measure of every target over the rounds, by model, data set, user and reading."""
-        table = self.sql(f"""
-            select model, dataset, "user", reading, scene, target,
-                   any_value(cluster) as cluster,
-                   list({quoted(measure_column(measure))} order by round) as curve
-            from rows group by all order by model, dataset, "user", reading, scene, target
-        """)
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in table.to_pylist():
-            key = (row["model"], row["dataset"], row["user"], row["reading"])
-            groups.setdefault(key, []).append(row)
-        return [_curves(key, rows) for key, rows in groups.items()]
+        return curves_of(self.sql(CURVES.format(quoted(measure_column(measure)))))
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""
@@ -228,22 +238,55 @@ class Run:
         return BadInput(f"'{self.address}' cannot answer: {said}")
 
     def _ask(self, query: str, parameters: Sequence[Any] | Mapping[str, Any]) -> pa.Table:
-        if self._connection is None:
-            self._connection = self._connected()
+        view: View = "rows" if _ROWS.search(query) else self.objects
+        if view not in self._connections:
+            self._connections[view] = self._connected(view)
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
-        return self._connection.sql(query, params=given or None).to_arrow_table()
+        return self._connections[view].sql(query, params=given or None).to_arrow_table()
 
-    def _connected(self) -> duckdb.DuckDBPyConnection:
+    def _connected(self, view: View) -> duckdb.DuckDBPyConnection:
+        """Views to ask; those of rows, for which every part is looked at, only if wanted."""
+        tables = {"sessions": self._gathered().sessions} if self.objects == "sessions" else {}
+        errors = check_parts(self.folder, "errors", ERROR_ROWS)
+        if view == "sessions":
+            return connect(self.folder, None, errors, self.schema, tables=tables)
+        self._refuse_nothing()
+        connection = connect(self.folder, self._parts(), errors, self.schema, tables=tables)
+        if not tables and self._untrue(connection) and self._look_again():
+            connection = connect(self.folder, self._parts(), errors, self.schema)
+        return connection
+
+    def _gathered(self) -> Gathered:
+        """Sessions as they were kept, or from the parts."""
+        if self._held is None:
+            known_damage = self._checked is not None and bool(self._checked.damaged)
+            gather = self._gather if known_damage else lambda: kept_sessions(self, self._gather)
+            self._held = gather()
+        return self._held
+
+    def _gather(self) -> Gathered:
+        self._refuse_nothing()
+        sessions = self._true_sessions()
+        return Gathered(sessions, self._trails(), dict(self._parts().damaged))
+
+    def _refuse_nothing(self) -> None:
         checked = self._parts()
         if not checked.parts:
             why = next(iter(checked.damaged.items()), None)
             said = f"; {why[0]}: {why[1]}" if why else ""
             raise BadInput(f"'{self.address}' has no finished job yet{said}")
-        errors = check_parts(self.folder, "errors", ERROR_ROWS)
-        connection = connect(self.folder, checked, errors, self.schema)
-        if self._untrue(connection) and self._look_again():
-            connection = connect(self.folder, self._parts(), errors, self.schema)
-        return connection
+
+    def _true_sessions(self) -> pa.Table:
+        """All sessions, of parts whose rows are those of the job that they are named by."""
+        sessions, damaged = read_sessions(self.folder, self._parts(), self.schema)
+        if damaged:
+            self._checked = self._parts().without(damaged)
+        if untrue_jobs(sessions, self._parts().job_ids()):
+            self._look_again()
+            self._refuse_nothing()
+            sessions, _ = read_sessions(self.folder, self._parts(), self.schema)
+        self._refuse_nothing()
+        return sessions
 
     def _untrue(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Whether some rows are not those of the job that their part is named by."""
@@ -264,7 +307,8 @@ class Run:
         """Read every part to its end, leave out what is damaged; whether that is news."""
         before = self._parts()
         self._checked = check_parts(self.folder, "parts", self.schema, thoroughly=True)
-        self._connection = None
+        self._connections.clear()
+        self._held = None
         news = len(self._checked.damaged) > len(before.damaged)
         if news and self._steady:
             raise _PartsChanged
@@ -272,6 +316,8 @@ class Run:
 
     def _trails(self) -> dict[str, dict[str, str]]:
         """What each subject's first part says about weights, device and libraries."""
+        if self._held is not None:
+            return {name: dict(trail) for name, trail in self._held.subjects.items()}
         trails: dict[str, dict[str, str]] = {}
         for trail in self._parts().trails():
             trails.setdefault(trail.pop("subject", "?"), trail)
@@ -293,14 +339,3 @@ def declared_rows(benchmark: object) -> Schema | None:
     """The schema that a benchmark declares, if it does."""
     schema = getattr(benchmark, "schema", None)
     return schema if isinstance(schema, Schema) else None
-
-
-def _curves(key: tuple[str, ...], rows: list[dict[str, Any]]) -> Curves:
-    model, dataset, user, reading = key
-    longest = max(len(row["curve"]) for row in rows)
-    values = np.full((len(rows), longest), np.nan)
-    for i, row in enumerate(rows):
-        values[i, : len(row["curve"])] = row["curve"]
-    keys = tuple((row["scene"], row["target"]) for row in rows)
-    clusters = tuple(row["cluster"] or row["scene"] for row in rows)
-    return Curves(model, dataset, user, cast(Reading, reading), keys, clusters, values)

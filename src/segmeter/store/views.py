@@ -6,8 +6,10 @@ quoted into SQL, and the connection itself may open no file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,9 +24,11 @@ from segmeter.store.parts import arrow_type, decode, kind_of, trail_of, wrong_ty
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Checked", "check_parts", "connect", "quoted", "wrong_rows"]
+__all__ = ["MOST_PIXELS", "Checked", "check_parts", "connect", "quoted", "wrong_rows"]
 
-_MOST_PIXELS = 1 << 31  # of a scene that a row claims to have been played on
+Source = Callable[[Sequence[Part], Mapping[str, Any]], Any]
+MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}
+"""Of a picture or a volume that a row claims to have been played on: larger ones are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +62,26 @@ class Checked:
         }
         return Checked(tuple(p for p in self.parts if p[0][1] in names))
 
+    def without(self, damaged: Mapping[str, str]) -> Checked:
+        """The same less some parts, and why."""
+        left = tuple(p for p in self.parts if "/".join(p[0]) not in damaged)
+        packs = {n: pack for n, pack in self.packs.items() if f"parts/{n}" not in damaged}
+        return Checked(left, {**self.damaged, **damaged}, packs)
+
 
 def check_parts(
-    folder: RunFolder, where: str, schema: Schema, *, thoroughly: bool = False
+    folder: RunFolder, where: str, schema: Schema, *, thoroughly: bool = False, only: str = ""
 ) -> Checked:
-    """Look at every part of a folder: its columns, and `thoroughly` its rows as well."""
+    """Look at every part of a folder, or at the one that holds `only` a job.
+
+    Its columns are checked, and `thoroughly` its rows as well.
+    """
     layout = folder.layout(where)
     packs = {pack.name: pack for pack in layout.packs}
     good, damaged = [], {f"{where}/{name}": why for name, why in layout.damaged.items()}
     for part in folder.parts(where):
+        if only and part[1] != f"{only}.parquet" and only not in _jobs_in(packs, part):
+            continue
         name = "/".join(part)
         if name in damaged:
             continue
@@ -82,6 +97,11 @@ def check_parts(
             good.append((part, found))
     there = {part[1] for part, _ in good}
     return Checked(tuple(good), damaged, {n: pack for n, pack in packs.items() if n in there})
+
+
+def _jobs_in(packs: Mapping[str, Pack], part: Part) -> Collection[str]:
+    pack = packs.get(part[1])
+    return () if pack is None else pack.trails
 
 
 def _looked_at(
@@ -122,16 +142,23 @@ def wrong_rows(table: Any, schema: Schema, job_ids: Collection[str]) -> str:
 def _sane(shape: Sequence[int | None] | None) -> bool:
     if shape is None:
         return True
-    size = 1
-    for side in shape:
-        size *= side if side and side > 0 else _MOST_PIXELS
-    return 2 <= len(shape) <= 3 and size < _MOST_PIXELS
+    sides = [side for side in shape if side is not None and side > 0]
+    return len(sides) == len(shape) and math.prod(sides) <= MOST_PIXELS.get(len(sides), 0)
 
 
 def connect(
-    folder: RunFolder, checked: Checked, errors: Checked, schema: Schema
+    folder: RunFolder,
+    checked: Checked | None,
+    errors: Checked,
+    schema: Schema,
+    source: Source | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection with the views `rows` and `errors` that can reach nothing else."""
+    """A connection with the views `rows` and `errors` that can reach nothing else.
+
+    Without `checked` there are no rows. `source` makes what Arrow reads some parts with, a data
+    set of files unless given; `tables` are Arrow tables to have beside the views.
+    """
     try:
         import duckdb
     except ModuleNotFoundError as error:
@@ -140,20 +167,36 @@ def connect(
             "run folder to a machine that has it"
         ) from error
     connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+    if checked is not None:
+        connection.execute(
+            _rows_view(connection, folder, checked, schema, source or partial(_dataset, folder))
+        )
+    connection.execute(f"create view errors as {_errors(connection, folder, errors)}")
+    for name, table in (tables or {}).items():
+        connection.register(name, table)
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def _rows_view(
+    connection: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    checked: Checked,
+    schema: Schema,
+    source: Source,
+) -> str:
+    """Register parts and scores; the statement that makes the view of them."""
     pieces = [
-        _legacy_select(connection, folder, group, schema, k)
+        _legacy_select(connection, source, group, schema, k)
         for k, group in enumerate(_by_layout(checked))
     ]
     joined, added = _scores(connection, folder, schema, _columns(checked, schema))
     key = ", ".join(quoted(name) for name in schema.key)
-    connection.execute(
+    return (
         f"create view rows as select parts.*{''.join(f', {a}' for a in added)} from "
         f"({' union all by name '.join(pieces)}) as parts"
         + "".join(f" left join {table} using ({key})" for table in joined)
     )
-    connection.execute(f"create view errors as {_errors(connection, folder, errors)}")
-    connection.execute("set lock_configuration = true")
-    return connection
 
 
 def quoted(name: str) -> str:
@@ -179,7 +222,7 @@ def _is_old(schema: Any) -> bool:
 
 def _legacy_select(
     connection: duckdb.DuckDBPyConnection,
-    folder: RunFolder,
+    source: Source,
     group: Sequence[tuple[Part, Any]],
     schema: Schema,
     number: int,
@@ -189,7 +232,7 @@ def _legacy_select(
     columns = _union((found for _, found in group), schema)
     if {"height", "width"} <= columns.keys():
         columns.pop("shape", None)
-    connection.register(table, _dataset(folder, [part for part, _ in group], columns))
+    connection.register(table, source([part for part, _ in group], columns))
     gone, made = [], []
     if {"height", "width"} <= columns.keys():
         gone += ["height", "width"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.pictures import picture_size
 from segmeter.study.plan import Masks
 
 __all__ = ["MaskFolder", "RunMasks", "open_masks"]
@@ -26,8 +26,10 @@ class RunMasks:
     def __init__(self, run: Path, model: str, round: int) -> None:
         self._masks = _read_run(run, model, round)
 
-    def mask(self, scene: str, target: str) -> Mask | None:
-        return self._masks.get((scene, target))
+    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
+        """The mask of a target in a scene of this shape: what rows claim is not asked."""
+        text = self._masks.get((scene, target))
+        return None if text is None else Mask.decoded(text, shape)
 
 
 class MaskFolder:
@@ -38,16 +40,13 @@ class MaskFolder:
             raise NotFound(f"[[masks]]: there is no folder '{folder}'")
         self._folder = folder.resolve()
 
-    def mask(self, scene: str, target: str) -> Mask | None:
-        import cv2
+    def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
+        """The file's mask; one of another size than the scene is refused before it is read."""
 
         for name in (f"{scene}_{target}.png", f"{scene}.png"):
             path = (self._folder / name).resolve()
             if path.parent == self._folder and path.is_file():
-                pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-                if pixels is None:
-                    raise BadInput(f"'{path}' is not a picture")
-                return Mask.of(np.asarray(pixels) > 127)
+                return _read_png(path, shape)
         return None
 
 
@@ -58,21 +57,37 @@ def open_masks(masks: Masks, folder: Path) -> RunMasks | MaskFolder:
     return MaskFolder(folder / masks.folder)
 
 
-def _read_run(run: Path, model: str, round: int) -> Mapping[Key, Mask]:
+def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
+    import cv2
+
+    size = picture_size(path)
+    if size != shape:
+        found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
+        raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give masks of its size")
+    pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
+    if pixels is None:
+        raise BadInput(f"'{path}' is not a picture")
+    return Mask.of(np.asarray(pixels) > 127)
+
+
+def _read_run(run: Path, model: str, round: int) -> Mapping[Key, str]:
+    """Run lengths of every target; the first by reading and user is taken."""
     from segmeter.store.results import Run
 
-    table = Run.open(run).sql('select * from rows order by reading desc, "user", scene, target')
-    if "mask" not in table.column_names:
+    opened = Run.open(run)
+    if "mask" not in opened.sql("select * from rows limit 0").column_names:
         raise BadInput(f"the run '{run}' kept no masks; run it with --keep-masks")
-    found: dict[Key, Mask] = {}
+    table = opened.sql(
+        """
+        select scene, target, mask from rows
+        where model = $model and round = $round and mask is not null
+        order by reading desc, "user", scene, target, dataset
+        """,
+        {"model": model, "round": round},
+    )
+    found: dict[Key, str] = {}
     for row in table.to_pylist():
-        if row["model"] == model and row["round"] == round and row["mask"] is not None:
-            found.setdefault((row["scene"], row["target"]), _mask_of(row))
+        found.setdefault((row["scene"], row["target"]), row["mask"])
     if not found:
         raise BadInput(f"the run '{run}' has no masks of the model '{model}' in round {round}")
     return found
-
-
-def _mask_of(row: Mapping[str, Any]) -> Mask:
-    size = list(row["shape"]) if "shape" in row else [row["height"], row["width"]]
-    return Mask.from_coco({"size": size, "counts": row["mask"]})

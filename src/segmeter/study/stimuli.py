@@ -184,7 +184,7 @@ class Stimuli:
         shown = self.shown(scene)
         if source not in self.sources:
             return shown.targets[target].mask
-        found = self.sources[source].mask(scene, target)
+        found = self.sources[source].mask(scene, target, shown.scene.shape)
         if found is None:
             raise NotFound(f"'{source}' has no mask of '{scene}/{target}'")
         return shown.fitted(found)

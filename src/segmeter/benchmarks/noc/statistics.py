@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from segmeter.benchmarks.grouping import (
     comparisons,
-    measured,
     paired,
     resampling,
     summary_row,
@@ -23,10 +22,12 @@ from segmeter.benchmarks.grouping import (
 from segmeter.benchmarks.noc.goals import Goal, Goals
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.core.curves import clusters_of, groups_in, keys_of, matrix, spread
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
-from segmeter.core.rows import SESSION_ROWS
-from segmeter.stats.effort import CostModel, seconds_after, seconds_to, waiting_to
+from segmeter.core.models import Reading
+from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
+from segmeter.stats.effort import CostModel, seconds_to, waiting_to
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.pairwise import Where, pairwise_tables
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
@@ -50,7 +51,7 @@ ROUNDS = (1, 2, 3, 5, 10, 20)
 Better = Literal["higher", "lower", ""]
 
 # Columns of rows that are no measure, among them those of earlier versions.
-_NO_MEASURE = {*SESSION_ROWS.names, "height", "width", "error", "detail"}
+_NO_MEASURE = {*SESSION_ROWS.names, *SESSION_FACTS, "height", "width", "error", "detail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,44 +99,58 @@ class ClickSessions(Group):
 
 def groups(run: Results, cost: CostModel) -> list[ClickSessions]:
     """The run's sessions, grouped, with their seconds under a cost model."""
-    times = _times(run)
-    made = []
-    for curves, others in measured(run, "iou", *measures_of(run)):
-        kinds, look, answer, busy, outline = times[curves.key]
-        spent = seconds_after(cost, kinds)
-        made.append(
-            ClickSessions(
-                *curves.key,
-                curves.keys,
-                curves.clusters,
-                _played(curves.values, run),
-                {name: _played(values, run) for name, values in others.items()},
-                spent,
-                look,
-                answer,
-                busy,
-                np.diff(spent, axis=1, prepend=cost.per_object),
-                outline,
-                all(kind in ("click", "") for row in kinds for kind in row),
-            )
-        )
-    return made
+    measures = ["iou", *measures_of(run)]
+    return [
+        _group(key, rows, measures, run.plan.rounds, cost)
+        for key, rows in groups_in(_sessions(run, measures))
+    ]
 
 
-def _played(curves: Floats, run: Results) -> Floats:
-    """Curves over all rounds of the plan: unknown after a session that was stopped early."""
-    missing = run.plan.rounds - curves.shape[1]
-    return np.pad(curves, ((0, 0), (0, max(0, missing))), constant_values=np.nan)
+def _group(
+    key: tuple[str, str, str, str],
+    rows: Any,
+    measures: Sequence[str],
+    rounds: int,
+    cost: CostModel,
+) -> ClickSessions:
+    """One row per target; a session that was stopped early says and costs nothing any more."""
+    iou, *others = (matrix(rows[f"m{k}"], np.nan, rounds) for k in range(len(measures)))
+    answer, busy = (matrix(rows[column], 0.0, rounds) for column in ("answer", "busy"))
+    kinds, spent = _spent(rows["kinds"].combine_chunks(), rounds, cost)
+    lengths = rows["outline"]
+    model, dataset, user, reading = key
+    return ClickSessions(
+        model,
+        dataset,
+        user,
+        cast(Reading, reading),
+        keys_of(rows),
+        clusters_of(rows),
+        iou,
+        dict(zip(measures[1:], others, strict=True)),
+        spent,
+        rows["look"].to_numpy().astype(float),
+        answer,
+        busy,
+        np.diff(spent, axis=1, prepend=cost.per_object),
+        None if lengths.null_count else lengths.to_numpy().astype(float),
+        kinds <= {"click", ""},
+    )
+
+
+def _spent(lists: Any, rounds: int, cost: CostModel) -> tuple[set[str], Floats]:
+    """All kinds of prompts, and a person's seconds by the end of each round."""
+    coded = lists.flatten().fill_null("").dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    prices = np.array([cost.of_round(name) for name in names], dtype=float)
+    spoken = spread(lists, prices[np.asarray(coded.indices)], 0.0, rounds)
+    return set(names), np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
 
 
 def measures_of(run: Results) -> list[str]:
     """Measures beside IoU that the rows hold, played or scored later, by their names."""
-    table = run.sql("select * from rows limit 0")
-    found = [
-        f.name.replace("_", "-")
-        for f in table.schema
-        if f.name not in _NO_MEASURE and str(f.type) in ("double", "float", "int64", "int32")
-    ]
+    table = run.sql("select * from sessions limit 0")
+    found = [f.name.replace("_", "-") for f in table.schema if f.name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
 
 
@@ -319,61 +334,30 @@ def _counted(share: Interval, targets: int) -> Interval:
     return Interval(round(share.value * targets), share.low * targets, share.high * targets)
 
 
-# Kinds of a round's prompts, as `click` or `box+click`; empty where nothing was said.
-_KINDS = """
-    array_to_string(regexp_extract_all(
-        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
-"""
-Times = tuple[list[list[str]], Floats, Floats, Floats, Floats | None]
-
-
-def _times(run: Results) -> dict[tuple[str, str, str, str], Times]:
-    """Kinds of prompts and measured seconds of each group, in the order of its curves.
+def _sessions(run: Results, measures: Sequence[str]) -> Any:
+    """Every session with its prompts, seconds and measures, group after group.
 
     A look counts as the model's median over scenes, since the first one of a worker also
     pays for loading, and is shared by the targets of a scene.
     """
-    columns = run.sql("select * from rows limit 0").column_names
-    outline = "any_value(outline_px)" if "outline_px" in columns else "null"
-    table = run.sql(f"""
+    columns = [_quoted(name.replace("-", "_")) for name in measures]
+    chosen = ", ".join(f"{column} as m{k}" for k, column in enumerate(columns))
+    return run.sql(f"""
         with shares as (
-            select model, dataset, scene, "user", reading, count(distinct target) as sharing
-            from rows group by all),
+            select model, dataset, scene, "user", reading, count(*) as sharing
+            from sessions group by all),
         looks as (
-            select model, dataset, median(seconds_look) as typical
-            from (select distinct model, dataset, scene, seconds_look from rows) group by all)
-        select model, dataset, "user", reading, scene, target,
-               list({_KINDS} order by round) as kinds,
-               any_value(typical) / any_value(sharing) as look,
-               list(seconds_answer order by round) as answer,
-               list(seconds_user order by round) as busy,
-               {outline} as outline
-        from rows join shares using (model, dataset, scene, "user", reading)
-                  join looks using (model, dataset)
-        group by model, dataset, "user", reading, scene, target
+            select model, dataset, median(look) as typical
+            from (select distinct model, dataset, scene, unnest(seconds_look) as look
+                  from sessions) group by all)
+        select model, dataset, "user", reading, scene, target, cluster, kinds_ as kinds,
+               typical / sharing as look, seconds_answer as answer, seconds_user as busy,
+               outline_px as outline, {chosen}
+        from sessions join shares using (model, dataset, scene, "user", reading)
+                      join looks using (model, dataset)
         order by model, dataset, "user", reading, scene, target
     """)
-    found: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        key = (row["model"], row["dataset"], row["user"], row["reading"])
-        found.setdefault(key, []).append(row)
-    return {key: _table(rows, run.plan.rounds) for key, rows in found.items()}
 
 
-def _table(rows: Sequence[dict[str, Any]], rounds: int) -> Times:
-    """One row per target; a session that was stopped early says and costs nothing any more."""
-    longest = max(rounds, *(len(row["kinds"]) for row in rows))
-    kinds = [_padded(row["kinds"], longest, "") for row in rows]
-    answer, user = (
-        np.array([_padded(row[c], longest, 0.0) for row in rows], dtype=float)
-        for c in ("answer", "busy")
-    )
-    look = np.array([row["look"] for row in rows], dtype=float)
-    lengths = [row["outline"] for row in rows]
-    outline = None if None in lengths else np.array(lengths, dtype=float)
-    return kinds, look, answer, user, outline
-
-
-def _padded(values: Sequence[Any], length: int, rest: Any) -> list[Any]:
-    known = [rest if v is None else v for v in values]
-    return known + [rest] * (length - len(known))
+def _quoted(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'

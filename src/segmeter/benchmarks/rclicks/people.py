@@ -63,7 +63,7 @@ def target_nsr(scores: Floats, ddof: int = 0) -> float:
 def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
     """The first clicks of a run by model, data set and reading; none if nobody made any."""
     table = run.sql(f"""
-        select model, dataset, reading, scene, target, any_value(cluster) as cluster,
+        select model, dataset, reading, scene, target, min(cluster) as cluster,
                list(iou order by "user") as scores
         from rows where round = 1 and "user" like '{_KINDS[who]}'
         group by model, dataset, reading, scene, target

@@ -113,11 +113,16 @@ def human_points(run: Results) -> dict[str, dict[str, Point]]:
     F_op averages a picture's annotators first, then pictures.
     """
     sums = ", ".join(f"sum({name}) as {name}" for name in _COUNTS)
+    within = 'target, "user", reading, round'  # sums of numbers follow their order
     table = run.sql(f"""
         with pictures as (
-            select dataset, scene, {sums}, avg(pop) as pop, avg(rop) as rop
+            select dataset, scene, {sums},
+                   list_avg(list(pop order by {within})) as pop,
+                   list_avg(list(rop order by {within})) as rop
             from rows where model = '{PEOPLE}' group by dataset, scene)
-        select dataset, {sums}, avg(pop) as pop, avg(rop) as rop from pictures group by dataset
+        select dataset, {sums}, list_avg(list(pop order by scene)) as pop,
+               list_avg(list(rop order by scene)) as rop
+        from pictures group by dataset order by dataset
     """)
     return {row["dataset"]: _point(row) for row in table.to_pylist()}
 

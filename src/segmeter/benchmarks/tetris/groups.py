@@ -97,6 +97,7 @@ def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any
     table = run.sql(f"""
         select model, dataset, "user", reading, scene, target, iou, y, x,
                start_y, start_x, diagonal_px, {people} from rows where round = 1
+        order by model, dataset, "user", reading, scene, target
     """)
     found: dict[tuple[str, str], dict[Any, dict[str, Any]]] = {}
     for row in table.to_pylist():

@@ -121,6 +121,7 @@ def _unequal(run: Results, summary: Summary) -> list[Block]:
     table = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
         from rows where reading = 'sound' and trials is not null group by model
+        order by model
     """)
     found = {row["model"]: row["tries"] for row in table.to_pylist()}
     searched = [m for m in summary.models if found.get(m, 0) > _MOST_STEPS]

@@ -240,7 +240,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
         failures(run, members, _stem("failures", name)) for name, members in leading.items()
     ]
     blocks += lost_prompts(run)
-    lost = run.sql("select dataset, scene, model, error from errors").to_pylist()
+    lost = run.sql("select dataset, scene, model, error from errors order by all").to_pylist()
     if lost:
         first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
         blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))

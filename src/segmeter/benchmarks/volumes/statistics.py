@@ -247,7 +247,7 @@ def _facts(run: Results, cost: CostModel) -> dict[Key, Facts]:
     """
     table = run.sql("""
         select model, dataset, "user", reading, scene, target,
-               any_value(label) as label, any_value(nominal) as nominal,
+               min(label) as label, min(nominal) as nominal,
                list(effort order by round) as efforts
         from rows group by model, dataset, "user", reading, scene, target
         order by model, dataset, "user", reading, scene, target

@@ -1,0 +1,108 @@
+"""Whatever the threads, the files' order and the hash seed: a run gives the same bytes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import segmeter
+from segmeter.store import Run
+
+Typed = Callable[..., tuple[int, str, str]]
+SOURCE = Path(segmeter.__file__).parent
+
+
+def texts(node: ast.expr) -> str:
+    """What a literal says; what is put into it stands as a mark."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(texts(v) for v in node.values)
+    return str(node.value) if isinstance(node, ast.Constant) else "{}"
+
+
+@cache
+def queries() -> list[tuple[str, str]]:
+    """Every query in the source, with the place where it stands."""
+    return [query for file in sorted(SOURCE.rglob("*.py")) for query in queries_in(file)]
+
+
+def queries_in(file: Path) -> Iterator[tuple[str, str]]:
+    source = file.read_text("utf-8")
+    if "select " in source:
+        nodes = list(ast.walk(ast.parse(source)))
+        inner = {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
+        for node in nodes:
+            if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in inner:
+                text = " ".join(texts(node).lower().split())
+                if re.match(r"(with|select)\b.* from ", text):
+                    yield f"{file.relative_to(SOURCE)}:{node.lineno}", text
+
+
+# One row, no row; and what only makes views and sets.
+ONE_ROW = re.compile(r"limit 0$|^select (count|max|min|sum|avg)\((?!.*group by)")
+VIEWS = ("store/views.py", "store/results.py", "store/sessions.py", "report/several.py")
+
+
+def ordered(text: str) -> bool:
+    """Whether the rows that come out stand in an order that the query gives."""
+    outer = text[text.rindex(" from ") :] if "group by" not in text else text
+    return bool(ONE_ROW.search(text)) or " order by " in outer.replace("(order by", "")
+
+
+def test_every_query_says_in_which_order_its_rows_come() -> None:
+    loose = {place: text for place, text in queries() if not ordered(text)}
+    assert {p: t for p, t in loose.items() if not p.startswith(VIEWS)} == {}
+    assert len(queries()) > 25  # they are found at all
+
+
+def test_no_query_takes_whatever_value_comes_first() -> None:
+    """`any_value` and `first` follow the threads where rows disagree."""
+    assert [p for p, t in queries() if re.search(r"any_value\(|\bfirst\(|\blast\(", t)] == []
+
+
+def test_no_sum_of_numbers_follows_the_threads() -> None:
+    """Means and sums of fractions are taken over ordered lists; those of counts are exact."""
+    counted = re.compile(r"(?<!_)(?:avg|sum)\((?!\{\}|taken_over)")
+    assert [p for p, t in queries() if counted.search(t)] == []
+
+
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let every connection have so many threads."""
+    connect = duckdb.connect
+
+    def set_threads(many: int) -> None:
+        def connected(place: str = ":memory:", config: dict[str, Any] | None = None) -> Any:
+            return connect(place, config={**(config or {}), "threads": many})
+
+        monkeypatch.setattr(duckdb, "connect", connected)
+
+    return set_threads
+
+
+def test_threads_and_the_order_of_files_change_no_byte(
+    run: Path, tmp_path: Path, typed: Typed, threaded: Callable[[int], None]
+) -> None:
+    told = set()
+    for turn, threads in enumerate((1, 2, 7)):
+        copy = tmp_path / f"copy{turn}"
+        shutil.copytree(run, copy, ignore=shutil.ignore_patterns("parts", "kept"))
+        (copy / "parts").mkdir()
+        files = sorted((run / "parts").iterdir(), reverse=bool(turn % 2))
+        for k, file in enumerate(files):
+            shutil.copy(file, copy / "parts")
+            os.utime(copy / "parts" / file.name, (k, k))
+        threaded(threads)
+        summary, apart = typed("report", copy, "--json"), typed("compare", copy, "--json")
+        told.add((summary, apart))
+        rows = Run.open(copy).sql("select * from rows order by all").to_pylist()
+        assert len(rows) > 0
+    assert len(told) == 1
