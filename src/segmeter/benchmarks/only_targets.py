@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +38,10 @@ class OnlyTargets:
     @property
     def damaged(self) -> Mapping[str, str]:
         return self._run.damaged
+
+    @property
+    def objects(self) -> Literal["sessions", "rows"]:
+        return self._run.objects
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """A query over the rows of these targets, masks left out."""
@@ -76,13 +80,20 @@ class OnlyTargets:
         names = ("dataset", "scene", "target")
         chosen = pa.table(dict(zip(names, zip(*sorted(self._keys), strict=True), strict=True)))
         known = self._run.sql("select * from rows limit 0").column_names
-        kept = ", ".join(f'"{name}"' for name in known if name != "mask")
+        kept = ", ".join(_quoted(name) for name in known if name != "mask")
         connection.register("chosen", chosen)
         connection.register("every_row", self._run.sql(f"select {kept} from rows"))
         connection.register("every_error", self._run.sql("select * from errors"))
+        these = f"semi join chosen using ({', '.join(names)})"
         connection.execute(
-            "create view rows as select *, null::varchar as mask from every_row "
-            f"semi join chosen using ({', '.join(names)})"
+            f"create view rows as select *, null::varchar as mask from every_row {these}"
         )
+        if self.objects == "sessions":
+            connection.register("every_session", self._run.sql("select * from sessions"))
+            connection.execute(f"create view sessions as select * from every_session {these}")
         connection.execute("create view errors as select * from every_error")
         return connection
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -73,7 +73,8 @@ class TargetGroups:
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
     table = run.sql("""
-        select dataset, scene, target, any_value(label) as label, any_value(groups) as groups
+        select dataset, scene, target, min(label) as label,
+               arg_min(groups, (model, "user", reading, round)) as groups
         from rows group by dataset, scene, target order by dataset, scene, target
     """)
     found = {}

@@ -31,8 +31,8 @@ def groups_of_targets(run: Results, by: str) -> dict[Key, str]:
     if not {"area", "outline_px"} <= set(known):
         return {}
     table = run.sql("""
-        select dataset, scene, target, any_value(area) as area, any_value(outline_px) as outline
-        from rows group by dataset, scene, target
+        select dataset, scene, target, min(area) as area, min(outline_px) as outline
+        from rows group by dataset, scene, target order by dataset, scene, target
     """)
     found = {}
     for row in table.to_pylist():

@@ -7,8 +7,10 @@ import io
 import json
 from typing import Any
 
+from segmeter.core.rows import measure_column
 from segmeter.report.exports import harmless, identifier
 from segmeter.store import Run
+from segmeter.store.views import quoted
 
 __all__ = ["objects_csv"]
 
@@ -39,24 +41,29 @@ def objects_csv(run: Run) -> str | None:
     return file.getvalue()
 
 
+# The first round of the highest IoU; seconds added up in the order of rounds.
+_BEST = "case when iou is not null then (iou, -round) end"
+_WAITED = "list_sum(list(seconds_answer order by round)) as seconds_answer"
+
+
 def _query(run: Run, known: list[str]) -> str:
     key = ", ".join(f'"{name}"' for name in _KEY)
     facts = [n for n in ("label", "cluster", "area", "outline_px", "shape") if n in known]
-    measures = [n for n in (m.replace("-", "_") for m in run.plan.measures) if n in known]
+    measures = [n for n in map(measure_column, run.plan.measures) if n in known]
     goals = [f"min(case when iou >= {goal / 100} then round end) as noc_{goal}" for goal in _GOALS]
     after = [
         f"max(case when round = {k} then iou end) as iou_{k}" for k in (1, 3, 5, 10)
         if k <= run.plan.rounds
     ]  # fmt: skip
     ends = [
-        f'arg_max("{m}", {by}) as {m}_{name}'
+        f"arg_max({quoted(m)}, {by}) as {quoted(f'{m}_{name}')}"
         for m in measures
-        for by, name in (("iou", "best"), ("round", "last"))
+        for by, name in ((_BEST, "best"), ("round", "last"))
     ]
-    groups = "any_value(groups) as groups" if "groups" in known else "null as groups"
+    groups = "arg_min(groups, round) as groups" if "groups" in known else "null as groups"
     columns = [
-        *(f"any_value({name}) as {name}" for name in facts), "max(round) as rounds", *goals,
-        *after, *ends, "sum(seconds_answer) as seconds_answer", groups,
+        *(f"min({name}) as {name}" for name in facts), "max(round) as rounds", *goals,
+        *after, *ends, _WAITED, groups,
     ]  # fmt: skip
     return f"select {key}, {', '.join(columns)} from rows group by {key} order by {key}"
 
