@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -21,6 +19,31 @@ from segmeter.cli._options import (
     readings,
     roots,
 )
+from segmeter.cli._run_options import (
+    Add,
+    Again,
+    BenchmarkName,
+    Clicks,
+    ClusterAddress,
+    Datasets,
+    DryRun,
+    Estimate,
+    ExecutorName,
+    Limit,
+    MaskRule,
+    Measures,
+    Methods,
+    Out,
+    PointRule,
+    Rounds,
+    Seed,
+    Settings,
+    Share,
+    Threads,
+    Until,
+    Users,
+    Workers,
+)
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
@@ -35,94 +58,42 @@ __all__ = ["run"]
 
 @app.command()
 def run(
-    benchmark: Annotated[str, typer.Argument(help="Which benchmark; see 'segmeter list'.")],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N, printed."
-        ),
-    ] = None,
+    benchmark: BenchmarkName,
+    out: Out = None,
     model: Models = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option("--method", help="Method, or a folder of its results (for seism)."),
-    ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", "-d", help="Data set by name, or a folder of your own."),
-    ] = None,
+    method: Methods = None,
+    dataset: Datasets = None,
     data: Data = None,
     weights: Weights = None,
-    user: Annotated[
-        list[str] | None, typer.Option("--user", "-u", help="Simulated user; several may play.")
-    ] = None,
-    rounds: Annotated[
-        int, typer.Option("--rounds", help="Rounds of a session; 0 takes the benchmark's own.")
-    ] = 0,
+    user: Users = None,
+    rounds: Rounds = 0,
     reading: ReadingChoice = "both",
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="Measure to take in every round.")
-    ] = None,
-    masks: Annotated[
-        str | None, typer.Option("--masks", help="Which of a SAM's masks: published or sound.")
-    ] = None,
-    points: Annotated[
-        str | None, typer.Option("--points", help="A SAM's point rule: published or sound.")
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", help="A setting of the benchmark's own, as name=value."),
-    ] = None,
-    clicks: Annotated[
-        Path | None, typer.Option("--clicks", help="People's clicks (for rclicks and tetris).")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", help="End a session at a goal, as 90 or 'iou>=0.9' (for noc)."),
-    ] = None,
-    add: Annotated[
-        bool, typer.Option("--add", help="Add these models, data sets or users to --out.")
-    ] = False,
-    dry: Annotated[
-        bool, typer.Option("--dry-run", help="Play one scene of each, say how long all take.")
-    ] = False,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Play two scenes of each, say what all cost.")
-    ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=0, help="Processes; changes speed, never results."),
-    ] = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="Threads a worker.")] = 1,
-    executor: Annotated[
-        str | None, typer.Option("--executor", help="Who does the work: inline, local or ray.")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option("--address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
-    ] = None,
-    share: Annotated[
-        str,
-        typer.Option("--share", help="Play one share of the jobs, as 1/4; 'merge' joins them."),
-    ] = "1/1",
-    again: Annotated[
-        bool, typer.Option("--again", help="Play anew what other weights or sources played.")
-    ] = False,
+    measure: Measures = None,
+    masks: MaskRule = None,
+    points: PointRule = None,
+    option: Settings = None,
+    clicks: Clicks = None,
+    until: Until = None,
+    add: Add = False,
+    dry: DryRun = False,
+    estimate: Estimate = False,
+    seed: Seed = 0,
+    limit: Limit = None,
+    workers: Workers = None,
+    threads: Threads = 1,
+    executor: ExecutorName = None,
+    address: ClusterAddress = None,
+    share: Share = "1/1",
+    again: Again = False,
     as_json: AsJson = False,
 ) -> int:
     """Play a benchmark; stop it at any time, the same command goes on.
 
     Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
     """
-    settings = {"masks": masks, "points": points}
-    extra = {key: value for key, value in settings.items() if value is not None}
-    specs = [Spec.parse(name) for name in (method or model or [])]
     plan = Plan(
         benchmark=benchmark,
-        subjects=tuple(Spec(s.name, {**extra, **s.options}) for s in specs),
+        subjects=_subjects(method or model or [], masks=masks, points=points),
         kind="method" if method else "model",
         datasets=tuple(dataset_spec(name) for name in dataset or []),
         users=tuple(Spec.parse(name) for name in user or []),
@@ -174,6 +145,13 @@ def run(
         )
         print_summary(out, tally, as_json)
         return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+
+
+def _subjects(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
+    """What is played: models or methods, with the rules that were asked for of all of them."""
+    asked = {key: value for key, value in rules.items() if value is not None}
+    specs = [Spec.parse(name) for name in names]
+    return tuple(Spec(spec.name, {**asked, **spec.options}) for spec in specs)
 
 
 def _say_data(specs: Sequence[Spec], places: Roots) -> None:
