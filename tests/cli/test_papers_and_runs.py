@@ -115,6 +115,14 @@ def test_citations_of_both_styles_become_entries() -> None:
     assert "@misc{jaccard1912," in text
 
 
+def test_two_sources_on_one_card_are_two_entries() -> None:
+    text = bibtex(
+        {"d": "van der Walt et al. scikit-image. PeerJ, 2014; Hunter. Matplotlib. CiSE, 2007"}
+    )
+    assert re.findall(r"@misc{(.*),", text) == ["walt2014", "hunter2007"]
+    assert text.count("used for: d") == 2
+
+
 def test_runs_are_compared_as_one_would_be(runs: tuple[Path, Path], typed: Typed) -> None:
     _, out, _ = typed("compare", *runs, "--json")
     pairs = {(r["first"], r["second"]) for r in json.loads(out)["rows"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ def look_at(data: Dataset, limit: int | None = None) -> Findings:
             scene.check()
             faults = list(_faults(scene, seen))
         except SegmeterError as error:
-            found.faults.append((name, str(error)))
+            found.faults.append((name, _without_name(str(error))))
             continue
         found.targets += len(scene.targets)
         found.classes.update(t.label for t in scene.targets if t.label)
@@ -121,3 +122,12 @@ def write_page(found: Findings, path: Path) -> Path:
     )
     write_file(path, render(page).encode())
     return path
+
+
+def _without_name(sentence: str) -> str:
+    """What is wrong with a scene, without its name, which stands before it already.
+
+    >>> _without_name("own/f: target 'object' is empty")
+    "target 'object' is empty"
+    """
+    return re.sub(r"^[^ :]+/[^ :]+: ", "", sentence)

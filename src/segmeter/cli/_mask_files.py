@@ -18,6 +18,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Picture, Scene
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.nifti import write_nifti
+from segmeter.report.naming import display_names
 from segmeter.store import Run
 
 __all__ = ["MaskFile", "Rounds", "mask_files", "mask_lists", "rounds_of"]
@@ -69,19 +70,20 @@ def mask_lists(
     """
     if rounds == "all":
         raise BadInput(f"'{kind}' lists have one mask per object; take --round last, best or K")
+    shown = display_names(run.plan.datasets)  # a folder by its last part
     lists: dict[tuple[str, ...], list[ListedMask]] = {}
     for (dataset, name), own in _by_scene(_rows(run, rounds)):
         scene = _scene(run, dataset, name)
         file = f"{_plain(name)}.png"
         if pictures or not isinstance(scene, Picture):  # who refuses volumes
-            list_pictures(folder / _plain(dataset) / LISTS[kind].pictures, [(file, scene)])
+            list_pictures(folder / _plain(shown[dataset]) / LISTS[kind].pictures, [(file, scene)])
         for row in own:
             mask = Mask.decoded(row["mask"], scene.shape)
             key = (dataset, row["model"], row["user"], row["reading"])
             listed = ListedMask(file, row["target"], row["label"] or "object", mask, row["quality"])
             lists.setdefault(key, []).append(listed)
     for (dataset, *names), held in lists.items():
-        path = folder / _plain(dataset) / (".".join(map(_plain, names)) + ".json")
+        path = folder / _plain(shown[dataset]) / (".".join(map(_plain, names)) + ".json")
         write_list(path, kind, names[0], held)
         yield from (MaskFile(path, Path(m.file).stem, m.target, m.mask.area) for m in held)
 
@@ -94,6 +96,7 @@ def mask_files(
     They lie in `FOLDER/DATASET/MODEL/USER/READING/TARGET/SCENE.nii.gz`, with a folder
     `round_K` above the file where all rounds are asked for.
     """
+    shown = display_names(run.plan.datasets)
     for (dataset, name), own in _by_scene(_rows(run, rounds)):
         scene = _scene(run, dataset, name)
         grid = None if scene.header.kind == "picture" else _grid(scene)
@@ -102,7 +105,12 @@ def mask_files(
             raise BadInput(f"{scene.name} is no {kind}: {right}")
         for row in own:
             mask = Mask.decoded(row["mask"], scene.shape)
-            path = _path(folder, row, rounds, ".png" if grid is None else ".nii.gz")
+            path = _path(
+                folder,
+                row | {"dataset": shown[dataset]},
+                rounds,
+                ".png" if grid is None else ".nii.gz",
+            )
             _write(path, mask, grid)
             yield MaskFile(path, name, row["target"], mask.area)
 

@@ -63,7 +63,8 @@ def bibtex(citations: dict[str, str]) -> str:
     """One entry for each source, with what it was used for."""
     used: dict[str, list[str]] = {}
     for what, text in citations.items():
-        used.setdefault(text, []).append(what)
+        for source in re.split(r";\s+(?=[A-Z][\w-]+(?:,|\.| et al| and ))", text):
+            used.setdefault(source, []).append(what)
     keys: set[str] = set()
     return "\n".join(_entry(text, whats, keys) for text, whats in used.items())
 
@@ -107,8 +108,8 @@ def _people(authors: str) -> Iterator[str]:
 
 
 def _key(authors: str, year: str, keys: set[str]) -> str:
-    words = re.findall(r"[a-z]{2,}", authors.lower())
-    stem = words[0] if words else "source"
+    words = re.findall(r"[A-Z][a-z]+|[a-z]{4,}", authors)
+    stem = words[0].lower() if words else "source"
     key, k = f"{stem}{year}", 2
     while key in keys:
         key, k = f"{stem}{year}-{k}", k + 1

@@ -40,7 +40,7 @@ def _table(comparison: Comparison, objects: int, rate: float | None, many: bool)
     money: list[Cell] = [] if rate is None else [Value(hand * rate)]
     rows.append(["all by hand", Value(hand), *money, None, "what the others are compared with"])
     where = f" like those of {comparison.title}" if many else ""
-    return Table(f"project-{len(comparison.title)}", columns, rows, f"{objects} objects{where}")
+    return Table(f"project-{comparison.title}", columns, rows, f"{objects} objects{where}")
 
 
 def _by_hand(comparison: Comparison) -> float:
