@@ -15,16 +15,18 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detections import (
-    Rules,
     average_recall,
-    cells,
     check_detections,
     coco_scores,
     lvis_scores,
-    matched_scores,
     of_frequency,
-    resampled_scores,
     size_ranges,
+)
+from segmeter.measures.matched_detections import (
+    Rules,
+    cells,
+    matched_scores,
+    resampled_scores,
 )
 
 SIZES = ("small", "medium", "large")

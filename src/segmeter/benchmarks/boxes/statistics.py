@@ -27,13 +27,15 @@ from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
     Kind,
-    Rules,
-    cells,
     coco_scores,
     lvis_scores,
+    size_ranges,
+)
+from segmeter.measures.matched_detections import (
+    Rules,
+    cells,
     matched_scores,
     resampled_scores,
-    size_ranges,
 )
 from segmeter.measures.objects import iou
 from segmeter.stats.comparisons import holm
