@@ -89,7 +89,7 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", min=0, help="Processes; changes speed, never results."),
 ]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads a worker.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads per worker.")]
 ExecutorName = Annotated[
     str | None, typer.Option("--executor", help="Who does the work: inline, local or ray.")
 ]

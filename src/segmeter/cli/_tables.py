@@ -78,7 +78,7 @@ def _closing(out: Address, tally: Tally) -> list[str]:
 
 
 def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:
-    """One table a data set and user; models and readings down, headline measures across."""
+    """One table per data set and user; models and readings down, headline measures across."""
     tables = []
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]

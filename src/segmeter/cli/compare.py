@@ -103,7 +103,7 @@ def _by_group(
 
 
 def _print(found: Sequence[Difference]) -> None:
-    """One table a data set, user and reading, the established differences first."""
+    """One table per data set, user and reading, the established differences first."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

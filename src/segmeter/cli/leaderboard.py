@@ -90,7 +90,7 @@ def sections_of(run: Run | Several) -> list[Section]:
 def _tables(
     rows: Sequence[SummaryRow], found: Sequence[Difference], headline: Sequence[str]
 ) -> list[Block]:
-    """One table a data set and user, ordered by its first statistic."""
+    """One table per data set and user, ordered by its first statistic."""
     blocks: list[Block] = []
     for dataset, user in dict.fromkeys((r.dataset, r.user) for r in rows):
         here = [r for r in rows if (r.dataset, r.user) == (dataset, user)]

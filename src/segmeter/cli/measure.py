@@ -61,7 +61,7 @@ def measure(
 
     Examples: `segmeter measure result.png person1.png person2.png --json`,
     `segmeter measure --as object mask.png truth.png`,
-    `segmeter measure --as proposals offered/ objects/` (a file a picture, or one file each)
+    `segmeter measure --as proposals offered/ objects/` (a file per picture, or one file each)
     """
     _check(kind, truths, threshold, void, figure)
     if kind == "proposals":

@@ -121,7 +121,7 @@ class Model(Protocol):
     def card(self) -> ModelCard: ...
 
     def look(self, scene: Scene) -> View:
-        """The expensive part, once a scene."""
+        """The expensive part, once per scene."""
         ...
 
 

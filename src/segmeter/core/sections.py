@@ -208,7 +208,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Horizontal bars, one a category; parts are stacked, or side by side when not."""
+    """Horizontal bars, one per category; parts are stacked, or side by side when not."""
 
     title: str
     axis: Axis

@@ -570,7 +570,7 @@ def _distinct(
 def _judge_once(
     sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
 ) -> list[Scores]:
-    """Scores of each round's mask; a mask that several share is judged once a target."""
+    """Scores of each round's mask; a mask that several share is judged once per target."""
     pixels = sum(made.mask.bits.size for made in rounds)
     pairs = list(zip(sessions, rounds, strict=True))
     keys = [(_target_id(session), id(made.mask)) for session, made in pairs]

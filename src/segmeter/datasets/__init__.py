@@ -1,1 +1,1 @@
-"""Data sets: one reader a layout."""
+"""Data sets: one reader per layout."""

@@ -16,7 +16,7 @@ from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_values
 __all__ = ["read_contour_map", "read_edge_map"]
 
 Map = npt.NDArray[Any]
-_MOST_VALUES = 4 * MOST_PIXELS  # a contour map has about four a pixel
+_MOST_VALUES = 4 * MOST_PIXELS  # a contour map has about four per pixel
 
 
 def read_contour_map(path: Path, variable: str = "ucm2") -> Map:

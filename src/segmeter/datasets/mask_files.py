@@ -160,7 +160,7 @@ def _flat(values: Values) -> Values:
 
 
 def _labels(values: Values) -> npt.NDArray[np.int64]:
-    """One number a pixel; a colour's number is read as red, green, blue in hexadecimal order."""
+    """One number per pixel; a colour's number is read as red, green, blue in hexadecimal order."""
     flat = _flat(values)
     if flat.ndim == 2:
         return flat.astype(np.int64)

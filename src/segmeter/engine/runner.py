@@ -270,7 +270,7 @@ def run_plan(
 
 
 def default_workers(plan: Plan) -> int:
-    """Two processes a GPU, so that one finds clicks while the other's network works; else one
+    """Two processes per GPU, so that one finds clicks while the other's network works; else one
     for every `threads` cores, at most four."""
     if plan.kind == "model" and gpu_names():
         return 2 * len(gpu_names())

@@ -111,7 +111,7 @@ def matched_scores(
 def resampled_scores(
     found: Sequence[Cell], rules: Rules, weights: Real, reading: Reading = "published"
 ) -> dict[str, Real]:
-    """AP, AP50, AP75 and AP by size of resampled pictures, one value a row of `weights`.
+    """AP, AP50, AP75 and AP by size of resampled pictures, one value per row of `weights`.
 
     Pictures are in order of their ids; a class none of whose truths was drawn is left out
     of that resample's mean.

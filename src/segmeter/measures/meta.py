@@ -179,7 +179,7 @@ def against_baselines(
 ) -> Discrimination:
     """SABD: each method at its setting against the best baseline on each picture.
 
-    `settings` has one a method, chosen on other data, and so for baselines; by default
+    `settings` has one per method, chosen on other data, and so for baselines; by default
     `published` takes the best on these pictures, `sound` for each the best on the others.
 
     >>> sweep = Sweep(np.array([[0.9, 0.8], [0.7, 0.9]]))

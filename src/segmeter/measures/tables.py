@@ -31,7 +31,7 @@ _MOST_PIXELS = (1 << 31) - 1
 class Regions:
     """A partition with its regions numbered from 0 by first appearance.
 
-    `numbers` is flat, int32, one a pixel; `areas` has one count a region.
+    `numbers` is flat, int32, one per pixel; `areas` has one count per region.
     """
 
     shape: tuple[int, int]

@@ -1,7 +1,7 @@
 """Steps of SAM's decoder that a GPU does in one pass each, by Triton.
 
 Between its matrix products the decoder adds a bias, adds a residual, normalises, and so on; each
-of these reads and writes 4 MB a click. Here each run of such steps is one kernel. The twins in
+of these reads and writes 4 MB per click. Here each run of such steps is one kernel. The twins in
 `torch` are `SingleClicks` itself and `_sam_grid`; sums are kept in single precision, so results
 agree to rounding.
 

@@ -45,7 +45,7 @@ _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, T
 
 
 def home() -> Path:
-    """Where `segmeter fetch` puts weights: one folder a model."""
+    """Where `segmeter fetch` puts weights: one folder per model."""
     return cache_folder("weights")
 
 

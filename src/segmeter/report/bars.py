@@ -17,7 +17,7 @@ _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
 
 
 def bars_svg(bars: Bars, width: int) -> Markup:
-    """One row a category; the parts' names stand above the longest bar's row."""
+    """One row per category; the parts' names stand above the longest bar's row."""
     left = min(max(map(text_width, map(short, bars.categories)), default=0.0) + 12, width * 0.4)
     rows = len(bars.categories) * (1 if bars.stacked else max(len(bars.parts), 1))
     height = _TOP + rows * _ROW + _BOTTOM

@@ -113,7 +113,7 @@ def _plan_table(run: Results) -> Table:
         "readings": ", ".join(plan.readings),
         "measures": ", ".join(plan.measures),
         "seed": str(plan.seed),
-        "threads a worker": str(plan.threads),
+        "threads per worker": str(plan.threads),
         "scenes": "all" if plan.limit is None else f"the first {plan.limit} of each data set",
         **{key: str(value) for key, value in plan.options.items()},
     }

@@ -35,7 +35,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class PairedValues:
-    """One value a target of a model, or several measures of each, `(targets, measures)`;
+    """One value per target of a model, or several measures of each, `(targets, measures)`;
     `clusters` names the photograph of each."""
 
     model: str

@@ -166,7 +166,7 @@ def _check(draw: int, map: str, checkpoint: str | None) -> None:
 
 
 def _ties(observation: Observation) -> int:
-    """The seed of the order of equally likely pixels: one a target."""
+    """The seed of the order of equally likely pixels: one per target."""
     return int(fingerprint(observation.scene.name, observation.target.id, size=8), 16)
 
 

@@ -73,7 +73,7 @@ class RandomFirstClick:
 def _places(
     mask: Mask, clicked: set[tuple[float, ...]]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The mask's pixels that were not clicked, one a row, in raster order."""
+    """The mask's pixels that were not clicked, one per row, in raster order."""
     places = np.argwhere(mask.bits) + np.array(mask.low, dtype=np.int64)
     if not clicked or not len(places):
         return places

@@ -154,7 +154,7 @@ def correlations(found: Sequence[Findings]) -> Table:
 
 
 def _of_models(members: Sequence[Findings]) -> dict[str, Floats]:
-    """One number a model of each statistic."""
+    """One number per model of each statistic."""
     return {
         words: np.array([f.seen(name).value for f in members])
         for name, words in _ACROSS_MODELS.items()
@@ -162,7 +162,7 @@ def _of_models(members: Sequence[Findings]) -> dict[str, Floats]:
 
 
 def _of_targets(f: Findings) -> dict[str, Floats]:
-    """One number a target of what a model did."""
+    """One number per target of what a model did."""
     clicks, area = f.trial.players("noc"), f.trial.players("auc")
     made = {
         "Base NoC": clicks[:, 0],

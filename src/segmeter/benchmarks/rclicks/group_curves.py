@@ -44,7 +44,7 @@ class GroupCurves(Group):
         return len(self.groups)
 
     def players(self, measure: str) -> Floats:
-        """One number a player, `(targets, 1 + draws * groups)`: the centre click comes first.
+        """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
 
         `noc` is clicks to 90 %, `auc` the mean IoU over the rounds in percent, `nof` 1 where
         90 % is a failure in the trial's reading.

@@ -38,7 +38,7 @@ class People:
         }
 
 
-@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file a picture")
+@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file per picture")
 class ResultsFolder:
     """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
 

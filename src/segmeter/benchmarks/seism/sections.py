@@ -183,7 +183,7 @@ def _column(name: str) -> Column:
 
 
 def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
-    """A line a method and reading, best F_b first."""
+    """A line per method and reading, best F_b first."""
     keys = dict.fromkeys((row.model, row.reading) for row in rows)
     values = {(r.model, r.reading, r.measure): Value.of(r) for r in rows}
 

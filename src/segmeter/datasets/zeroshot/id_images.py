@@ -47,7 +47,7 @@ def label_png(
 
 
 def folder_of_masks(root: Path) -> dict[str, Item]:
-    """A folder a scene, with `images` that hold one picture and `masks` of one object each."""
+    """A folder per scene, with `images` that hold one picture and `masks` of one object each."""
     found: dict[str, Item] = {}
     for folder in sorted(p for p in root.iterdir() if (p / "masks").is_dir()):
         pictures = _pictures(folder / "images")
@@ -103,7 +103,7 @@ def id_png(
 def hdf5_ids(
     root: Path, picture: Callable[[Path], Path], pattern: str = "**/*.hdf5", key: str = "dataset"
 ) -> dict[str, Item]:
-    """An id image in an HDF5 file a picture; -1 is nothing. `picture` names a file's picture."""
+    """An id image in an HDF5 file per picture; -1 is nothing. `picture` names a file's picture."""
     found: dict[str, Item] = {}
     for file in sorted(root.glob(pattern)):
         image = picture(file)
@@ -188,14 +188,14 @@ def _read_hdf5(file: Path, key: str) -> Ids:
                 raise BadInput(f"'{file}' has no '{key}'; it has {', '.join(opened) or 'nothing'}")
             stored = opened[key]
             if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
-                raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one a pixel")
+                raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one per pixel")
             return np.asarray(stored[()], dtype=np.int64)
     except OSError as error:
         raise BadInput(f"'{file}' is not a whole HDF5 file; get it again") from error
 
 
 def _numbers(values: npt.NDArray[Any]) -> Ids:
-    """One number a pixel; equal channels are one, other colours red, green, blue in that order."""
+    """One number per pixel; equal channels are one, else red, green, blue in that order."""
     if values.ndim == 2:
         return values.astype(np.int64)
     blue, green, red = np.moveaxis(values.astype(np.int64), 2, 0)

@@ -63,7 +63,7 @@ def visor_json(annotations: Path, images: Path) -> dict[str, Item]:
 
 
 def polygon_json(annotations: Path, images: Path) -> dict[str, Item]:
-    """A JSON file a picture, of the same name, with a list of objects and their polygons.
+    """A JSON file per picture, of the same name, with a list of objects and their polygons.
 
     The list is under one of annotation, annotations, objects, shapes, instances or labels
     (perhaps under the picture's name first); a polygon under segmentation, polygon, points or
