@@ -191,3 +191,20 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     told = json.loads(typed("costs", "log.csv", "--json")[1])
     assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
     assert typed("costs", "r/plan.json")[0] == 2
+
+
+def test_a_report_without_its_pictures_says_so(typed: Typed, here: Path) -> None:
+    (here / "own/images").mkdir(parents=True)
+    (here / "own/masks").mkdir()
+    mask = np.zeros((30, 30), np.uint8)
+    mask[5:20, 5:20] = 255
+    cv2.imwrite("own/images/a.png", np.full((30, 30, 3), 90, np.uint8))
+    cv2.imwrite("own/masks/a.png", mask)
+    typed("run", "noc", "-m", "oracle", "-d", "own", "--rounds", 1, "--workers", 0, "-o", "r")
+    assert "pictures" not in typed("report", "r")[2]
+    (here / "own").rename(here / "elsewhere")
+    code, out, err = typed("report", "r")
+    assert code == 0
+    assert "report: r/report.html" in out
+    assert "pictures of own are not on the page" in err
+    assert "--data" in err

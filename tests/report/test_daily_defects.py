@@ -114,7 +114,7 @@ def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> 
 
 def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
     class Told:
-        provenance: ClassVar = {"commands": [{"command": f"segmeter run noc --data '{own}' -m x"}]}
+        commands: ClassVar = [{"command": f"segmeter run noc --data '{own}' -m x"}]
 
     assert remembered(Told(), None).data == own  # type: ignore[arg-type]
     assert remembered(Told(), tmp_path).data == tmp_path  # type: ignore[arg-type]
@@ -132,3 +132,22 @@ def test_the_click_map_page_knows_the_dark() -> None:
 
     text = (files("segmeter.report") / "assets" / "clickmap.html").read_text("utf-8")
     assert "prefers-color-scheme: dark" in text
+
+
+@pytest.mark.parametrize("name", ["sam-vit-b", "mobile-sam", "ritm-h18", "sam2-hiera-tiny"])
+def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from segmeter.cli._cards import facts_of
+    from segmeter.core import catalogue
+    from segmeter.core.plans import Roots
+
+    for variable in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
+    facts = facts_of(catalogue.models, name, Roots())
+    assert "no weights for" in facts["not here"]
+    assert facts["licence"]
+    assert facts["citation"]
+    with pytest.raises(NotFound):  # it is described, and not made
+        catalogue.models.make(name)

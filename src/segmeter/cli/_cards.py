@@ -27,8 +27,20 @@ def facts_of(shelf: Shelf[Any], name: str, places: Roots) -> dict[str, Any]:
     try:
         thing = shelf.make(name, **places.options())
     except SegmeterError as error:
-        return facts | {"not here": str(error)}
+        facts["not here"] = str(error)
+        thing = _described(shelf, name, places)
     return facts | {key: value for key, value in _card(thing).items() if key not in facts}
+
+
+def _described(shelf: Shelf[Any], name: str, places: Roots) -> Any:
+    """A thing made without its weights, for its card alone; None where that is not enough."""
+    from segmeter.models.weights import describing
+
+    try:
+        with describing():
+            return shelf.make(name, **places.options())
+    except SegmeterError:
+        return None
 
 
 def _options(entry: Entry[Any]) -> dict[str, dict[str, Any]]:

@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from segmeter.cli._mask_lists import LISTS, ListedMask, list_pictures, write_list
+from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Picture, Scene
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.nifti import write_nifti
-from segmeter.report.naming import display_names
 from segmeter.store import Run
 
 __all__ = ["MaskFile", "Rounds", "mask_files", "mask_lists", "rounds_of"]

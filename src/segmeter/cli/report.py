@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,7 +22,10 @@ from segmeter.cli._options import (
 )
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, SegmeterError
+
+if TYPE_CHECKING:
+    from segmeter.store import Run
 
 __all__ = ["report"]
 
@@ -88,4 +91,18 @@ def report(
         more.insert(0, project_section(results, objects, rate))
     for written in write_report(results, to, kind.value, more):
         typer.echo(f"report: {printable(written)}")
+    if kind is Kind.html:
+        _say_missing_pictures(results)
     return Exit.DONE
+
+
+def _say_missing_pictures(run: Run) -> None:
+    """On stderr: of which data sets the page has no pictures, and why."""
+    from segmeter.core.dataset_names import display_names
+
+    for name, shown in display_names(run.plan.datasets).items():
+        try:
+            run.scenes(name)
+        except SegmeterError as error:
+            told = printable(f"pictures of {shown} are not on the page: {error}")
+            typer.echo(f"{told}; --data says where they lie", err=True)

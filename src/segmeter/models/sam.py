@@ -82,7 +82,8 @@ class Sam:
             if value not in ("published", "sound") and (option, value) != ("masks", "zeroshot"):
                 raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
         self.weights_path = weight_files.find(kind.name, weights, kind.hub)
-        self._check()
+        if self.weights_path != weight_files.ABSENT:
+            self._check()
 
     @cached_property
     def card(self) -> ModelCard:

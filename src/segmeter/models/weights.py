@@ -13,6 +13,7 @@ import pickle
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
+    "ABSENT",
     "Sizes",
     "check",
+    "describing",
     "files",
     "find",
     "fingerprint",
@@ -42,6 +45,22 @@ _SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
 _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
             AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
+
+
+ABSENT = Path("no weights")
+"""Where weights lie that are not here, while a model is only being described."""
+
+_describing: ContextVar[bool] = ContextVar("describing", default=False)
+
+
+@contextmanager
+def describing() -> Iterator[None]:
+    """Models are made without their weights, so that their cards can be read; none can look."""
+    token = _describing.set(True)
+    try:
+        yield
+    finally:
+        _describing.reset(token)
 
 
 def home() -> Path:
@@ -72,6 +91,8 @@ def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
     cached = _from_hub_cache(own)
     if cached is not None:
         return cached
+    if _describing.get():
+        return ABSENT
     raise NotFound(
         f"no weights for '{name}' in {', '.join(tried)} or the hub's cache; "
         f"'segmeter fetch {name}' gets them, or say where they are with --weights"
@@ -90,7 +111,9 @@ def files(path: Path) -> list[Path]:
 
 
 def fingerprint(path: Path) -> str:
-    """A digest of the weight files' contents."""
+    """A digest of the weight files' contents; nothing for weights that are not here."""
+    if path == ABSENT:
+        return ""
     digest = hashlib.blake2b(digest_size=16)
     for file in files(path):
         with file.open("rb") as stream:

@@ -44,7 +44,8 @@ class ClickNet:
         self._card, self.shape, self._settings = card, shape, settings
         self.weights_path = places.find(card.name, weights)
         self._device = device
-        if importlib.util.find_spec("torch") is not None:
+        here = self.weights_path != places.ABSENT
+        if here and importlib.util.find_spec("torch") is not None:
             containers.check(places.files(self.weights_path)[0], shape, card.name)
 
     @cached_property

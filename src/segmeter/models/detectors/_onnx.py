@@ -25,7 +25,7 @@ class OnnxFile:
         self.name, self._inputs = name, inputs
         self.path = weight_files.find(name, weights)
         self._file = next((f for f in weight_files.files(self.path) if f.suffix == ".onnx"), None)
-        if self._file is None:
+        if self._file is None and self.path != weight_files.ABSENT:
             raise BadWeights(f"'{self.path}' holds no .onnx file; '{name}' is read from one")
 
     @cached_property

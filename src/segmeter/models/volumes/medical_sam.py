@@ -96,7 +96,8 @@ class MedicalSam:
         self.kind = kind
         self._device, self.dtype = device, dtype
         self.weights_path = weight_files.find(kind.name, weights)
-        if importlib.util.find_spec("torch") is not None:
+        here = self.weights_path != weight_files.ABSENT
+        if here and importlib.util.find_spec("torch") is not None:
             from segmeter.models.volumes._medical_networks import MedicalNetwork
 
             MedicalNetwork.check(kind.name, self.weights_path)
