@@ -15,7 +15,6 @@ from segmeter.core.sections import (
     Bars,
     Chart,
     Column,
-    Frame,
     Gallery,
     Illustration,
     Label,
@@ -26,6 +25,7 @@ from segmeter.core.sections import (
     Part,
     Points,
     Replay,
+    ReplayFrame,
     Section,
     Slices,
     Step,
@@ -67,7 +67,7 @@ def table() -> Table:
 def replay(key: str, title: str) -> Replay:
     prompts = [Click((48, 48)), Click((20, 20), positive=False), Box((10, 10), (80, 80)), None]
     frames = [
-        Frame(disc(r), prompt, {"IoU": 0.3 * (k + 1)}, 0.1, HOSTILE)
+        ReplayFrame(disc(r), prompt, {"IoU": 0.3 * (k + 1)}, 0.1, HOSTILE)
         for k, (r, prompt) in enumerate(zip((10, 20, 25, 25), prompts, strict=True))
     ]
     return Replay(key, title, Illustration(pixels()), frames, disc(30), 0.9)

@@ -15,7 +15,7 @@ from segmeter.core.scenes import Picture, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import COLUMNS
-from segmeter.users.replay import Replay
+from segmeter.users.replay import ReplayUser
 
 ROWS = (
     "GrabCut,a,,,first,a,pc,10,20,80,60",
@@ -42,22 +42,24 @@ def observation(
 
 def test_first_clicks_are_repeated_in_the_order_of_the_file(clicks: str) -> None:
     seen = observation("grabcut", "a", "1", (60, 80))
-    points = [Replay(clicks, person).next(seen, generator(0)) for person in (1, 2, 3)]
+    points = [ReplayUser(clicks, person).next(seen, generator(0)) for person in (1, 2, 3)]
     assert points == [Click((20, 10)), Click((59, 79)), None]
 
 
 def test_an_object_is_found_by_its_label(clicks: str) -> None:
-    assert Replay(clicks).next(observation("tetris", "b", "7", (30, 40)), generator(0)) == Click(
-        (6, 5)
-    )
-    assert Replay(clicks).next(observation("tetris", "b", "8", (30, 40)), generator(0)) is None
+    assert ReplayUser(clicks).next(
+        observation("tetris", "b", "7", (30, 40)), generator(0)
+    ) == Click((6, 5))
+    assert ReplayUser(clicks).next(observation("tetris", "b", "8", (30, 40)), generator(0)) is None
 
 
 def test_sound_scales_to_the_picture_and_published_does_not(clicks: str) -> None:
     twice = (120, 160)
-    sound = Replay(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
+    sound = ReplayUser(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
     assert sound == Click((40.5, 20.5))
-    plain = Replay(clicks).next(observation("grabcut", "a", "1", twice, "published"), generator(0))
+    plain = ReplayUser(clicks).next(
+        observation("grabcut", "a", "1", twice, "published"), generator(0)
+    )
     assert plain == Click((20, 10))
 
 

@@ -15,7 +15,7 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
-    from segmeter.benchmarks.tetris.clickmap import ClickMap
+    from segmeter.benchmarks.tetris.clickmap import ScoreMap
     from segmeter.core.models import View
     from segmeter.core.scenes import Dataset, Scene, Target
 
@@ -124,7 +124,7 @@ def _progress(what: str) -> Any:
     return say
 
 
-def _facts(found: ClickMap, threshold: float) -> dict[str, Any]:
+def _facts(found: ScoreMap, threshold: float) -> dict[str, Any]:
     """The statistics, as JSON can hold them: None for what is not there."""
     from dataclasses import asdict
 
@@ -145,7 +145,7 @@ def _facts(found: ClickMap, threshold: float) -> dict[str, Any]:
 
 def _write(
     out: Path,
-    found: ClickMap,
+    found: ScoreMap,
     scene: Scene,
     facts: dict[str, Any],
     figures: list[tuple[str, bytes]],

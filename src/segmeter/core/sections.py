@@ -25,8 +25,6 @@ __all__ = [
     "Cell",
     "Chart",
     "Column",
-    "Estimate",
-    "Frame",
     "Gallery",
     "Illustration",
     "Label",
@@ -39,18 +37,20 @@ __all__ = [
     "Points",
     "Quantity",
     "Replay",
+    "ReplayFrame",
     "Section",
     "Slices",
     "Step",
     "Table",
     "Value",
+    "WithLimits",
     "phrase",
 ]
 
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
-class Estimate(Protocol):
+class WithLimits(Protocol):
     """Anything that has a number and its limits: an interval, a summary's row, a difference."""
 
     @property
@@ -79,7 +79,7 @@ class Value:
     best: bool | None = None
 
     @classmethod
-    def of(cls, found: Estimate | None) -> Value:
+    def of(cls, found: WithLimits | None) -> Value:
         """An estimate as a cell; a dash where there is none."""
         return cls(None) if found is None else cls(found.value, found.low, found.high)
 
@@ -263,7 +263,7 @@ class Gallery:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ReplayFrame:
     """One round: what was said, what came back, how good it was (scores are fractions)."""
 
     mask: Mask
@@ -280,7 +280,7 @@ class Replay:
     key: str
     title: str
     picture: Illustration
-    frames: Sequence[Frame]
+    frames: Sequence[ReplayFrame]
     truth: Mask | None = None
     goal: float | None = None
     caption: str = ""

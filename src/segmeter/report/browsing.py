@@ -14,7 +14,7 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
-from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
+from segmeter.core.sections import Block, Illustration, Note, Replay, ReplayFrame, Section
 from segmeter.report.page import Page, render
 from segmeter.store import Run
 from segmeter.store.kept import kept_table
@@ -163,10 +163,12 @@ class Sessions:
         return Replay("session", key["scene"], picture, frames, truth, self.goal)
 
 
-def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
+def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> ReplayFrame:
     prompts = round_from_json(row["prompt"])
     mask = Mask.decoded(row["mask"], tuple(shape))
-    return Frame(mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_answer"])
+    return ReplayFrame(
+        mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_answer"]
+    )
 
 
 def _page(asked: Mapping[str, str]) -> int:

@@ -15,7 +15,7 @@ from segmeter.report.marks import Palette, Style
 from segmeter.report.scales import Scale, fitted
 from segmeter.report.wording import amount
 
-__all__ = ["Frame", "chart_svg", "text_width"]
+__all__ = ["PlotFrame", "chart_svg", "text_width"]
 
 _LETTER = 6.3  # mean width of a letter of 12 px system type
 _BOLD = 1.12  # how much wider a bold one is
@@ -23,7 +23,7 @@ _LINE = 13.0  # height of a line of it
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PlotFrame:
     """The paper of a chart: its size and the plot's place on it, in pixels."""
 
     width: float
@@ -78,14 +78,14 @@ def text_width(text: str) -> float:
     return len(text) * _LETTER
 
 
-def _frame(chart: Chart, width: int, height: int) -> Frame:
+def _frame(chart: Chart, width: int, height: int) -> PlotFrame:
     """Room at the right for the longest name, but never more than a third."""
     names = [short(m.name) for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
     longest = max(map(text_width, names), default=0.0)
-    return Frame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
+    return PlotFrame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
 
 
-def _axes(frame: Frame, x: Scale, y: Scale) -> list[Markup]:
+def _axes(frame: PlotFrame, x: Scale, y: Scale) -> list[Markup]:
     """Thin rules across, ticks below, titles where the eye begins."""
     parts = []
     for tick in y.ticks:
@@ -171,7 +171,7 @@ def _told(value: float, scale: Scale) -> str:
 
 
 def _dot_labels(
-    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: Frame
+    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
     """Names beside their dots, on the paper and clear of each other; else only on hover."""
     parts: list[Markup] = []
@@ -209,7 +209,7 @@ class _Words:
 
 
 def _end_labels(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: Frame
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
     """Names at the curves' ends, moved apart where they would touch."""
     ends = []
@@ -231,7 +231,7 @@ def _end_labels(
 
 
 def _probes(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: Frame
+    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
     """For each place on the x axis a hidden read-out of all curves there.
 
@@ -276,7 +276,7 @@ def _readout(
     x: Scale,
     y: Scale,
     palette: Palette,
-    frame: Frame,
+    frame: PlotFrame,
 ) -> Markup:
     """A rule and a small card: each curve's value with its interval."""
     rows = []

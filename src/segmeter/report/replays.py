@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
-from segmeter.core.sections import Frame, Outline, Replay
+from segmeter.core.sections import Outline, Replay, ReplayFrame
 from segmeter.report.elements import element, number
 from segmeter.report.pictures import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 from segmeter.report.wording import amount
@@ -58,11 +58,11 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
     )
 
 
-def _frame(frame: Frame, round_: int, window: Window) -> Markup:
+def _frame(frame: ReplayFrame, round_: int, window: Window) -> Markup:
     return element("g", outline_svg(Outline(frame.mask), window), class_="frame", data_round=round_)
 
 
-def _step(frame: Frame) -> dict[str, str]:
+def _step(frame: ReplayFrame) -> dict[str, str]:
     scores = "  ".join(f"{name} {amount(v, 1, percent=True)}" for name, v in frame.scores.items())
     waited = "" if frame.seconds is None else f"{amount(frame.seconds, 2)} s"
     return {"said": _said(frame.prompt), "scores": scores, "seconds": waited, "note": frame.note}

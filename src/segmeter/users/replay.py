@@ -16,7 +16,7 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import Clicks, UnknownPicture, read_clicks
 
-__all__ = ["NAMES", "Replay", "check_clicks", "open_clicks", "recorded"]
+__all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -32,7 +32,7 @@ NAMES = {
 
 @catalogue.users.add("replay", summary="repeats a real person's first click (clicks=FILE)")
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayUser:
     """Makes one recorded first-round click on the target, then is content.
 
     `person` counts the recorded clicks of a target from 1; who has no such click is content

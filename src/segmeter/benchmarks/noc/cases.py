@@ -16,7 +16,7 @@ from segmeter.benchmarks.sessions import mask_of, prompt_of
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Frame, Gallery, Illustration, Note, Outline, Replay
+from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
 from segmeter.stats.rounds import first_round
 
 __all__ = ["Case", "cases_of", "hardest", "replays"]
@@ -117,7 +117,7 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
 
 
 def _replay(
-    key: str, case: Case, group: ClickSessions, frames: Sequence[Frame], goal: Goal
+    key: str, case: Case, group: ClickSessions, frames: Sequence[ReplayFrame], goal: Goal
 ) -> Replay:
     model, _, user, reading = group.key
     reached = _reached(group, case.key, goal)
@@ -142,7 +142,7 @@ def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
     return int(first_round(curves[group.keys.index(key)][None], limit)[0])
 
 
-def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
+def _frames(run: Results, group: ClickSessions, case: Case) -> list[ReplayFrame]:
     """The rounds of one session; none when masks were not kept."""
     model, dataset, user, reading = group.key
     key, shape = case.key, case.scene.shape
@@ -159,13 +159,13 @@ def _frames(run: Results, group: ClickSessions, case: Case) -> list[Frame]:
         return []
 
 
-def _frame(row: Row, shape: tuple[int, ...], boundary: bool) -> Frame:
+def _frame(row: Row, shape: tuple[int, ...], boundary: bool) -> ReplayFrame:
     prompt = prompt_of(row)
     scores = {"IoU": row["iou"]}
     if boundary:
         scores["boundary"] = row["boundary_iou"]
     seconds = None if prompt is None else row["seconds_answer"]
-    return Frame(mask_of(row, shape), prompt, scores, seconds)
+    return ReplayFrame(mask_of(row, shape), prompt, scores, seconds)
 
 
 def _by_hardness(comparison: Comparison) -> list[Key]:

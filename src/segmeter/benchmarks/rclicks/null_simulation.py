@@ -16,7 +16,7 @@ from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats
 
-__all__ = ["NULLS", "Null", "Profile", "null_steps", "null_trials", "under_the_null"]
+__all__ = ["NULLS", "NullModel", "Profile", "null_steps", "null_trials", "under_the_null"]
 
 MOST = 20
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -90,7 +90,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
-class Null:
+class NullModel:
     """A distribution fitted to a profile: what targets cost, and how players scatter around it."""
 
     profile: Profile
@@ -98,7 +98,7 @@ class Null:
     amount: float
 
 
-def null_steps(profile: Profile) -> Null:
+def null_steps(profile: Profile) -> NullModel:
     """Counts that step up or down by a few clicks: the mildest scatter around a cost."""
     reach = 1
     while True:
@@ -108,13 +108,13 @@ def null_steps(profile: Profile) -> Null:
         reach += 1
 
 
-def null_trials(profile: Profile) -> Null:
+def null_trials(profile: Profile) -> NullModel:
     """Most targets cost everybody the same, the rest is tried until it works: the spread sits
     on few targets, and there the scatter is wide."""
     return _fitted(profile, lambda q: _trying(profile, q))
 
 
-def _fitted(profile: Profile, law: Callable[[float], Draw]) -> Null:
+def _fitted(profile: Profile, law: Callable[[float], Draw]) -> NullModel:
     """The amount of chance in 0..1 at which the spread comes out as printed."""
     low, high = 0.0, 1.0
     for _ in range(12):
@@ -122,7 +122,7 @@ def _fitted(profile: Profile, law: Callable[[float], Draw]) -> Null:
         table = law(middle)(generator("fit", profile, middle), 20_000)
         spread = float(table[:, 1:].std(axis=1).mean())
         low, high = (middle, high) if spread < profile.open_spread else (low, middle)
-    return Null(profile, _with_failures(profile, law(high)), high)
+    return NullModel(profile, _with_failures(profile, law(high)), high)
 
 
 def _costs(rng: np.random.Generator, profile: Profile, targets: int) -> Floats:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from segmeter.benchmarks.rclicks.null_simulation import (
-    Null,
+    NullModel,
     Profile,
     null_steps,
     null_trials,
@@ -115,7 +115,7 @@ def similarity_means(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _limits(
-    chance_draws: Null, repetitions: int, seed: object
+    chance_draws: NullModel, repetitions: int, seed: object
 ) -> dict[str, tuple[float, float, float]]:
     """Lower limit, mean and upper limit of each effect in percent."""
     names = tuple(f"{name}-noc" for name in EFFECTS)

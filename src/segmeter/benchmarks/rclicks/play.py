@@ -18,7 +18,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Player, play
 from segmeter.core.users import User
 from segmeter.users.clicking_group import ClickingGroup, MapSample
-from segmeter.users.replay import Replay, open_clicks, recorded
+from segmeter.users.replay import ReplayUser, open_clicks, recorded
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.rclicks import Settings
@@ -74,12 +74,12 @@ def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[Player]:
     return players
 
 
-def _people(scene: Scene, target: str, settings: Settings) -> Sequence[Replay]:
+def _people(scene: Scene, target: str, settings: Settings) -> Sequence[ReplayUser]:
     if not settings.clicks:
         return []
     _, first_rounds = open_clicks(Path(settings.clicks))
     found = recorded(first_rounds, scene.dataset, scene.id, target)
-    return [Replay(settings.clicks, i + 1) for i in range(len(found))]
+    return [ReplayUser(settings.clicks, i + 1) for i in range(len(found))]
 
 
 def _threads(count: int) -> Executor | nullcontext[None]:

@@ -17,7 +17,7 @@ from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import NotFound, SegmeterError
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Block, Frame, Gallery, Illustration, Note, Outline, Replay
+from segmeter.core.sections import Block, Gallery, Illustration, Note, Outline, Replay, ReplayFrame
 
 __all__ = ["fragile", "heat_maps", "replays", "shift_maps"]
 
@@ -219,10 +219,10 @@ def _rows_by(run: Results, group: AttackedSessions, key: Key, users: Collection[
     ]
 
 
-def _frame(row: dict[str, Any], shape: tuple[int, ...]) -> Frame:
+def _frame(row: dict[str, Any], shape: tuple[int, ...]) -> ReplayFrame:
     note = "fell behind: took over the centre clicks' session" if row["taken_over"] else ""
     scores = {"IoU": row["iou"], "boundary": row["boundary_iou"]}
-    return Frame(mask_of(row, shape), prompt_of(row), scores, row["seconds_answer"], note)
+    return ReplayFrame(mask_of(row, shape), prompt_of(row), scores, row["seconds_answer"], note)
 
 
 def _title(key: Key) -> str:

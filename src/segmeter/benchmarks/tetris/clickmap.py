@@ -19,7 +19,7 @@ from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach, boundary_iou
 from segmeter.measures.objects import iou
 
-__all__ = ["ClickMap", "MapStatistics", "click_map", "score_prompts", "single_click_scores"]
+__all__ = ["MapStatistics", "ScoreMap", "click_map", "score_prompts", "single_click_scores"]
 
 Floats = npt.NDArray[np.float64]
 _AT_ONCE = 64
@@ -54,7 +54,7 @@ class MapStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class ClickMap:
+class ScoreMap:
     """IoU and Boundary IoU of a click at each pixel `low + stride * (row, column)`.
 
     Maps are NaN where a click would not be valid.
@@ -109,7 +109,7 @@ def click_map(
     stride: int = 1,
     progress: Callable[[int, int], None] | None = None,
     **speed: Any,
-) -> ClickMap:
+) -> ScoreMap:
     """Try a first click at every `stride`-th pixel of the object that is judged.
 
     Any view will do. One that scores single clicks itself, as the SAM family does, decodes
@@ -132,7 +132,7 @@ def click_map(
     maps = np.full((2, *tried.shape), np.nan)
     maps[:, tried] = scores[1:].T
     low = (int(valid.low[0]), int(valid.low[1]))
-    return ClickMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
+    return ScoreMap(target, low, stride, maps[0], maps[1], centre, float(scores[0, 0]))
 
 
 def single_click_scores(

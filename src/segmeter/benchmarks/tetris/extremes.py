@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from segmeter.benchmarks.sessions import judge_by, target_columns
-from segmeter.benchmarks.tetris.clickmap import ClickMap, click_map, score_prompts
+from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_prompts
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
 from segmeter.core.masks import Mask
@@ -86,7 +86,7 @@ def people_rows(
         yield row | {"people": json.dumps(people)}
 
 
-def packed(found: ClickMap) -> bytes:
+def packed(found: ScoreMap) -> bytes:
     """A map in few bytes: IoU in half precision, where it begins, and its stride."""
     file = io.BytesIO()
     np.savez_compressed(

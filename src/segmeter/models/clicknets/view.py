@@ -20,7 +20,7 @@ from segmeter.core.models import Ask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.models.clicknets.discs import hard_discs, points_tensor
-from segmeter.models.clicknets.zoom import Frame, Spot, Zoom, ZoomBox
+from segmeter.models.clicknets.zoom import Spot, Zoom, ZoomBox, ZoomFrame
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +72,7 @@ class Session:
 
     spots: tuple[Spot, ...]
     previous: Tensor
-    frame: Frame
+    frame: ZoomFrame
     box: ZoomBox | None
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Frame", "Zoom", "ZoomBox"]
+__all__ = ["Zoom", "ZoomBox", "ZoomFrame"]
 
 ZoomBox = tuple[int, int, int, int]
 Spot = tuple[float, float, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ZoomFrame:
     """How the picture becomes the network's input and the output a map of the picture.
 
     `shown` is the box the network sees, None for the whole picture at its own size;
@@ -101,13 +101,13 @@ class Zoom:
 
     def frame(
         self, spots: Sequence[Spot], found: Tensor, kept: ZoomBox | None
-    ) -> tuple[Frame, ZoomBox | None]:
+    ) -> tuple[ZoomFrame, ZoomBox | None]:
         """What to show for these clicks, and the box to keep.
 
         `found` is the last map of probabilities, all zero before the first answer.
         """
         picture = (found.shape[0], found.shape[1])
-        whole = Frame(picture, picture, None, kept)
+        whole = ZoomFrame(picture, picture, None, kept)
         if self.target is None or len(spots) <= self.skip_clicks:
             return whole, kept
         box = self._object_box(found, spots)
@@ -117,7 +117,7 @@ class Zoom:
             box = _all(picture)
         if kept is None or self._outgrown(kept, box, spots):
             kept = box
-        return Frame(picture, self._input_size(kept), kept, kept), kept
+        return ZoomFrame(picture, self._input_size(kept), kept, kept), kept
 
     def looks_again(self, found: Tensor, kept: ZoomBox | None) -> bool:
         """Whether the first answer is at once asked for again, zoomed in.
