@@ -87,14 +87,18 @@ def test_sliders_leave_out_what_is_below(page: Any) -> None:
 def test_no_masks_are_said_so(page: Any, scheme: str) -> None:
     tab = page([], scheme)
     assert tab.run("document.getElementById('count').textContent").startswith("No masks")
-    assert tab.run("document.getElementById('list').hidden") is True
+    for part in ("list", "controls"):
+        assert tab.run(f"getComputedStyle(document.getElementById('{part}')).display") == "none"
     tab.click("canvas")
+    assert "ask at more points" in said(tab)
 
 
 def test_a_thousand_masks_are_listed(page: Any) -> None:
     many = [(y, x, y + 6, x + 6) for y in range(0, 54, 2) for x in range(0, 74, 2)]
     tab = page(shown(*many))
     assert tab.run("document.getElementById('list').options.length") == len(many) > 990
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth") is True
+    tab.resize(390, 800)
     assert tab.run("document.documentElement.scrollWidth <= innerWidth") is True
 
 
