@@ -15,7 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, ModelCard
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Picture, Target
-from segmeter.core.sections import Chart, Multiples, Points
+from segmeter.core.sections import Chart, Multiples, Points, Table
 from segmeter.evaluation import evaluate
 
 SHAPE = (40, 60)
@@ -125,8 +125,9 @@ def test_the_oracle_is_never_worse_than_what_is_shown(run):
 def test_the_report_sets_models_against_the_baseline(run):
     titles = [s.title for s in sections(run)]
     assert titles[:2] == ["How good after so many points", "Side by side with the baseline"]
-    (figure,) = sections(run)[1].blocks
+    figure, table = sections(run)[1].blocks
     assert isinstance(figure, Multiples)
+    assert isinstance(table, Table)
     (chart,) = figure.charts
     assert isinstance(chart, Chart)
     assert chart.title.startswith("disc?radius=9")
@@ -134,6 +135,9 @@ def test_the_report_sets_models_against_the_baseline(run):
     assert set(gaps.labels) == {"drawn", "mini"}
     assert list(gaps.y) == sorted(gaps.y, reverse=True)
     assert len(oracle.y) == 2
+    assert [row[0] for row in table.rows] == list(gaps.labels)
+    assert [row[-2].value for row in table.rows] == list(gaps.y)
+    assert [row[-1] for row in table.rows] == list(oracle.y)
 
 
 def test_weights_of_data_sets_are_equal_whatever_their_size():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from segmeter.core.sections import (
 
 __all__ = ["baseline_of", "sections"]
 
+_MOST_DOTS = 8
 _MEASURES = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 _READINGS = (
     "**published** and **sound** differ where a prediction is perfect (published clicks the "
@@ -119,30 +120,44 @@ def _side_by_side(
     groups: Sequence[Played], found: Sequence[Difference], lead: str, baseline: str
 ) -> list[Section]:
     """Each model minus the baseline on every data set, sorted; dots for its oracle."""
-    charts = [
-        _against(model, user, groups, found, lead, baseline)
+    beside = [
+        _beside(model, user, groups, found, lead, baseline)
         for user in dict.fromkeys(g.user for g in groups)
         for model in dict.fromkeys(g.model for g in groups)
         if model != baseline
     ]
-    if not charts:
+    if not beside:
         return []
+    blocks: list[Block] = [_gap_table(beside, baseline)]
+    if max(len(one.names) for one in beside) <= _MOST_DOTS:
+        blocks.insert(0, Multiples([_dots(one) for one in beside]))
     text = (
         f"Difference to **{baseline}** at one point, data set by data set, the greatest first; "
         "whiskers are 95 % intervals of the paired difference. The oracle takes the best of the "
         "masks that the model offers."
     )
-    return [Section("Side by side with the baseline", text, [Multiples(charts)])]
+    return [Section("Side by side with the baseline", text, blocks)]
 
 
-def _against(
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A model against the baseline: data sets by difference, the greatest first."""
+
+    model: str
+    user: str
+    names: tuple[str, ...]
+    gaps: tuple[tuple[float, float, float], ...]
+    oracle: tuple[float, ...]
+
+
+def _beside(
     model: str,
     user: str,
     groups: Sequence[Played],
     found: Sequence[Difference],
     lead: str,
     baseline: str,
-) -> Chart:
+) -> _Beside:
     gaps = {}
     for d in found:
         if d.measure == "iou@1" and (d.user, d.reading) == (user, lead):
@@ -156,18 +171,50 @@ def _against(
         float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
         for n in names
     ]
-    places = np.arange(1, len(names) + 1)
-    values, low, high = (np.array([gaps[n][k] for n in names]) for k in range(3))
+    return _Beside(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
+
+
+def _dots(beside: _Beside) -> Chart:
+    many = len(beside.names)
+    places = np.arange(1, many + 1)
+    values, low, high = (np.array([gap[k] for gap in beside.gaps]) for k in range(3))
     return Chart(
-        f"{model}, {user}",
-        Axis("data set, by difference", low=0.5, high=len(names) + 0.5, ticks=[], digits=0),
+        f"{beside.model}, {beside.user}",
+        Axis("data set, by difference", low=0.5, high=many + 0.5, ticks=[], digits=0),
         Axis("mIoU, % points"),
         [
-            Line("equal", [0.5, len(names) + 0.5], [0.0, 0.0], role="guide"),
-            Points("one point", places, values, list(map(dataset_label, names)), low, high),
-            Points("oracle", places, np.array(oracle), ["oracle", *[""] * (len(names) - 1)]),
+            Line("equal", [0.5, many + 0.5], [0.0, 0.0], role="guide"),
+            Points("one point", places, values, list(map(dataset_label, beside.names)), low, high),
+            Points("oracle", places, np.array(beside.oracle), ["oracle", *[""] * (many - 1)]),
         ],
     )
+
+
+def _gap_table(beside: Sequence[_Beside], baseline: str) -> Table:
+    """A row for each data set: dots with many labels cannot be read."""
+    several = len(beside) > 1
+    rows: list[list[Cell]] = [
+        [
+            dataset_label(name),
+            *([one.model, one.user] if several else []),
+            _difference(*gap),
+            oracle,
+        ]
+        for one in beside
+        for name, gap, oracle in zip(one.names, one.gaps, one.oracle, strict=True)
+    ]
+    columns = [
+        Column("data"),
+        *([Column("model"), Column("user")] if several else []),
+        Column("one point minus baseline", "% points", 1, plot=True),
+        Column("oracle minus baseline", "% points", 1),
+    ]
+    who = "Models" if several else beside[0].model
+    return Table("points-baseline", columns, rows, f"{who} minus {baseline}, data set by data set")
+
+
+def _difference(value: float, low: float, high: float) -> Value:
+    return Value(value) if np.isnan([low, high]).any() else Value(value, low, high)
 
 
 def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
