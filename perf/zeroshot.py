@@ -85,7 +85,7 @@ def points(asked: argparse.Namespace) -> None:
         out=asked.out,
         limit=asked.limit,
         weights=SHARED / "weights",
-        options={"baseline": "eiseg-hrnet18-ocr64"},
+        options={"baseline": MODELS[2]} if MODELS[2] in (asked.model or MODELS) else {},
     )
 
 

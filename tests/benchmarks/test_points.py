@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.points.sections import sections
+from segmeter.benchmarks.points.sections import baseline_of, sections
 from segmeter.benchmarks.points.statistics import ALL, Played, played, summary_of, top_line
 from segmeter.benchmarks.zeroshot_rules import with_own_rules
 from segmeter.core import catalogue
@@ -170,3 +172,18 @@ def test_a_wrong_setting_is_refused():
         catalogue.benchmarks.make("points").plan(
             Plan("points", (Spec("disc"),), (), options={"base": "x"})
         )
+
+
+def test_the_baseline_is_one_of_the_models_by_name_or_with_its_options():
+    models = (Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9}), Spec("mobile-sam"))
+    benchmark = catalogue.benchmarks.make("points")
+    for asked, found in (
+        ("disc", "disc?radius=5"),
+        ("disc?radius=9", "disc?radius=9"),
+        ("mobile-sam", "mobile-sam?masks=zeroshot"),
+        ("", "disc?radius=5"),
+    ):
+        plan = benchmark.plan(Plan("points", models, (), options={"baseline": asked}))
+        assert baseline_of(SimpleNamespace(plan=plan)) == found
+    with pytest.raises(BadInput, match="baseline 'ritm' is none of the models that play"):
+        benchmark.plan(Plan("points", models, (), options={"baseline": "ritm"}))

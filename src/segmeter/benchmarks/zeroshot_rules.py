@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
-__all__ = ["NOT_REPRODUCIBLE", "OWN_RULES", "told", "with_own_rules"]
+__all__ = ["NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all pictures, the parts "
@@ -31,6 +32,17 @@ def told(model: str) -> str:
     spec = Spec.parse(model)
     options = {k: v for k, v in spec.options.items() if (k, v) != ("masks", "zeroshot")}
     return str(Spec(spec.name, options))
+
+
+def named(asked: str, subjects: Sequence[Spec]) -> Spec | None:
+    """The subject that is asked for, by its name alone or with its options; the first of several.
+
+    >>> str(named("disc?radius=9", [Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9})]))
+    'disc?radius=9'
+    """
+    told_names = {told(str(spec)): spec for spec in reversed(subjects)}
+    by_name = {spec.name: spec for spec in reversed(subjects)}
+    return told_names.get(str(Spec.parse(asked))) or by_name.get(asked)
 
 
 def with_own_rules(spec: Spec) -> Spec:

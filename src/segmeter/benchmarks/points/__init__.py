@@ -9,9 +9,10 @@ from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.points.play import play_points
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
-from segmeter.benchmarks.zeroshot_rules import with_own_rules
+from segmeter.benchmarks.zeroshot_rules import named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
+from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
@@ -49,6 +50,11 @@ class Points(OwnModules):
     def plan(self, plan: Plan) -> Plan:
         chosen = settings_of(Settings, plan.options, self.name)
         subjects = tuple(with_own_rules(spec) for spec in plan.subjects)
+        if chosen.baseline and named(chosen.baseline, subjects) is None:
+            known = ", ".join(told(str(spec)) for spec in subjects)
+            raise BadInput(
+                f"the baseline '{chosen.baseline}' is none of the models that play: {known}"
+            )
         return replace(fill(plan, _DEFAULTS), subjects=subjects, options=asdict(chosen))
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:

@@ -16,9 +16,8 @@ from segmeter.benchmarks.points.statistics import (
     played,
     summary_of,
 )
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
+from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.core.catalogue import Spec
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
@@ -69,9 +68,8 @@ def sections(run: Results) -> list[Section]:
 
 def baseline_of(run: Results) -> str:
     """The model that others are set against: the one asked for, else the first."""
-    names = [str(spec) for spec in run.plan.subjects]
     asked = str(run.plan.options.get("baseline") or "")
-    return next((n for n in names if asked and Spec.parse(n).name == asked), names[0])
+    return str(named(asked, run.plan.subjects) or run.plan.subjects[0])
 
 
 def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
