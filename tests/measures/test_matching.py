@@ -111,3 +111,14 @@ def test_maps_of_different_size_are_refused() -> None:
 def test_a_tolerance_that_is_no_share_of_the_diagonal_is_refused(max_dist: float) -> None:
     with pytest.raises(BadInput, match="share of the diagonal"):
         tolerance_px((4, 4), max_dist)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(map_pairs, dense_pairs()), st.integers(0, 12))
+def test_as_many_pixels_are_matched_from_either_side(
+    pair: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]], reach_squared: int
+) -> None:
+    width = pair[0].shape[1]
+    left, right = (np.flatnonzero(bits) for bits in pair)
+    there, back = solve(left, right, width, reach_squared), solve(right, left, width, reach_squared)
+    assert (there >= 0).sum() == (back >= 0).sum()

@@ -98,6 +98,9 @@ def test_exchanging_the_models_turns_the_sign(pairs: list[tuple[int, int]]) -> N
     assert there.mean == pytest.approx(-back.mean)
     assert there.p == pytest.approx(back.p)
     assert there.above == pytest.approx(1 - back.above)
+    low, high = there.interval
+    assert low <= there.mean + 1e-9
+    assert there.mean <= high + 1e-9
 
 
 def test_ratings_off_the_scale_are_refused() -> None:
