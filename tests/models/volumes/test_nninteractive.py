@@ -28,6 +28,7 @@ class Painter:
     def __init__(self):
         self.told = []
         self.supported_interactions = {"bbox3d": True}
+        self.preferred_scribble_thickness = [1, 1, 1]
 
     @property
     def session(self):
@@ -100,6 +101,19 @@ def test_a_closed_stroke_in_a_slice_is_a_lasso(view):
     assert view.model.told[-1] == "lasso"
 
 
+def test_a_stroke_is_a_line_without_gaps_as_thick_as_the_checkpoint_wants(view):
+    stroke = Scribble(((2, 2, 1), (2, 2, 7), (4, 2, 7)))
+    (thin,) = view.answer([Ask((stroke,))])
+    along = Mask.box(SHAPE, (2, 2, 1), (3, 3, 8))
+    assert thin.mask() == along | Mask.box(SHAPE, (3, 2, 7), (5, 3, 8))
+    assert view.model.told[-1] == "scribble"
+    view.model.preferred_scribble_thickness = [3, 3, 3]
+    (thick,) = view.answer([Ask((Scribble(((2, 4, 4), (2, 4, 4))),))])
+    assert thick.mask() == Mask.box(SHAPE, (2, 3, 3), (3, 6, 6))
+    (dot,) = view.answer([Ask((Scribble(((0, 4, 4),)),))])
+    assert dot.mask() == Mask.box(SHAPE, (0, 3, 3), (1, 6, 6))
+
+
 def test_a_session_that_goes_on_says_only_what_is_new(view):
     first, second = Click((1, 1, 1)), Click((2, 2, 2))
     view.answer([Ask((first,))])
@@ -165,11 +179,12 @@ def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, caps
         Ask((Click((10, 12, 14)),)),
         Ask((Click((10, 12, 14)), Click((3, 3, 3), positive=False))),
         Ask((Box((4, 5, 6), (9, 15, 16)),)),
+        Ask((Scribble(((10, 4, 4), (10, 20, 20))),)),
     ]
     masks = [found.mask() for found in model.look(volume).answer(asks)]
     (again,) = model.look(volume).answer(asks[:1])
     assert again.mask() == masks[0]
-    assert len({mask.encoded() for mask in masks}) == 3, "prompts change nothing"
+    assert len({mask.encoded() for mask in masks}) == 4, "prompts change nothing"
     assert capsys.readouterr().out == "", "stdout is for results"
 
 

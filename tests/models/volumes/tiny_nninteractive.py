@@ -33,6 +33,7 @@ class nnInteractiveInferenceSession:
         assert kept["init_args"]["configuration"] in self.plans["configurations"]
         self.weight = kept["network_weights"]["weight"]
         self.supported_interactions = self.inference_info["supported_interactions"]
+        self.preferred_scribble_thickness = [2, 2, 2]
 
     def set_image(self, image):
         assert image.ndim == 4
@@ -53,6 +54,9 @@ class nnInteractiveInferenceSession:
 
     def add_point_interaction(self, coordinates, include_interaction):
         self._predict(coordinates, include_interaction)
+
+    def add_scribble_interaction(self, scribble_image, include_interaction):
+        self._predict(scribble_image > 0, include_interaction)
 
     def add_bbox_interaction(self, bbox_coords, include_interaction):
         self._predict(tuple(slice(a, b) for a, b in bbox_coords), include_interaction)

@@ -43,6 +43,7 @@ class PackageSession(Protocol):
 
     interactions_storage: str
     supported_interactions: Mapping[str, bool]
+    preferred_scribble_thickness: Sequence[float]
 
     def set_image(self, image: npt.NDArray[Any]) -> None: ...
 
@@ -174,10 +175,8 @@ class NnInteractiveView:
             case Scribble(points, positive) if _closed(points):
                 session.add_lasso_interaction(_filled(points, self.volume.shape), positive)
             case Scribble(points, positive):
-                drawn = np.zeros(self.volume.shape, np.uint8)
-                for point in points:
-                    drawn[tuple(round(c) for c in point)] = 1
-                session.add_scribble_interaction(drawn, positive)
+                stroke = _drawn(points, self.volume.shape, session.preferred_scribble_thickness)
+                session.add_scribble_interaction(stroke, positive)
             case MaskHint(mask):
                 session.add_initial_seg_interaction(mask.dense().astype(np.uint8))
             case _:
@@ -194,6 +193,26 @@ def _closed(points: Sequence[Point]) -> bool:
     """Whether a stroke in one slice ends where it began: a lasso."""
     one_slice = len({round(point[0]) for point in points}) == 1
     return len(points) > 3 and one_slice and points[0] == points[-1]
+
+
+def _drawn(
+    points: Sequence[Point], shape: tuple[int, ...], thickness: Sequence[float]
+) -> npt.NDArray[np.uint8]:
+    """A volume that holds a stroke: straight from point to point, as thick as was trained with.
+
+    The brush lies in a slice, as on a screen; one of an even width reaches towards 0.
+    """
+    import cv2
+
+    whole, last = np.zeros(shape, np.uint8), [n - 1 for n in shape]
+    for start, end in zip(points, points[1:] or points, strict=False):
+        steps = int(max(abs(b - a) for a, b in zip(start, end, strict=True))) + 1
+        line = np.rint(np.linspace(start, end, steps + 1)).clip(0, last).astype(np.intp)
+        whole[tuple(line.T)] = 1
+    brush = np.ones([max(1, round(t)) for t in thickness[1:]], np.uint8)
+    for z in np.flatnonzero(whole.any(axis=(1, 2))):
+        whole[z] = cv2.dilate(whole[z], brush)
+    return whole
 
 
 def _filled(points: Sequence[Point], shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
