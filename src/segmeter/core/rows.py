@@ -20,6 +20,7 @@ __all__ = [
     "SESSION_FACTS",
     "SESSION_KEY",
     "SESSION_ROWS",
+    "SHARES",
     "Column",
     "Kind",
     "Schema",
@@ -36,6 +37,9 @@ JOB_KEY = ("model", "dataset", "scene")
 
 SESSION_KEY = (*JOB_KEY, "target", "user", "reading", "round")
 """What tells one row of a session from every other row of a run."""
+
+SHARES = ("iou", "boundary_iou")
+"""Columns that hold shares of one wherever they stand; a row with another number is made up."""
 
 SESSION_FACTS = ("kinds_", "rounds_", "sane_")
 """Columns of sessions that rows do not have: kinds of prompts and numbers of all rounds, and

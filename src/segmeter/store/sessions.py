@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from segmeter.core.rows import SESSION_FACTS, SESSION_KEY, SESSION_ROWS, Schema
+from segmeter.core.rows import SESSION_FACTS, SESSION_KEY, SESSION_ROWS, SHARES, Schema
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
 from segmeter.store.parts import BAD_FILE, kind_of
@@ -109,10 +109,12 @@ def sessions_query(columns: Sequence[str]) -> str:
     key = ", ".join(quoted(name) for name in SESSION)
     taken = {KINDS, ROUNDS, SANE, *SESSION_ROWS.names} - set(_SECONDS)
     told = [f"list({quoted(n)} order by round) as {quoted(n)}" for n in columns if n not in taken]
+    shares = [f"coalesce({name} between 0 and 1, true)" for name in SHARES if name in columns]
+    sane = " and ".join([f"({_SANE_SHAPE})", *shares])
     lost = [f"null::{type_} as {n}" for n, type_ in _WHERE_LOST.items() if n not in columns]
     return f"""
         select {key}, min(cluster) as cluster, min(outline_px) as outline_px,
-               bool_and({_SANE_SHAPE}) as {SANE},
+               bool_and({sane}) as {SANE},
                list(round order by round) as {ROUNDS},
                list({_KINDS_OF_PROMPT} order by round) as {KINDS}
                {"".join(f", {one}" for one in told)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Column, Schema, measure_column
+from segmeter.core.rows import ERROR_ROWS, JOB_KEY, SHARES, Column, Schema, measure_column
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
 from segmeter.store.packs import Pack
@@ -136,7 +136,15 @@ def wrong_rows(table: Any, schema: Schema, job_ids: Collection[str]) -> str:
         return "its rows belong to another job than its name"
     if "shape" in table.column_names and not all(_sane(s) for s in table["shape"].to_pylist()):
         return "a row claims a scene of impossible size"
-    return ""
+    wrong = [name for name in SHARES if name in table.column_names and not _are_shares(table[name])]
+    return f"a row's '{wrong[0]}' is no share of one" if wrong else ""
+
+
+def _are_shares(column: Any) -> bool:
+    if not pa.types.is_floating(column.type) and not pa.types.is_integer(column.type):
+        return True  # told elsewhere
+    values = column.drop_null().to_numpy()
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def _sane(shape: Sequence[int | None] | None) -> bool:
