@@ -13,7 +13,7 @@ import argparse
 import os
 from pathlib import Path
 
-from segmeter.benchmarks.rclicks.findings import summary
+from segmeter.benchmarks.rclicks.estimates import summary
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan, Roots

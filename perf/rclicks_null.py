@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.null_simulation import NULLS, under_the_null
 from segmeter.benchmarks.rclicks.paper import (
     EFFECTS,
     TARGETS,
@@ -25,6 +24,7 @@ from segmeter.benchmarks.rclicks.paper import (
     judge_cell,
     noc_cells,
 )
+from segmeter.benchmarks.rclicks.simulated_nulls import NULLS, under_the_null
 
 WORDS = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
 PRINTED = tuple(f"{name}-noc" for name in EFFECTS)

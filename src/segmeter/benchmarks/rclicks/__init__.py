@@ -78,7 +78,7 @@ class Rclicks(OwnModules):
 
     name: str = "rclicks"
     schema: ClassVar[Schema] = SESSION_ROWS
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.rclicks.findings"
+    statistics_in: ClassVar[str] = "segmeter.benchmarks.rclicks.estimates"
     sections_in: ClassVar[str] = "segmeter.benchmarks.rclicks.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",

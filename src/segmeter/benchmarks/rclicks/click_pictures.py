@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
-from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.benchmarks.sessions import mask_of
 from segmeter.clickability.click_sources import source
 from segmeter.clickability.groups import GROUPS, group_of_pixels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from segmeter.benchmarks.rclicks.findings import Finding, Findings
+from segmeter.benchmarks.rclicks.estimates import Finding, Findings
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
 from segmeter.stats.comparisons import holm

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.findings import Findings
+from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,

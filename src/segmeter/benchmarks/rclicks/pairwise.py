@@ -10,7 +10,7 @@ from segmeter.benchmarks.rclicks.conclusions import (
     p_in_words,
     photographs_in_words,
 )
-from segmeter.benchmarks.rclicks.findings import Findings, differences_of
+from segmeter.benchmarks.rclicks.estimates import Findings, differences_of
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.figures import hardness, title_of
-from segmeter.benchmarks.rclicks.findings import Findings
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval, Resampling

@@ -1,4 +1,4 @@
-"""Distributions without an effect: click counts in which it does not matter who clicks.
+"""Simulated nulls: click counts in which it does not matter who clicks.
 
 All eleven players of a target draw from one distribution: every difference between them is chance.
 What the published formulas give on such counts is what they give under the null.

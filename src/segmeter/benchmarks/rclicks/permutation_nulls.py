@@ -1,4 +1,4 @@
-"""Nulls: what each statistic would be if it did not matter who clicked.
+"""Nulls by permutation: what each statistic would be if it did not matter who clicked.
 
 Players of a target change places at random: groups among themselves, or the centre click
 with all of them. Whatever remains is what the statistic gives under the null; the excess over

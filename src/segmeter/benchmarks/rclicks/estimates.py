@@ -1,4 +1,4 @@
-"""Findings: every statistic of a run with its interval, its null and the excess over it."""
+"""Estimates: every statistic of a run with its interval, its null and the excess over it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from segmeter.benchmarks.grouping import differences_in, resampling
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
-from segmeter.benchmarks.rclicks.nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
+from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
 from segmeter.benchmarks.rclicks.variance_components import Components, components
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
