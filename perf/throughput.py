@@ -25,6 +25,8 @@ from pathlib import Path
 
 __all__ = ["main"]
 
+JOB_ID = 20  # letters; files with longer names are packs of many jobs
+
 
 def enlarged(data: Path, folder: Path, objects: int) -> Path:
     """DAVIS with so many objects, copies of those at hand; the first keep their names."""
@@ -79,7 +81,7 @@ def played(command: list[str], run: Path) -> tuple[float, list[float], int]:
     while not over:
         over = process.poll() is not None
         for part in run.glob("parts/*.parquet"):
-            if part.name not in seen:
+            if part.name not in seen and len(part.stem) == JOB_ID:
                 with suppress(FileNotFoundError):
                     seen[part.name] = part.stat().st_mtime
         time.sleep(0.02)

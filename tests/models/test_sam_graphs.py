@@ -12,6 +12,9 @@ if not torch.cuda.is_available():
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Picture  # noqa: E402
+from segmeter.models._hiera import HieraSizes  # noqa: E402
+from segmeter.models._sam2_network import Sam2Network  # noqa: E402
+from segmeter.models._sam_graphs import eagerly  # noqa: E402
 from segmeter.models._sam_networks import MobileNetwork  # noqa: E402
 from segmeter.models._sam_view import Policy, SamView  # noqa: E402
 
@@ -62,3 +65,32 @@ def test_an_answer_stands_when_the_next_is_given() -> None:
     kept = first.logits.clone()
     replayed.answer([Ask((Click((60, 70)),))])
     assert torch.equal(first.logits, kept)
+
+
+def test_sam2_by_graphs_is_sam2_eagerly_from_pixels_to_masks() -> None:
+    """Encoder, decoder, choice and masks, begun and waited for, of three pictures in turn."""
+    torch.manual_seed(0)
+    small = HieraSizes((1, 1, 2, 1), (32, 64, 128, 256), (1, 2, 4, 8), (8, 4, 6, 3), (3,))
+    network = Sam2Network(small, 256).to(torch.device("cuda"), torch.float32)
+    draws = np.random.default_rng(2)
+    pictures = [draws.integers(0, 256, (90, 120, 3), dtype=np.uint8) for _ in range(3)]
+    frame = network.frame((90, 120))
+    for _ in range(2):
+        for pixels in pictures:
+            with torch.no_grad():
+                entered = frame.enter(pixels, network.device)
+                ours = SamView(network, frame, network.encode(entered), Policy())
+                with eagerly():
+                    theirs = SamView(network, frame, network.encode(entered), Policy())
+            assert torch.equal(ours.embedding.cells, theirs.embedding.cells)
+            clicks: tuple[Click, ...] = ()
+            memory = None
+            for n in range(4):
+                clicks = (*clicks, Click(tuple(draws.integers(0, 90, 2)), bool(n % 2)))
+                found, masks = ours.start_answer([Ask(clicks, memory)] * 2)()
+                with eagerly():
+                    wanted = theirs.answer([Ask(clicks, memory)] * 2)
+                    assert masks == theirs.render(wanted)
+                assert torch.equal(found[0].logits, wanted[0].logits)
+                assert torch.equal(found[0].memory, wanted[0].memory)
+                memory = found[0].memory

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint, seeded
@@ -110,6 +109,8 @@ class Resampling:
         to Student's t for few scenes (Hesterberg 2015): on skewed, clustered click counts
         this covers best among six ways tried (docs/statistics.md).
         """
+        from scipy import special  # dear to import, and seldom needed
+
         columns = _columns(values)
         if self.clusters == 1:
             unknown = np.full(columns.shape[1], np.nan)
@@ -142,6 +143,8 @@ class Resampling:
     @property
     def _reach(self) -> float:
         """Normal deviate of the limits, widened for few scenes."""
+        from scipy import special  # dear to import, and seldom needed
+
         freedom = self.clusters - 1
         deviate = special.stdtrit(freedom, (1 + self.level) / 2)
         return float(deviate * np.sqrt(self.clusters / freedom))
@@ -170,6 +173,8 @@ def share_interval(
     >>> round(share.low, 3), round(share.high, 3)
     (0.0, 0.071)
     """
+    from scipy import special  # dear to import, and seldom needed
+
     raised = np.asarray(flags, dtype=float)
     drawn = Resampling(clusters, resamples=1)
     share = float(raised.mean())
