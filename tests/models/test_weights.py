@@ -202,3 +202,22 @@ def test_the_official_checkpoint_and_safetensors_are_the_same_network(
     one = MobileNetwork.load(tmp_path / "mobile_sam.pt", "cpu", "float32").parts.state_dict()
     other = MobileNetwork.load(real_weights / "mobile-sam", "cpu", "float32").parts.state_dict()
     assert all(torch.equal(one[k], other[k]) for k in other)
+
+
+def test_the_digest_of_large_files_is_kept_until_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(weights, "_LARGE", 10)
+    file = tmp_path / "model.pt"
+    file.write_bytes(b"a" * 20)
+    first = weights.fingerprint(file)
+    monkeypatch.setattr(weights, "_digest", lambda found: "f" * 32)
+    assert weights.fingerprint(file) == first
+    file.write_bytes(b"b" * 21)
+    assert weights.fingerprint(file) == "f" * 32
+    kept = max((tmp_path / "cache").glob("**/fingerprints/*"), key=Path.read_text)
+    kept.write_text("no digest")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert weights.fingerprint(file) not in (first, "no digest")

@@ -13,12 +13,14 @@ import typer
 from segmeter.core.addresses import as_typed, is_address
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.models import Reading
 from segmeter.core.plans import Roots
 
 if TYPE_CHECKING:
     from segmeter.report.several import Several
     from segmeter.store import Run
+
+if TYPE_CHECKING:
+    from segmeter.core.models import Reading
 
 __all__ = [
     "AsJson",

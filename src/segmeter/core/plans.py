@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
 from segmeter.core.seeds import fingerprint
+
+if TYPE_CHECKING:
+    from segmeter.core.models import Reading
 
 __all__ = ["Job", "Plan", "Roots"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["fingerprint", "generator", "seeded"]
 
@@ -41,4 +43,6 @@ def seeded(digest: str) -> np.random.Generator:
     >>> int(seeded(fingerprint('a')).integers(100)) == int(generator('a').integers(100))
     True
     """
-    return np.random.default_rng(int(digest, 16))
+    from numpy.random import default_rng  # names alone need no numpy
+
+    return default_rng(int(digest, 16))

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import re
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segmeter.core import seeds
 from segmeter.core.caches import cache_folder
 from segmeter.core.errors import BadWeights, NotFound
 
@@ -42,6 +44,7 @@ __all__ = [
 Sizes = dict[str, tuple[int, ...]]
 
 _SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
+_LARGE = 1 << 24  # bytes of weights from which on their digest is kept
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
 _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
             AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
@@ -111,11 +114,34 @@ def files(path: Path) -> list[Path]:
 
 
 def fingerprint(path: Path) -> str:
-    """A digest of the weight files' contents; nothing for weights that are not here."""
+    """A digest of the weight files' contents; nothing for weights that are not here.
+
+    That of large files is kept while they stand: as long as size, time, inode and device do.
+    """
     if path == ABSENT:
         return ""
+    found = files(path)
+    states = [file.stat() for file in found]
+    if sum(state.st_size for state in states) < _LARGE:
+        return _digest(found)
+    marks = [(s.st_size, s.st_mtime_ns, s.st_ino, s.st_dev) for s in states]
+    kept = cache_folder("fingerprints", seeds.fingerprint(marks))
+    with suppress(OSError):
+        digest = kept.read_text(encoding="ascii", errors="replace")
+        if re.fullmatch("[0-9a-f]{32}", digest):
+            return digest
+    digest = _digest(found)
+    with suppress(OSError):  # a cache that cannot be written is none
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_name(f"{kept.name}.{os.getpid()}")
+        part.write_text(digest)
+        part.replace(kept)
+    return digest
+
+
+def _digest(found: Sequence[Path]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for file in files(path):
+    for file in found:
         with file.open("rb") as stream:
             while block := stream.read(1 << 22):
                 digest.update(block)
