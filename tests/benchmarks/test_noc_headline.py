@@ -120,3 +120,15 @@ def test_any_measure_may_be_the_goal(goal: str) -> None:
     extra = {"dice": np.full((6, 3), 0.95), "hd95": np.full((6, 3), 1.5)}
     said = headline(RandomRun(made, settings={"goal": goal}, extra=extra))
     assert "all 6 objects get there" in said.text
+
+
+def test_an_interval_at_odds_with_the_test_is_explained_where_it_stands() -> None:
+    """Six photographs, one of them the same for both models: the test can reach 1/16."""
+    good = np.full((12, 3), 1.0)
+    bad = np.where(np.arange(12)[:, None] < 10, 0.3, 1.0) * np.ones((12, 3))
+    said = headline(RandomRun({"a": good, "b": bad}))
+    told = f"{said.text} {said.detail}"
+    assert re.search(r"interval \+[1-9]", told)
+    assert "not established" in told
+    assert "exchange test, exact for 6 photographs" in told
+    assert "could turn" not in told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +22,7 @@ from segmeter.cli._options import (
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
+from segmeter.core.dataset_names import display_names
 
 if TYPE_CHECKING:
     from segmeter.report.several import Several
@@ -59,6 +60,7 @@ def compare(
         _by_group(results, by or "group", groups, wanted, as_json)
         return Exit.DONE
     found = results.differences()
+    names = display_names(results.plan.datasets)  # a folder by its last part
     if not found:
         named = ", ".join(f"'{path}'" for path in runs)
         raise BadInput(f"{named} has only one model; there is nothing to compare")
@@ -68,7 +70,7 @@ def compare(
 
         print(rows_json([asdict(d) | {"established": d.established} for d in found]))
     else:
-        _print(found)
+        _print([replace(d, dataset=names.get(d.dataset, d.dataset)) for d in found])
     return Exit.DONE
 
 
@@ -95,8 +97,10 @@ def _by_group(
         print(rows_json(told))
         return
     places = dict.fromkeys((d.dataset, d.user, d.reading) for d in (g.difference for g in found))
+    names = display_names(results.plan.datasets)
     for place in places:
-        print(printable(", ".join(filter(None, (*place[:2], f"reading {place[2]}")))))
+        where = (names.get(place[0], place[0]), place[1], f"reading {place[2]}")
+        print(printable(", ".join(filter(None, where))))
         for g in found:
             if (g.difference.dataset, g.difference.user, g.difference.reading) == place:
                 print(printable(f"  {in_words(g)}"))

@@ -403,8 +403,9 @@ def _runner_up(comparison: Comparison) -> str:
         many = "more" if clicks.value > 0 else "fewer"
         gap = f"{abs(clicks.value):.2f} {many}"
         told.append(f"Counted in {comparison.prompts} alone it needs {gap}, {_sure(clicks, 2)}.")
-    if any(d is not None and not d.established for d in (seconds, clicks)):
-        told.append(_doubt(comparison))
+    in_doubt = [d for d in (seconds, clicks) if d is not None and not d.established]
+    if in_doubt:
+        told.append(_doubt(comparison, in_doubt))
     return " ".join(told)
 
 
@@ -428,13 +429,20 @@ def _sure(d: Difference, digits: int) -> str:
     return f"{conclusion} (95{_TIED}% interval {low} to {high})"
 
 
-def _doubt(comparison: Comparison) -> str:
-    """Why a difference is open: too few photographs for any, or an order that could turn."""
+def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
+    """Why differences are open: too few photographs for any, a test that doubts what an interval
+    does not, or an order that could turn."""
     scenes = len(set(comparison.groups[0].clusters))
     pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
     if pairs * 2.0 ** (1 - scenes) >= 0.05:
         few = "One photograph is" if scenes == 1 else f"{scenes} photographs are"
         return f"{few} too few to establish any difference."
+    if any(d.low > 0 or d.high < 0 for d in found):
+        return (
+            "An interval that leaves out 0 is for its pair and measure alone; the exchange test, "
+            f"exact for {scenes} photographs and corrected for every pair (Holm), does not reach "
+            f"5{_TIED}%."
+        )
     return "What is not established could turn with other photographs."
 
 

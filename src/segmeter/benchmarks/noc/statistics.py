@@ -23,6 +23,7 @@ from segmeter.benchmarks.noc.goals import Goal, Goals
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.curves import clusters_of, groups_in, keys_of, matrix, spread
+from segmeter.core.dataset_names import dataset_names
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
 from segmeter.core.models import Reading
@@ -100,8 +101,9 @@ class ClickSessions(Group):
 def groups(run: Results, cost: CostModel) -> list[ClickSessions]:
     """The run's sessions, grouped, with their seconds under a cost model."""
     measures = ["iou", *measures_of(run)]
+    names = dataset_names(run.plan.datasets)
     return [
-        _group(key, rows, measures, run.plan.rounds, cost)
+        _group((key[0], names.get(key[1], key[1]), *key[2:]), rows, measures, run.plan.rounds, cost)
         for key, rows in groups_in(_sessions(run, measures))
     ]
 
