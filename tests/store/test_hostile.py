@@ -211,3 +211,57 @@ def test_pictures_are_shown_only_of_the_data_that_was_played_on(
     change_plan(run, datasets=[spec], fingerprints={f"folder?path={private}": "made up"})
     assert typed("report", run)[0] == 0
     assert "data:image" not in (run / "report.html").read_text()
+
+
+def test_a_command_with_an_open_quote_in_the_provenance_is_no_fault(
+    run: Path, typed: Typed
+) -> None:
+    entry = {"at": "", "command": "segmeter run 'x --data /", "machine": {}, "libraries": {}}
+    (run / "provenance.json").write_text(json.dumps([entry]))
+    code, _, err = typed("report", run)
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["IOU", 'x" , (select 1) as "y', "kinds_", "Scene", "rows"])
+def test_a_column_of_any_name_changes_no_number(
+    name: str, run: Path, tmp_path: Path, typed: Typed
+) -> None:
+    """Neither in one run nor where several are read as one."""
+    beside = Path(shutil.copytree(run, tmp_path / "beside"))
+    true = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
+    for part in (run / "parts").glob("*.parquet"):
+        table = pq.read_table(part)
+        pq.write_table(table.append_column(name, table["iou"]), part)
+    told = [row for row in Run.open(run).summary() if row.measure.startswith("noc@")]
+    assert told == true
+    for command in (("compare", run), ("compare", run, beside)):
+        code, _, err = typed(*command)
+        assert (code, err) == (0, "")
+
+
+def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
+    from segmeter.report.several import open_runs
+
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    both = open_runs([run, shutil.copytree(run, tmp_path / "beside")])
+    for query in (f"select * from '{secret}'", f"select * from read_csv('{secret}')"):
+        with pytest.raises(BadInput, match="cannot answer"):
+            both.sql(query)
+
+
+def test_masks_of_a_study_have_the_shape_of_their_scene(run: Path) -> None:
+    """What rows claim is not asked: nothing of their size is made."""
+    from segmeter.study.mask_sources import RunMasks
+
+    for part in (run / "parts").glob("*.parquet"):
+        table = pq.read_table(part)
+        giant = pa.array([[16384, 16384]] * len(table), pa.list_(pa.int64()))
+        place = table.column_names.index("shape")
+        pq.write_table(table.set_column(place, "shape", giant), part)
+    opened = Run.open(run)
+    (name, *_) = opened.scenes("drawn")
+    scene = opened.scene("drawn", name)
+    found = RunMasks(run, "disc", 1).mask(name, scene.targets[0].id, scene.shape)
+    assert found is not None
+    assert found.shape == scene.shape
