@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Cell, Column, Table, Value
 
-__all__ = ["Say", "difference_table"]
+__all__ = ["PAIR", "PAIR_AND_READING", "Say", "difference_table"]
 
 Say = Callable[[Difference], Cell]
+PAIR: Mapping[str, Say] = {"first": lambda d: d.first, "second": lambda d: d.second}
+PAIR_AND_READING: Mapping[str, Say] = {**PAIR, "reading": lambda d: d.reading}
 
 
 def difference_table(

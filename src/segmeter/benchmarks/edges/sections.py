@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from importlib import resources
 
-from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
 from segmeter.benchmarks.edges.statistics import (
     MEASURES,
     EdgeTables,
@@ -150,11 +150,7 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
     table = difference_table(
         f"{dataset_label(dataset)}-edge-differences",
         found,
-        {
-            "first": lambda gap: gap.first,
-            "second": lambda gap: gap.second,
-            "reading": lambda gap: gap.reading,
-        },
+        PAIR_AND_READING,
         difference=Column("difference", digits=3),
         p=Column("p", digits=4),
         caption="First minus second, F of each picture at the threshold best on all others",

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from importlib import resources
 
-from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
 from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups, measure_name
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
@@ -147,11 +147,7 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Table:
     return difference_table(
         f"{dataset_label(dataset)}-proposal-differences",
         found,
-        {
-            "first": lambda gap: gap.first,
-            "second": lambda gap: gap.second,
-            "reading": lambda gap: gap.reading,
-        },
+        PAIR_AND_READING,
         difference=Column("difference", digits=3),
         p=Column("p", digits=4),
         caption="First minus second, recall of each picture",

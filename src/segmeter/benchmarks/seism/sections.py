@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.difference_table import PAIR, difference_table
 from segmeter.benchmarks.seism.statistics import (
     MethodTables,
     differences,
@@ -203,8 +203,7 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
         f"{dataset_label(dataset)}-differences",
         found,
         {
-            "first": lambda gap: gap.first,
-            "second": lambda gap: gap.second,
+            **PAIR,
             "measure": lambda gap: gap.measure.replace("fb", "F_b").replace("fop", "F_op"),
         },
         difference=Column("difference", digits=3),
