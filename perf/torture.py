@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -25,8 +26,8 @@ from typing import Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.engine import run_plan
-from segmeter.store import Run, RunFolder
+from segmeter.engine import packing, run_plan
+from segmeter.store import Run, RunFolder, compaction
 from segmeter.store.remote import RemotePlace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "store"))
@@ -38,6 +39,17 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 QUERY = """
     select model, dataset, scene, target, "user", reading, round, prompt, iou, boundary_iou, mask
     from rows order by all
+"""
+
+
+# Finished jobs are packed from the third on, so that kills meet that as well.
+START = """
+from segmeter.cli.app import run_app
+from segmeter.engine import packing
+from segmeter.store import compaction
+if __name__ == "__main__":
+    compaction.LOOSE = packing.LOOSE = 3
+    run_app()
 """
 
 
@@ -56,7 +68,7 @@ def torture_processes(
     kills = 0
     while True:
         process = subprocess.Popen(
-            [sys.executable, "-m", "segmeter", *words],
+            [sys.executable, "-c", START, *words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -116,6 +128,8 @@ def torture_memory(address: str, chance: random.Random) -> int:
             raise KeyboardInterrupt
         put(place, name, data, leased=leased)
 
+    compaction.LOOSE = packing.LOOSE = 3
+    threading.excepthook = lambda raised: None  # of the thread that packs, when it is broken off
     RemotePlace.put = breaking  # type: ignore[method-assign]  # this is the torture
     try:
         while True:
@@ -171,6 +185,8 @@ def torture(
         for where, base in bases.items():
             out, times = turn(where, base, turns, chance, nodes)
             kills[where] += times
+            if not RunFolder(out).layout().packs:
+                print(f"turn {turns}: no job of {out} was packed")
             wrong = left_over(out) + ([] if rows_of(out) == whole else [f"rows of {out}"])
             if wrong:
                 print(f"turn {turns}: {', '.join(wrong)}; seed {seed}, folder {folder}")

@@ -226,5 +226,5 @@ def test_runs_on_a_storage_are_listed(address: str) -> None:
     run_plan(replace(PLAN, limit=1), address, executor="inline")
     (facts,) = list_runs(address.removesuffix("/run"))
     assert (facts.run, facts.done, facts.jobs) == (address, 2, 2)
-    with pytest.raises(NotFound, match="no folder with runs"):
+    with pytest.raises(NotFound, match="there is no run under"):
         list_runs(f"{address}-none")

@@ -45,9 +45,16 @@ def test_the_whole_engine_works_without_a_disk(address: str, played: Path) -> No
     run = Run.open(address)
     assert run.sql("select count(dice) as n from rows").to_pylist()[0]["n"] == len(facts(address))
     assert run.summary() == Run.open(address).summary()
+
+
+def test_a_report_is_written_to_an_address() -> None:
+    """Only in memory: on S3 it is written where credentials are looked for."""
+    address = f"memory://{uuid.uuid4().hex}"
+    run_plan(PLAN, address, executor="inline")
+    run = Run.open(address)
     assert run.differences()
     assert write_report(run) == [f"{address}/report.html"]
-    assert folder.place.read("report.html").startswith(b"<!doctype html")
+    assert RunFolder(address).place.read("report.html").startswith(b"<!doctype html")
 
 
 def test_another_plan_is_refused_there_too(address: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,8 +68,14 @@ def _numbers(found: Sequence[RunFacts], measure: str) -> list[dict[str, Any]]:
         except SegmeterError as error:
             typer.echo(printable(f"{facts.run}: {error}"), err=True)
             continue
-        numbers += [{"run": facts.run, **asdict(r)} for r in rows if r.measure == measure]
+        told = (asdict(r) for r in rows if r.measure == measure)
+        numbers += [{"run": facts.run} | {k: _known(v) for k, v in r.items()} for r in told]
     return numbers
+
+
+def _known(value: Any) -> Any:
+    """A limit of one photograph's interval is not known."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _print_runs(found: Sequence[RunFacts]) -> None:
@@ -97,12 +104,19 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
             n["run"],
             f"{short(n['model'])}\n{n['reading']}",
             "\n".join(filter(None, (short(n["dataset"]), n["user"]))),
-            f"{n['value']:.2f}\n{n['low']:.2f} to {n['high']:.2f}",
+            _number(n),
             str(n["targets"]),
         )
         for n in numbers
     ]
     _print(("run", "model\nreading", "data set\nuser", f"{measure}\n95 %", "targets"), lines)
+
+
+def _number(row: dict[str, Any]) -> str:
+    """A value over its interval, where there is one."""
+    value, low, high = (row[name] for name in ("value", "low", "high"))
+    span = "" if low is None or high is None or low == high else f"\n{low:.2f} to {high:.2f}"
+    return ("" if value is None else f"{value:.2f}") + span
 
 
 def _print(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

@@ -25,7 +25,7 @@ from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.seeds import fingerprint
 from segmeter.engine.executors import Seats
 from segmeter.engine.jobs import Outcome, Worker
-from segmeter.store.places import Address, place_of
+from segmeter.store.places import Place
 
 __all__ = ["RayExecutor", "Workplace"]
 
@@ -80,7 +80,7 @@ def _holds(path: str, source: bytes) -> bool:
 class _Actor:
     """A worker on some node. It is made by `begin`, whose answer can be read as a sentence."""
 
-    def __init__(self, plan: Plan, run: Address, roots: Roots, place: Workplace) -> None:
+    def __init__(self, plan: Plan, run: Place, roots: Roots, place: Workplace) -> None:
         self._given = (plan, run, roots)
         self._place = place
         self._worker: Worker | None = None
@@ -92,8 +92,9 @@ class _Actor:
                 raise BadInput(f"it has segmeter {__version__}, the driver {version}")
             self._place.enter()
             plan, run, roots = self._given
-            if not place_of(run).exists("plan.json"):
-                raise BadInput(f"it does not see '{run}'; take a shared folder or an address")
+            if not run.exists("plan.json"):
+                seen = f"it does not see '{run.address}'"
+                raise BadInput(f"{seen}; take a shared folder or an address")
             self._worker = Worker(plan, run, roots, cores=plan.threads)
         except SegmeterError as error:
             return f"node '{os.uname().nodename}' cannot work: {error}"
@@ -133,7 +134,7 @@ class RayExecutor:
     def __init__(self, seats: Seats) -> None:
         self._ours = _connect(seats.address)
         plan = seats.plan
-        self._given = (plan, seats.run.address, seats.roots, Workplace.of(plan))
+        self._given = (plan, seats.run, seats.roots, Workplace.of(plan))
         places, share = _places(plan)
         self._make = ray.remote(concurrency_groups={"reading": 1}, **share)(_Actor)
         self._losses: Counter[str] = Counter()

@@ -41,10 +41,10 @@ def compact(
     where: str = "parts",
     leave: Collection[str] = (),
     *,
-    loose: int = LOOSE,
+    loose: int | None = None,
     closing: bool = False,
 ) -> None:
-    """Pack the finished jobs of a folder once there are `loose` of them, and join small packs.
+    """Pack the finished jobs of a folder once there are `loose` (or LOOSE), and join small packs.
 
     Jobs in `leave` are being played and stay as they are. `closing` joins whatever is small.
     """
@@ -52,7 +52,7 @@ def compact(
     for name in layout.superseded:
         folder.place.remove(f"{where}/{name}")
     ready = [job for job in layout.loose if job not in leave]
-    if len(ready) >= max(1, loose):
+    if len(ready) >= max(1, LOOSE if loose is None else loose):
         for jobs in _batches(folder, where, ready):
             _keep(folder, where, jobs, [f"{job.id}.parquet" for job in jobs])
     _join_small(folder, where, 2 if closing else _FEW)

@@ -51,9 +51,10 @@ def list_runs(address: Address) -> list[RunFacts]:
     Links are not followed, and nothing that a run names is run.
     """
     top = place_of(address)
-    if not top.others() and not top.folders():
-        raise NotFound(f"'{top.address}' is no folder with runs; 'segmeter run' makes one")
-    return [_facts(f"{address}/{name}".rstrip("/")) for name in sorted(_found(top, "", _DEEP))]
+    names = sorted(_found(top, "", _DEEP)) if top.others() or top.folders() else []
+    if not names:
+        raise NotFound(f"there is no run under '{top.address}'; 'segmeter run' makes one")
+    return [_facts(f"{address}/{name}".rstrip("/")) for name in names]
 
 
 def _found(top: Place, folder: str, deep: int) -> Iterator[str]:
