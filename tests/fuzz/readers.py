@@ -22,9 +22,11 @@ from segmeter.core.errors import SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.scenes import DatasetCard
+from segmeter.datasets.annotation_logs import read_log
 from segmeter.datasets.coco import CocoJson
 from segmeter.datasets.edge_files import read_contour_map, read_edge_map
 from segmeter.datasets.folder import Folder
+from segmeter.datasets.groups import read_groups
 from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
 from segmeter.datasets.object_files import read_object, read_objects, read_proposals
@@ -356,6 +358,53 @@ def _of_run(pattern: str) -> Callable[[], list[bytes]]:
     return make
 
 
+def _a_packed_run(folder: Path) -> None:
+    """A small run whose jobs lie in one pack."""
+    from segmeter.store import RunFolder
+    from segmeter.store.compaction import compact
+
+    _a_run(folder)
+    packed = RunFolder.existing(folder / "run")
+    with packed.locked():
+        compact(packed, loose=1)
+
+
+def _packs() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        _a_packed_run(Path(folder))
+        return [path.read_bytes() for path in Path(folder).glob("run/parts/pack-*.parquet")]
+
+
+def _kept() -> list[bytes]:
+    """What a run keeps of its sessions, without the seal: it is never read with another's."""
+    from segmeter.store import Run
+
+    with tempfile.TemporaryDirectory() as folder:
+        _a_run(Path(folder))
+        Run.open(Path(folder) / "run").summary()
+        return [path.read_bytes() for path in sorted(Path(folder).glob("run/kept/*"))]
+
+
+def _with_kept(path: Path) -> None:
+    """A summary beside what somebody has put where summaries are kept."""
+    kept = path.parent / "run" / "kept"
+    kept.mkdir(exist_ok=True)
+    for name in ("sessions.arrow", "summary.json"):
+        (kept / name).write_bytes(path.read_bytes())
+    _summary(kept.parent)
+
+
+def _groups() -> list[bytes]:
+    return [b"mask,group,size\na/1,x,small\na/2,y,\n", "mask,group\nä/1,é\n".encode()]
+
+
+def _logs() -> list[bytes]:
+    line = {"annotator": "a", "picture": "p", "object": "1", "event": "click", "time": 1.5}
+    rows = [line | {"time": 1.5 + k} for k in range(3)]
+    text = "annotator,picture,object,event,time\na,p,1,click,2024-01-01T00:00:00Z\n"
+    return ["\n".join(map(json.dumps, rows)).encode(), text.encode()]
+
+
 def _in_run(read: Callable[[Path], object]) -> Callable[[Path], None]:
     """Reads the run with one of its files exchanged for the mutated one."""
 
@@ -435,6 +484,10 @@ READERS: dict[str, Reader] = {
     "study-plans": Reader(_study_plans, _read_study_plan, "plan.toml", text_changed),
     "plan": Reader(PLANS, _in_run(_plan), "plan.json", json_changed, _a_run),
     "provenance": Reader(SIGNED, _in_run(_provenance), "provenance.json", json_changed, _a_run),
+    "groups": Reader(_groups, read_groups, "groups.csv", text_changed),
+    "annotation-logs": Reader(_logs, read_log, "log.csv", text_changed),
+    "kept": Reader(_kept, _with_kept, "a.bin", bytes_changed, _a_run, share=50),
+    "packs": Reader(_packs, _in_run(_summary), "a.parquet", bytes_changed, _a_packed_run, share=50),
     "parts": Reader(PARTS, _part, "a.parquet"),
     # Opening a whole run takes a thousand times as long as reading a file.
     "run-parts": Reader(PARTS, _in_run(_rows), "a.parquet", bytes_changed, _a_run, share=50),
