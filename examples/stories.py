@@ -222,8 +222,11 @@ def _log(path: Path) -> None:
 
 def _shell() -> object:
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
-    return InteractiveShell()
+    settings = Config()
+    settings.HistoryManager.enabled = False  # its file would outlive the folder
+    return InteractiveShell(config=settings)
 
 
 @contextlib.contextmanager
@@ -232,6 +235,7 @@ def somewhere() -> Iterator[None]:
     here, known = Path.cwd(), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(COLUMNS="80", XDG_CACHE_HOME=f"{folder}/cache", NO_COLOR="1")
+        os.environ["IPYTHONDIR"] = f"{folder}/ipython"
         os.environ.pop("SEGMETER_WEIGHTS", None)
         os.environ.pop("SEGMETER_DATA", None)
         Path(folder, "work").mkdir()
