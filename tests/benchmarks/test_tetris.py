@@ -37,7 +37,7 @@ from segmeter.store import Run
 from segmeter.users.adversary import SearchClick
 from segmeter.users.box_search import search_boxes
 from segmeter.users.centre_click import CentreClick
-from segmeter.users.click_search import Effort
+from segmeter.users.click_search import SearchGrid
 
 PLAN = Plan(
     "tetris",
@@ -132,8 +132,8 @@ def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session(
     target = Target("a", Mask.box(shape, (0, 0), shape))
     scene = Picture("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
     view = Spiteful(target.mask, (39, 39))
-    users = [CentreClick(), SearchClick("worst", Effort(25, 2, 4)),
-             SearchClick("best", Effort(25, 2, 4))]  # fmt: skip
+    users = [CentreClick(), SearchClick("worst", SearchGrid(25, 2, 4)),
+             SearchClick("best", SearchGrid(25, 2, 4))]  # fmt: skip
 
     def judge(thing: Target, mask: Mask) -> dict[str, float]:
         return {"iou": iou(thing.mask, mask)}

@@ -13,7 +13,7 @@ from segmeter.core.models import Ask, MaskPrediction
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Target
 from segmeter.core.users import Observation
-from segmeter.users.click_search import Effort, lattice, search
+from segmeter.users.click_search import SearchGrid, lattice, search
 from segmeter.users.gradient_attack import valid_pixels
 
 
@@ -57,7 +57,9 @@ def test_the_worst_is_never_better_and_the_best_never_worse_than_the_centre():
     for name in ("disc", "noisy", "stubborn"):
         scene = observation(None, target).scene
         view = catalogue.models.make(name).look(scene)
-        best, worst = search([observation(view, target)] * 2, ["best", "worst"], Effort(20, 2, 4))
+        best, worst = search(
+            [observation(view, target)] * 2, ["best", "worst"], SearchGrid(20, 2, 4)
+        )
         assert worst.chosen.iou <= worst.trials[0].iou == best.trials[0].iou <= best.chosen.iou
 
 
@@ -68,7 +70,7 @@ def test_clicks_are_valid():
     now = observation(view, target, Mask.box((64, 64), (34, 8), (60, 44)), before)
     valid = valid_pixels(now, True)
     assert valid == Mask.box((64, 64), (20, 8), (34, 44))
-    (found,) = search([now], ["worst"], Effort(10, 2, 1))
+    (found,) = search([now], ["worst"], SearchGrid(10, 2, 1))
     assert all(valid[trial.point] for trial in found.trials)
 
 
@@ -106,7 +108,7 @@ def test_published_judges_ignored_pixels_too(reading):
     shape = (40, 40)
     target = Target("a", Mask.box(shape, (5, 5), (30, 30)), Mask.box(shape, (30, 5), (40, 30)))
     view = catalogue.models.make("stubborn").look(observation(None, target).scene)
-    (found,) = search([observation(view, target, reading=reading)], ["best"], Effort(4, 1, 8))
+    (found,) = search([observation(view, target, reading=reading)], ["best"], SearchGrid(4, 1, 8))
     shown = view.answer([Ask((found.click,))])[0].mask()
     ignore = target.ignore if reading == "sound" else None
     from segmeter.measures.objects import iou

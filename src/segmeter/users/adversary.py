@@ -11,12 +11,12 @@ import numpy as np
 from segmeter.core.differentiable import Differentiable
 from segmeter.core.prompts import Prompt
 from segmeter.core.users import Observation
-from segmeter.users.click_search import Effort, search
+from segmeter.users.click_search import SearchGrid, search
 from segmeter.users.gradient_attack import STEPS, Attempt, Direction, follow
 
 __all__ = ["Adversaries", "Adversary", "GradientClick", "SearchClick", "attempts_of"]
 
-LATER = Effort(36, 2, 2)
+LATER = SearchGrid(36, 2, 2)
 """How hard a search looks that stands in for a gradient, after the first round."""
 
 
@@ -95,7 +95,7 @@ class SearchClick:
 
     team: ClassVar[Adversaries] = Adversaries()
     direction: Direction
-    effort: Effort | None = None
+    effort: SearchGrid | None = None
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segmeter.core import catalogue
 from segmeter.users.adversary import GradientClick, SearchClick
-from segmeter.users.click_search import Effort
+from segmeter.users.click_search import SearchGrid
 from segmeter.users.gradient_attack import STEPS
 
 __all__ = ["best_click", "best_click_search"]
@@ -19,4 +19,4 @@ def best_click(steps: int = STEPS) -> GradientClick:
 @catalogue.users.add("best-click-search", summary="clicks where it helps most, found by trying")
 def best_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
-    return SearchClick("best", Effort(lattice, places, finest))
+    return SearchClick("best", SearchGrid(lattice, places, finest))

@@ -22,13 +22,13 @@ from segmeter.measures.objects import iou
 from segmeter.users.centre_click import centre_click
 from segmeter.users.gradient_attack import Attempt, Direction, Trial, ask_with, shown, valid_pixels
 
-__all__ = ["Effort", "search"]
+__all__ = ["SearchGrid", "search"]
 
 Pixel = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchGrid:
     """How hard to look: clicks of the first lattice, places refined, coarsest spacing kept."""
 
     lattice: int = 100
@@ -39,7 +39,7 @@ class Effort:
 def search(
     observations: Sequence[Observation],
     directions: Sequence[Direction],
-    effort: Effort | None = None,
+    effort: SearchGrid | None = None,
 ) -> list[Attempt | None]:
     """Try clicks from coarse to fine; None where the user is content.
 
@@ -47,7 +47,7 @@ def search(
     """
     starts = [centre_click(observation) for observation in observations]
     hunts = {
-        i: _Hunt(observation, direction, start, effort or Effort())
+        i: _Hunt(observation, direction, start, effort or SearchGrid())
         for i, (observation, direction, start) in enumerate(
             zip(observations, directions, starts, strict=True)
         )
@@ -67,7 +67,7 @@ class _Hunt:
     """One session's search: what was tried, and where to look next."""
 
     def __init__(
-        self, observation: Observation, direction: Direction, start: Click, effort: Effort
+        self, observation: Observation, direction: Direction, start: Click, effort: SearchGrid
     ) -> None:
         self.observation, self.positive, self.effort = observation, start.positive, effort
         self.sign = 1.0 if direction == "best" else -1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segmeter.core import catalogue
 from segmeter.users.adversary import GradientClick, SearchClick
-from segmeter.users.click_search import Effort
+from segmeter.users.click_search import SearchGrid
 from segmeter.users.gradient_attack import STEPS
 
 __all__ = ["worst_click", "worst_click_search"]
@@ -19,4 +19,4 @@ def worst_click(steps: int = STEPS) -> GradientClick:
 @catalogue.users.add("worst-click-search", summary="clicks where it helps least, found by trying")
 def worst_click_search(lattice: int = 100, places: int = 4, finest: int = 1) -> SearchClick:
     """Tries clicks from coarse to fine; works for any model."""
-    return SearchClick("worst", Effort(lattice, places, finest))
+    return SearchClick("worst", SearchGrid(lattice, places, finest))
