@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.engine import run_plan
@@ -71,7 +73,7 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
         """)
         .to_pylist()
     )
-    device = next(iter(Run(folder).provenance["subjects"].values())).get("device", "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     wall, busy = (b - a for a, b in zip(watch.at[1], watch.at[-1], strict=True))  # once warm
     # Of a shared machine's core one has a part; what a core of one's own would take is told.
     ours = min(1.0, busy / wall) if device == "cpu" else 1.0

@@ -83,7 +83,8 @@ class Worker:
             kept, plan = part_to_widen(self.folder, job, self.plan, trail)
             rows = self.benchmark.work(subject, ready, plan)
             size = {"parameters": str(parameter_count(subject))}
-            self._keep(job, kept, rows, trail | size)
+            # Anew: which device it is may be known only now that it was used.
+            self._keep(job, kept, rows, _trail(job, subject) | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:

@@ -57,7 +57,7 @@ def part_to_widen(
 
     Nothing is kept of a part that other weights or another source played.
     """
-    if not folder.done(job):
+    if not folder.alone(job):  # what lay in a pack has been unpacked before
         return [], plan
     table = folder.rows(job)
     then = trail_of(table.schema)

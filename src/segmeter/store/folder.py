@@ -122,7 +122,11 @@ class RunFolder:
             self.place.put("plan.json", plan.to_json().encode())
 
     def done(self, job: Job) -> bool:
-        return self.place.exists(_part(job)) or job.id in self.finished()
+        return self.alone(job) or job.id in self.finished()
+
+    def alone(self, job: Job) -> bool:
+        """Whether a job's rows have a file of their own, as those of a job being played do."""
+        return self.place.exists(_part(job))
 
     def finished(self) -> set[str]:
         """Ids of all jobs whose rows lie here."""
