@@ -151,3 +151,24 @@ def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
     assert facts["citation"]
     with pytest.raises(NotFound):  # it is described, and not made
         catalogue.models.make(name)
+
+
+@pytest.mark.parametrize(
+    ("key", "label", "said"),
+    [
+        (("124080", "7"), "cat", "124080, cat (7)"),
+        (("124080", "7"), "", "124080, 7"),
+        (("bird", "bird"), "", "bird"),
+        (("camera", "tower"), "mast", "camera, tower"),
+    ],
+)
+def test_an_object_that_is_a_number_goes_by_its_class(
+    key: tuple[str, str], label: str, said: str
+) -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    from segmeter.benchmarks.noc.cases import _title
+
+    case: Any = SimpleNamespace(key=key, target=SimpleNamespace(label=label))
+    assert _title(case) == said
