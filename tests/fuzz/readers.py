@@ -245,6 +245,34 @@ def _read_nrrd(path: Path) -> None:
     np.asarray(open_nrrd(path).read()).sum()
 
 
+def _dicom() -> list[bytes]:
+    from pydicom.dataset import FileDataset, FileMetaDataset
+    from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
+
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = CTImageStorage, "1.2.3.1"
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    record = FileDataset(None, {}, file_meta=meta, preamble=b"\0" * 128)  # type: ignore[arg-type]
+    record.SOPClassUID, record.SOPInstanceUID = CTImageStorage, "1.2.3.1"
+    record.SeriesInstanceUID, record.Modality = "1.2.3", "CT"
+    record.Rows, record.Columns = LABELS.shape
+    record.PixelSpacing, record.ImagePositionPatient = [0.8, 0.5], [10, 20, 30]
+    record.ImageOrientationPatient = [1, 0, 0, 0, 1, 0]
+    record.RescaleSlope, record.RescaleIntercept = 1, -1024
+    record.SamplesPerPixel, record.PhotometricInterpretation = 1, "MONOCHROME2"
+    record.BitsAllocated, record.BitsStored, record.HighBit = 16, 16, 15
+    record.PixelRepresentation, record.PixelData = 0, LABELS.astype("<u2").tobytes()
+    return [_saved(lambda out: record.save_as(out, enforce_file_format=True))]
+
+
+def _read_dicom(path: Path) -> None:
+    from segmeter.datasets.volumes.dicom import open_series, open_structures
+
+    found = open_series(path.parent)
+    found.read()
+    open_structures(found, path.parent)
+
+
 def _clicks() -> list[bytes]:
     head = "dataset,image_stem,object_stem,model_type,click_type,full_stem,device,x,y,w,h\n"
     rows = ["GrabCut,a,1,,first,a_______1,pc,3,4,16,12", "GrabCut,b,,,first,b,mobile,5,6,16,12"]
@@ -474,6 +502,7 @@ READERS: dict[str, Reader] = {
     "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
     "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
     "nrrd": Reader(_nrrd, _read_nrrd, "a.nrrd", text_changed, needs="nrrd"),
+    "dicom": Reader(_dicom, _read_dicom, "a.dcm", needs="pydicom"),
     "clicks": Reader(_clicks, _read_clicks, "clicks.csv", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),

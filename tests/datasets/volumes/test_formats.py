@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from segmeter.core.errors import BadInput
+from segmeter.datasets.volumes.dicom import open_series
 from segmeter.datasets.volumes.stored import open_stored
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
 
@@ -228,6 +229,28 @@ def test_a_dicom_series_that_lacks_a_slice_says_between_which(tmp_path):
     with pytest.raises(BadInput, match=r"a slice is missing between '03.dcm' and '06.dcm'"):
         _ = data.load("p1").header
     assert data.load("p2").targets
+
+
+def test_deflated_and_damaged_dicom_are_refused_in_a_sentence(tmp_path):
+    """What a deflated file unpacks to is not known before it is done."""
+    from pydicom.uid import DeflatedExplicitVRLittleEndian
+
+    values = np.zeros((2, 4, 4), np.int16)
+    for case, change in (
+        ("p1", (b"1.2.840.10008.1.2.1\0", str(DeflatedExplicitVRLittleEndian).encode())),
+        ("p3", (b"-1024", b"-10x4")),
+    ):
+        series(tmp_path / case, values)
+        file = min((tmp_path / case).iterdir())
+        raw = file.read_bytes()
+        assert change[0] in raw
+        if case == "p1":  # its length stands before it
+            head = raw.index(change[0])
+            raw = raw[: head - 2] + len(change[1]).to_bytes(2, "little") + raw[head:]
+        file.write_bytes(raw.replace(*change))
+    for case, said in (("p1", "deflated DICOM"), ("p3", "cannot be read")):
+        with pytest.raises(BadInput, match=said):
+            open_series(tmp_path / case).read()
 
 
 def test_bad_input_is_said_in_a_sentence_and_the_rest_goes_on(tmp_path, nifti, scan):

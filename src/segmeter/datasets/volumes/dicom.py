@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ __all__ = ["Series", "Structures", "open_series", "open_structures"]
 
 _SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
+_DEFLATED = "1.2.840.10008.1.2.1.99"
+_DAMAGED = (AttributeError, EOFError, IndexError, KeyError, NotImplementedError, OSError,
+            OverflowError, RecursionError, RuntimeError, TypeError, ValueError, struct.error,
+            ZeroDivisionError)  # fmt: skip
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
 
 
@@ -36,14 +42,16 @@ class Series:
 
     def read(self, channel: int = 0) -> npt.NDArray[Any]:
         """All slices, in the scanner's units (HU for CT)."""
+        with _refused(self.path):
+            return self._read()
+
+    def _read(self) -> npt.NDArray[Any]:
         planes = [self._plane(file) for file in self.files]
         whole = np.stack(planes, axis=2)
         return whole.astype(np.int16) if _fits(whole) else whole
 
     def _plane(self, file: Path) -> npt.NDArray[Any]:
-        import pydicom
-
-        record = pydicom.dcmread(file)
+        record = _record(file)
         try:
             pixels = record.pixel_array
         except (RuntimeError, NotImplementedError, ValueError, AttributeError) as error:
@@ -56,7 +64,7 @@ class Series:
         turned = pixels.T
         if slope == 1 and offset == 0:
             return np.asarray(turned)
-        return turned.astype(np.float32) * np.float32(slope) + np.float32(offset)
+        return np.asarray(turned.astype(np.float32) * np.float32(slope) + np.float32(offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,11 @@ class Structures:
 
 def open_series(folder: Path) -> Series:
     """The one series of images in a folder; its headers are read, no pixel is."""
+    with _refused(folder):
+        return _opened(folder)
+
+
+def _opened(folder: Path) -> Series:
     slices = [record for record in _records(folder) if "ImagePositionPatient" in record[1]]
     by_series = defaultdict(list)
     for file, record in slices:
@@ -82,12 +95,45 @@ def open_series(folder: Path) -> Series:
 
 def open_structures(series: Series, folder: Path) -> Structures | None:
     """The DICOM-SEG or RTSTRUCT file beside a series, on that series' grid; None without one."""
+    with _refused(folder):
+        return _structures(series, folder)
+
+
+def _structures(series: Series, folder: Path) -> Structures | None:
     for file, record in _records(folder):
         if record.get("SOPClassUID") == _SEGMENTATION:
             return Structures(file, tuple(_segments(series, file)))
         if record.get("SOPClassUID") == _STRUCTURES:
             return Structures(file, tuple(_contoured(series, file)))
     return None
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """What a damaged file makes of numbers and fields, as a sentence."""
+    try:
+        yield
+    except _damage() as error:
+        reason = str(error).split("\n")[0][:200] or type(error).__name__
+        raise BadInput(f"'{path}' holds DICOM that cannot be read ({reason})") from error
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    if importlib.util.find_spec("pydicom") is None:
+        return _DAMAGED
+    from pydicom.errors import BytesLengthException, InvalidDicomError
+
+    return (*_DAMAGED, BytesLengthException, InvalidDicomError)
+
+
+def _record(file: Path, *, stop_before_pixels: bool = False) -> Any:
+    """One file; a deflated one is refused, for nobody knows what it unpacks to."""
+    import pydicom
+
+    syntax = pydicom.filereader.read_file_meta_info(file).get("TransferSyntaxUID")
+    if syntax == _DEFLATED:
+        raise BadInput(f"'{file}' is deflated DICOM, which is not read; unpack it with its tool")
+    return pydicom.dcmread(file, stop_before_pixels=stop_before_pixels)
 
 
 def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
@@ -97,12 +143,11 @@ def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
             f"'{folder}' is read as DICOM, which needs the package 'pydicom';"
             " install the extra: pip install 'segmeter[volumes]'"
         )
-    import pydicom
     from pydicom.errors import InvalidDicomError
 
     for file in sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != "."):
         try:
-            yield file, pydicom.dcmread(file, stop_before_pixels=True)
+            yield file, _record(file, stop_before_pixels=True)
         except InvalidDicomError:
             continue
 
@@ -157,9 +202,7 @@ def _even_gap(
 
 def _segments(series: Series, file: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     """DICOM-SEG: frames are put where they say they lie."""
-    import pydicom
-
-    record = pydicom.dcmread(file)
+    record = _record(file)
     frames = record.pixel_array
     frames = frames[None] if frames.ndim == 2 else frames
     if frames.shape[1:] != series.grid.size[1::-1]:
@@ -185,9 +228,7 @@ def _slice_of(series: Series, file: Path, place: Sequence[float]) -> int:
 
 def _contoured(series: Series, file: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
     """RTSTRUCT: a contour within another cuts a hole, as treatment planning has it."""
-    import pydicom
-
-    record = pydicom.dcmread(file)
+    record = _record(file)
     names = {int(r.ROINumber): str(r.ROIName) for r in record.StructureSetROISequence}
     for region in record.ROIContourSequence:
         mask = np.zeros(series.grid.size, bool)
