@@ -97,3 +97,16 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
     )
     assert int(done.stdout) > 0
     assert "1 of 1 scenes" in done.stderr
+
+
+def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="pandas is no dependency")
+    run = segmeter.evaluate(
+        "noisy", "drawn", out=tmp_path / "r", limit=1, rounds=2, readings="sound"
+    )
+    rows, sessions, numbers = (run.to_pandas(w) for w in ("rows", "sessions", "summary"))
+    assert len(rows) == 2 * len(sessions)
+    assert "mask" not in rows.columns
+    (noc,) = numbers[numbers.measure == "noc@90"].value
+    reached = sessions.rounds_to_goal.fillna(2)
+    assert noc == pytest.approx(reached.mean())
