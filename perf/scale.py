@@ -5,7 +5,8 @@
 plays some scenes, packs their rows, and measures what a run of any size is made of: seconds for a
 look and for an object of 20 clicks, bytes per row in a pack with and without masks, bytes per
 second when a run goes on, seconds and memory per job at the driver. Then it multiplies. Nothing is
-typed in but the size of SA-1B; on a GPU the hours are GPU hours, else those of one core.
+typed in but the size of SA-1B, and where `--gpu-look` and `--gpu-session` give what perf/session.py
+measured on a GPU, the hours there follow; on a GPU the hours are GPU hours, else those of one core.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import tempfile
 import time
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--limit", type=int, default=6)
+    parser.add_argument("--gpu-look", type=float, help="seconds, as perf/session.py tells")
+    parser.add_argument("--gpu-session", type=float, help="seconds of 20 clicks, look left out")
     asked = parser.parse_args()
     plan = Plan(
         "noc",
@@ -177,6 +180,10 @@ def main() -> None:
     print("| what | SA-1B | measured |\n|---|---:|---|")
     for line in table(rates):
         print(f"| {' | '.join(line)} |")
+    if asked.gpu_look and asked.gpu_session:
+        given = replace(rates, device="GPU", look=asked.gpu_look, target=asked.gpu_session)
+        for line in table(given)[:4]:
+            print(f"| {' | '.join(line)} |")
 
 
 if __name__ == "__main__":
