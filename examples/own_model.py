@@ -8,7 +8,7 @@ from segmeter.core.models import MaskPrediction, ModelCard
 class Lookalike:
     card = ModelCard("lookalike", "nearest click in colour and place", frozenset({"click"}))
 
-    def look(self, scene):  # once a scene: the encoder of a network goes here
+    def look(self, scene):  # once per scene: the encoder of a network goes here
         y, x = np.mgrid[: scene.shape[0], : scene.shape[1]] / max(scene.shape)
         return LookalikeView(np.dstack([scene.pixels / 255, y, x]).astype(np.float32))
 
@@ -17,7 +17,7 @@ class LookalikeView:
     def __init__(self, features):
         self.features = features  # (H, W, 5)
 
-    def answer(self, asks):  # once a round, for all targets and users together
+    def answer(self, asks):  # once per round, for all targets and users together
         return [MaskPrediction(Mask.of(self.nearest(ask.prompts))) for ask in asks]
 
     def nearest(self, clicks):

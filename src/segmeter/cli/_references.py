@@ -30,8 +30,8 @@ _BENCHMARKS = {
     "boxes": _SAM,
     "edges": _SAM,
     "proposals": _SAM,
-    "volumes": "Anonymous authors. IntRaBench: interactive radiological benchmark. Paper under "
-    "double-blind review",
+    "volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: interactive "
+    "radiological benchmark. arXiv:2411.07885, 2024",
 }
 _COST = "Lin et al. Microsoft COCO: common objects in context. ECCV, 2014"
 
