@@ -54,15 +54,12 @@ def facts(run: object) -> Any:
     return Run.open(str(run)).sql(FACTS)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_runs_of_one_plan_are_joined(
-    halves: tuple[Path, Path], whole: Path, storage: str, packed: bool
-) -> None:
+def test_runs_of_one_plan_are_joined(halves: tuple[Path, Path], whole: Path, storage: str) -> None:
+    """The jobs of one have files of their own, those of the other lie in packs."""
     first, second = halves
     assert score_run(second, "dice", Roots()) == 4
-    if packed:
-        compact(RunFolder(second), loose=1)
-        compact(RunFolder(second), "scores/dice", loose=1)
+    compact(RunFolder(second), loose=1)
+    compact(RunFolder(second), "scores/dice", loose=1)
     done = merge_runs(storage, [first, second], COMMAND)
     assert (done.jobs, done.twice, done.left_out) == (6, 2, {})
     assert done.taken == {str(first): 4, str(second): 2}
