@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy import ndimage
 from skimage import measure
 
-from segmeter.core.components import components
+from segmeter.core.connected_components import components
 from segmeter.core.distances import squared_depths
 from segmeter.core.masks import Mask
 from segmeter.measures.surfaces import surface_distances, voxel_surface_distances

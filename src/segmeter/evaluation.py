@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from segmeter.core import catalogue
-from segmeter.core.addresses import is_address
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.remote_files import is_address
 from segmeter.engine import run_plan
 from segmeter.engine.estimates import free_folder
 from segmeter.store import Run as StoredRun

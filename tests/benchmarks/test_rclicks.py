@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.rclicks import Rclicks, Settings
-from segmeter.benchmarks.rclicks.conclusions import conclusions
+from segmeter.benchmarks.rclicks.click_effects import conclusions
 from segmeter.benchmarks.rclicks.estimates import (
     Findings,
     differences,
@@ -26,13 +26,13 @@ from segmeter.benchmarks.rclicks.estimates import (
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves
 from segmeter.benchmarks.rclicks.pairwise import pairwise_result
 from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
-from segmeter.benchmarks.rclicks.people import FirstClicks
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.play import players_of
+from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
 from segmeter.benchmarks.rclicks.simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
 from segmeter.benchmarks.rclicks.variance_components import components
-from segmeter.clickability.simulated_files import Thing, write_lifelike
+from segmeter.clickability.simulated_click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec

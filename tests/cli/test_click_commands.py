@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.clickability.simulated_files import Thing, write_lifelike
+from segmeter.clickability.simulated_click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 
 Done = subprocess.CompletedProcess[str]

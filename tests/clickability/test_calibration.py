@@ -27,7 +27,7 @@ from segmeter.clickability.fitting.first_clicks import (
     read_tables,
 )
 from segmeter.clickability.fitting.held_out import held_out, markdown, prior_json
-from segmeter.clickability.fitting.proxy_errors import (
+from segmeter.clickability.fitting.proxy_error_regions import (
     ProxyError,
     read_proxy_errors,
     write_proxy_errors,

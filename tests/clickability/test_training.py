@@ -15,9 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.clickability._segnext import SIZES, Clickability  # noqa: E402
-from segmeter.clickability.click_sources import source  # noqa: E402
 from segmeter.clickability.letterbox import Letterbox  # noqa: E402
 from segmeter.clickability.map_scores import scores_by_key  # noqa: E402
+from segmeter.clickability.map_sources import source  # noqa: E402
 from segmeter.clickability.network import NetworkSource, load  # noqa: E402
 from segmeter.clickability.training.augmentation import varied  # noqa: E402
 from segmeter.clickability.training.backbones import load_backbone  # noqa: E402

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.clickability import click_sources
+from segmeter.clickability import map_sources
 from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
@@ -69,7 +69,7 @@ def test_golden_draws_of_all_groups_and_rounds(
         source = Given(np.array(case["map"], dtype=np.float32).reshape(shape))
         monkeypatch.setattr(
             "segmeter.users.clicking_group.source",
-            lambda *_, s=source: click_sources.FirstRounds(s),
+            lambda *_, s=source: map_sources.FirstRounds(s),
         )
         truth = np.array(case["target"]).reshape(shape)
         ignore = Mask.of(truth == -1) if (truth == -1).any() else None
@@ -149,7 +149,7 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inner = Given(np.ones((60, 80), dtype=np.float32))
-    kept = click_sources.FirstRounds(inner)
+    kept = map_sources.FirstRounds(inner)
     monkeypatch.setattr("segmeter.users.clicking_group.source", lambda *_: kept)
     for _ in ("one model", "another"):
         players = [Player(SCENE.targets[0], ClickingGroup(g), "sound") for g in range(1, 11)]
@@ -164,8 +164,8 @@ def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.Monk
         made.append(error_region)
         return prior_on(error_region, **options)
 
-    monkeypatch.setattr(click_sources, "prior_on", counted)
-    click_sources.source.cache_clear()
+    monkeypatch.setattr(map_sources, "prior_on", counted)
+    map_sources.source.cache_clear()
     players = [
         Player(SCENE.targets[0], ClickingGroup(g), reading)
         for reading in READINGS

@@ -50,7 +50,7 @@ def clicks_option(benchmark: str, clicks: Path | None) -> dict[str, str]:
 
 def say_of_played(plan: Plan, places: Roots) -> None:
     """On stderr: which recorded clicks a benchmark leaves out, and if they miss their objects."""
-    from segmeter.clickability.file_warnings import astray, left_out, unplayed
+    from segmeter.clickability.click_file_warnings import astray, left_out, unplayed
     from segmeter.users.replay import NAMES, open_clicks
 
     if "clicks" not in _settings(catalogue.benchmarks.entry(plan.benchmark)):
@@ -67,7 +67,7 @@ def say_of_samples(
     path: Path, clicks: Clicks, datasets: Mapping[str, Dataset], previous: Path | None
 ) -> None:
     """On stderr: which clicks make no training sample, and if they miss their objects."""
-    from segmeter.clickability.file_warnings import astray, left_out, unasked, without_masks
+    from segmeter.clickability.click_file_warnings import astray, left_out, unasked, without_masks
 
     reasons = [unasked(datasets), *([without_masks] if previous is None else [])]
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}

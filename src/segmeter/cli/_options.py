@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.core.addresses import as_typed, is_address
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Roots
+from segmeter.core.remote_files import as_typed, is_address
 
 if TYPE_CHECKING:
     from segmeter.report.several import Several

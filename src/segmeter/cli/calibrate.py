@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from segmeter.clickability.fitting.correction_clicks import CorrectionFit
     from segmeter.clickability.fitting.first_clicks import Case, Fit, Seen
     from segmeter.clickability.fitting.held_out import HeldOut
-    from segmeter.clickability.fitting.proxy_errors import ProxyError
+    from segmeter.clickability.fitting.proxy_error_regions import ProxyError
     from segmeter.core.masks import Mask
 
 __all__ = ["calibrate"]
@@ -146,7 +146,7 @@ def _error_regions(
     data: Path, weights: Path | None, models: list[str], scenes: int, kept: Path
 ) -> list[ProxyError]:
     """Error regions of real models, from an earlier call where there was one."""
-    from segmeter.clickability.fitting.proxy_errors import (
+    from segmeter.clickability.fitting.proxy_error_regions import (
         proxy_errors_of,
         read_proxy_errors,
         write_proxy_errors,

@@ -14,7 +14,7 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.simulated_files import Thing
+    from segmeter.clickability.simulated_click_files import Thing
     from segmeter.core.scenes import Dataset
 
 __all__ = ["lifelike"]
@@ -43,7 +43,7 @@ def lifelike(
 
     Example: `segmeter lifelike --dataset mini --to clicks.csv`
     """
-    from segmeter.clickability.simulated_files import write_lifelike
+    from segmeter.clickability.simulated_click_files import write_lifelike
     from segmeter.core import catalogue
 
     if not to.parent.is_dir():
@@ -65,7 +65,7 @@ def lifelike(
 
 def _things(dataset: Dataset, limit: int | None) -> Iterator[Thing]:
     """The objects of a data set, under the names that the published file gives them."""
-    from segmeter.clickability.simulated_files import Thing
+    from segmeter.clickability.simulated_click_files import Thing
     from segmeter.users.replay import NAMES
 
     name = dataset.card.name

@@ -72,7 +72,7 @@ def similarity(
 
 def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -> None:
     """On stderr: which clicks are not compared, and if they miss their objects."""
-    from segmeter.clickability import file_warnings
+    from segmeter.clickability import click_file_warnings as file_warnings
     from segmeter.clickability.similarity import ENOUGH, HALVES, REFERENCE
 
     if compare == "modes":
@@ -84,7 +84,11 @@ def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -
     else:
         reason = file_warnings.too_few(HALVES)
     scenes = {name: frozenset(data.scenes()) for name, data in datasets.items()}
-    say(path, file_warnings.left_out(file, reason), file_warnings.astray(file, datasets, scenes))
+    say(
+        path,
+        file_warnings.left_out(file, reason),
+        file_warnings.astray(file, datasets, scenes),
+    )
 
 
 def _samples(
@@ -106,8 +110,8 @@ def _maps(
     names: list[str],
     chosen: tuple[Reading, ...],
 ) -> list[tuple[str, Row]]:
-    from segmeter.clickability.click_sources import source
     from segmeter.clickability.map_scores import map_scores
+    from segmeter.clickability.map_sources import source
     from segmeter.clickability.training.samples import samples_of
 
     sources = {}

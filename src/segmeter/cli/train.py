@@ -143,8 +143,8 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
 
 def _report(path: Path, training_samples: list[TrainingSample]) -> None:
     """Scores on the pictures that the network saw nothing of, beside maps without training."""
-    from segmeter.clickability.click_sources import source
     from segmeter.clickability.map_scores import map_scores
+    from segmeter.clickability.map_sources import source
     from segmeter.clickability.network import NetworkSource
 
     sources = {name: source(name).inner for name in ("uniform", "distance", "prior")}

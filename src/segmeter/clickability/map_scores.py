@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from segmeter.clickability.click_sources import ClickSource
+from segmeter.clickability.map_sources import ClickSource
 from segmeter.clickability.similarity import Row, summarised
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.masks import Mask

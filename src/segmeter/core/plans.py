@@ -190,6 +190,6 @@ class Roots:
 
 
 def _folder(path: Path | str) -> Path:
-    from segmeter.core.addresses import is_address, local_folder
+    from segmeter.core.remote_files import is_address, local_folder
 
     return local_folder(str(path)) if is_address(path) else Path(path)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
-from segmeter.core.addresses import is_address, local_folder
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.remote_files import is_address, local_folder
 from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco import CocoJson
 from segmeter.datasets.coco_index import has_lists

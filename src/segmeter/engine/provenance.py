@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from segmeter import __version__
-from segmeter.core.credentials import redacted
+from segmeter.core.redaction import redacted
 
 __all__ = ["command_entry", "library_versions"]
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
-from segmeter.core.credentials import refuse_credentials
 from segmeter.core.devices import gpu_names
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.processes import Early
+from segmeter.core.redaction import refuse_credentials
 from segmeter.core.scenes import Dataset, Volume
 from segmeter.core.threads import usable_cores
 from segmeter.core.users import User

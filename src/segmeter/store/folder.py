@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from segmeter.core.credentials import redacted
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
+from segmeter.core.redaction import redacted
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.store.layout import Layout, layout_of
 from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes

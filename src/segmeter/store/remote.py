@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
-from segmeter.core.credentials import keep_secret, redacted
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.redaction import keep_secret, redacted
 from segmeter.core.seeds import fingerprint
 from segmeter.store.leases import file_lease
 from segmeter.store.places import DiskFull, Held

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.clickability.click_sampling import Draw
-from segmeter.clickability.click_sources import FirstRounds, check_source, source
 from segmeter.clickability.groups import GROUPS, Share, share_of_group
+from segmeter.clickability.map_sources import FirstRounds, check_source, source
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
 from segmeter.benchmarks.sessions import mask_of
-from segmeter.clickability.click_sources import source
 from segmeter.clickability.groups import GROUPS, group_of_pixels
+from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickMap
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from segmeter.benchmarks.grouping import differences_in, resampling
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
-from segmeter.benchmarks.rclicks.people import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
+from segmeter.benchmarks.rclicks.real_clicks import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
 from segmeter.benchmarks.rclicks.variance_components import Components, components
 from segmeter.core.benchmarks import Difference, Results, SummaryRow

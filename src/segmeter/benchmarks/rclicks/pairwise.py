@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import Say, difference_table
-from segmeter.benchmarks.rclicks.conclusions import (
+from segmeter.benchmarks.rclicks.click_effects import (
     FEWEST_PHOTOGRAPHS,
     p_in_words,
     photographs_in_words,

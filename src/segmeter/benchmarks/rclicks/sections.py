@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from segmeter.benchmarks.rclicks.click_effects import conclusions
 from segmeter.benchmarks.rclicks.click_pictures import hard_targets, maps_and_groups
-from segmeter.benchmarks.rclicks.conclusions import conclusions
 from segmeter.benchmarks.rclicks.estimates import Findings, findings
 from segmeter.benchmarks.rclicks.figures import correlations, curves, scatter
 from segmeter.benchmarks.rclicks.pairwise import pairwise_result

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.fitting.expected_statistics import Shape, expect, shape_of
 from segmeter.clickability.fitting.first_clicks import Seen
-from segmeter.clickability.fitting.proxy_errors import SMALLEST_PX, ProxyError
+from segmeter.clickability.fitting.proxy_error_regions import SMALLEST_PX, ProxyError
 from segmeter.clickability.prior import Numbers
 from segmeter.core.errors import BadInput
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from segmeter.clickability.click_sources import source
 from segmeter.clickability.fitting.expected_statistics import shape_of
 from segmeter.clickability.fitting.first_clicks import Case, Seen
 from segmeter.clickability.map_scores import scores_by_key
+from segmeter.clickability.map_sources import source
 from segmeter.clickability.training.samples import TrainingSample, samples_of
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask

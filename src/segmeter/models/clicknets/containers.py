@@ -106,7 +106,7 @@ def _weights_only(path: Path) -> Any:
     import torch
 
     try:
-        with torch.serialization.safe_globals(_proxy_errors()):
+        with torch.serialization.safe_globals(_inert_classes()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class)\s+([\w.]+\.[\w.]+)", str(error))
@@ -120,7 +120,7 @@ def _weights_only(path: Path) -> Any:
         raise BadWeights(f"{path}: cannot be read as a checkpoint ({reason})") from error
 
 
-def _proxy_errors() -> list[Any]:
+def _inert_classes() -> list[Any]:
     """Inert things for the two names that SimpleClick's files mention besides tensors."""
 
     class Stored:

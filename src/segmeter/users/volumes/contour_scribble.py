@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.components import largest_component
+from segmeter.core.connected_components import largest_component
 from segmeter.core.masks import Bits, Mask
 
 __all__ = ["ContourScribble", "contour_scribble"]

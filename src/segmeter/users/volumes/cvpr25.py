@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from segmeter.core.components import largest_component
+from segmeter.core.connected_components import largest_component
 from segmeter.core.distances import squared_depths
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.components import largest_component
+from segmeter.core.connected_components import largest_component
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.masks import Mask

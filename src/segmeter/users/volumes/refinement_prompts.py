@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.core.components import largest_component
+from segmeter.core.connected_components import largest_component
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Scribble

@@ -1,4 +1,4 @@
-"""Addresses: data and weights that lie on a storage, copied to this machine once.
+"""Remote files: data and weights that lie at an address, copied to this machine once.
 
 Readers and adapters take folders. One at an address such as `s3://bucket/pictures` is copied,
 file by file, to a folder of this machine, and only what has changed is copied again.
@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segmeter.core.catalogue import reading_only
-from segmeter.core.credentials import redacted
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.redaction import redacted
 from segmeter.core.seeds import fingerprint
 
 __all__ = ["as_typed", "cache_folder", "is_address", "local_folder"]

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.credentials import redacted
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
+from segmeter.core.redaction import redacted
 from segmeter.core.scenes import Scene
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc

@@ -14,10 +14,10 @@ import pytest
 
 from segmeter.cli._options import dataset_spec, roots
 from segmeter.core import addresses, catalogue
-from segmeter.core.addresses import cache_folder, local_folder
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.remote_files import cache_folder, local_folder
 from segmeter.engine import run_plan
 from segmeter.store import Run
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import ndimage
 
-from segmeter.core import components as plain
+from segmeter.core import connected_components as plain
 from segmeter.core import distances
-from segmeter.core.components import Connectivity, components, largest_component, parts
+from segmeter.core.connected_components import Connectivity, components, largest_component, parts
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
