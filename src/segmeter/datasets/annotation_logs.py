@@ -115,6 +115,6 @@ def _stamp(value: Any, where: str) -> float:
     try:
         stamp = datetime.fromisoformat(str(value).strip())
     except ValueError:
-        told = str(value)[:40]
-        raise BadInput(f"{where} has the time '{told}'; times are ISO 8601 or seconds") from None
+        told = ascii(str(value)[:40])  # on one line, whatever stands in a cell
+        raise BadInput(f"{where} has the time {told}; times are ISO 8601 or seconds") from None
     return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

@@ -73,7 +73,10 @@ def read_table(path: Path, what: str, first: str) -> list[dict[str, str]]:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{what} '{path}' is not text in UTF-8") from error
-    lines = csv.reader(io.StringIO(text))
+    try:
+        lines = iter(list(csv.reader(io.StringIO(text))))
+    except csv.Error as error:  # a cell without end, or lines that end in two ways
+        raise BadInput(f"{what} '{path}' is no CSV: {error}") from error
     header = [name.strip() for name in next(lines, [])]
     if first not in header or len(set(header)) != len(header):
         raise BadInput(f"{what} '{path}' has no column '{first}'; its first line names the columns")
