@@ -139,6 +139,9 @@ def _batches(
     with ThreadPoolExecutor(_READERS) as pool:
         for part in parts:
             name = f"{root}/{'/'.join(part)}"
+            if part[1].startswith("pack-"):
+                yield from _pack(files, name, part, schema, damaged)
+                continue
             waiting.append((part, pool.submit(_read, files, name, schema)))
             if len(waiting) >= _AHEAD:
                 yield from _next_of(waiting, damaged)
@@ -156,15 +159,32 @@ def _next_of(waiting: deque[tuple[Part, Future[Any]]], damaged: dict[str, str]) 
         yield from table.to_batches()
 
 
+def _pack(files: Any, name: str, part: Part, schema: Any, damaged: dict[str, str]) -> Iterator[Any]:
+    """Rows of many jobs, a row group at a time: a pack holds as much as a run may."""
+    try:
+        with _opened(files, name) as file:
+            for k in range(file.num_row_groups):
+                yield from _columns(file, schema, k).to_batches()
+    except BAD_FILE as error:  # what came before it is told by its jobs, and read anew
+        damaged["/".join(part)] = str(error).split("\n")[0][:200]
+
+
 def _read(files: Any, name: str, schema: Any) -> Any:
-    """Some columns of a part in their declared types, whole and checked."""
+    with _opened(files, name) as file:
+        return _columns(file, schema)
+
+
+def _opened(files: Any, name: str) -> Any:
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(
-        name, filesystem=files, page_checksum_verification=True, pre_buffer=False
-    ) as file:
-        there = [n for n in schema.names if n in file.schema_arrow.names]
-        table = file.read(columns=there, use_threads=False)
+    return pq.ParquetFile(name, filesystem=files, page_checksum_verification=True, pre_buffer=False)
+
+
+def _columns(file: Any, schema: Any, group: int | None = None) -> Any:
+    """Some columns of a part in their declared types, whole and checked."""
+    there = [n for n in schema.names if n in file.schema_arrow.names]
+    groups = range(file.num_row_groups) if group is None else [group]
+    table = file.read_row_groups(groups, columns=there, use_threads=False)
     table.validate(full=True)
     columns = [
         table[field.name].cast(field.type) if field.name in there else _nulls(len(table), field)
