@@ -23,8 +23,10 @@ __all__ = ["Exit", "app", "commands", "run_app"]
 
 # How the help is ordered; a command that is not named here comes after these.
 _PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch"),
-    "Play and judge": ("run", "report", "compare", "score"),
+    "Start here": ("demo", "list", "doctor", "fetch", "check"),
+    "Play and judge": ("run", "report", "compare", "score", "browse", "leaderboard"),
+    "For papers and projects": ("table", "figure", "cite", "costs", "export", "runs", "merge"),
+    "People": ("study", "similarity", "calibrate", "train", "lifelike", "fairness"),
 }
 
 
