@@ -36,7 +36,7 @@ demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
 
 test: check
-	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -rs
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs
 
 check: $(VENV)/.develop
 	@$(BIN)/ruff check .

@@ -22,7 +22,6 @@ from segmeter.engine.jobs import Outcome
 from segmeter.store import Run
 
 pytest.importorskip("ray", reason="needs the extra 'ray'")
-pytestmark = pytest.mark.xdist_group("ray")
 
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
