@@ -21,6 +21,7 @@ EXCUSES = (
     "kernels are not compiled",
     "no small disk",
     "no PostgreSQL here",
+    "needs a TeX",
     "timm",
     "this version of transformers has no",
     "is not here: missing is",  # a model whose code is not part of the package

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from segmeter.cli._options import dataset_spec, roots
-from segmeter.core import addresses, catalogue
+from segmeter.core import catalogue, remote_files
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan, Roots
@@ -26,10 +26,10 @@ from segmeter.store import Run
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An address, and a cache of this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    addresses._copied.cache_clear()
+    remote_files._copied.cache_clear()
     name = uuid.uuid4().hex
     yield f"memory://{name}"
-    addresses._copied.cache_clear()
+    remote_files._copied.cache_clear()
     fsspec.filesystem("memory").rm(f"/{name}", recursive=True)
 
 
@@ -56,17 +56,17 @@ def test_only_what_has_changed_is_copied_again(
     folder = local_folder(storage)
     assert (folder / "x" / "one").read_bytes() == b"1"
     fetched: list[str] = []
-    fetch = addresses._fetch
+    fetch = remote_files._fetch
 
     def watched(files: Any, source: str, target: Path) -> None:
         fetched.append(target.name)
         fetch(files, source, target)
 
-    monkeypatch.setattr(addresses, "_fetch", watched)
+    monkeypatch.setattr(remote_files, "_fetch", watched)
     put(storage, "two", b"two")
     put(storage, "three", b"3")
     fsspec.filesystem("memory").rm(f"{storage}/x/one")
-    addresses._copied.cache_clear()  # as in another process
+    remote_files._copied.cache_clear()  # as in another process
     assert local_folder(storage) == folder
     assert sorted(fetched) == ["three", "two"]
     assert (folder / "two").read_bytes() == b"two"
@@ -93,7 +93,7 @@ def test_reading_a_run_asks_no_storage(storage: str) -> None:
         local_folder(storage)
     folder = local_folder(storage)
     put(storage, "one", b"other")
-    addresses._copied.cache_clear()
+    remote_files._copied.cache_clear()
     with catalogue.installed_only():
         assert (local_folder(storage) / "one").read_bytes() == b"1"
     assert folder == cache_folder(storage)
@@ -124,6 +124,6 @@ def test_names_that_lead_out_of_the_copy_are_refused(
             return {f"{root}/../../evil": {"size": 1}}
 
     put(storage, "one", b"1")
-    monkeypatch.setattr(addresses, "_opened", lambda address: (Hostile(), "bucket"))
+    monkeypatch.setattr(remote_files, "_opened", lambda address: (Hostile(), "bucket"))
     with pytest.raises(BadInput, match="leads elsewhere"):
         local_folder(storage)
