@@ -385,7 +385,8 @@ def _never(comparison: Comparison, model: str) -> str:
             if row.targets == 1
             else (f"; all {row.targets} objects get there")
         )
-    return f"; {row.value:.0f} of {row.targets} never get there"
+    verb = "gets" if round(row.value) == 1 else "get"
+    return f"; {row.value:.0f} of {row.targets} never {verb} there"
 
 
 def _runner_up(comparison: Comparison) -> str:
