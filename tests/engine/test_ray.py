@@ -183,7 +183,7 @@ def test_a_node_without_the_folder_gets_the_files(folder: Path) -> None:
     assert Path.cwd() != folder
     assert Path("mine.py").read_bytes() == place.files["mine.py"]
     elsewhere = Workplace("/no/such/folder", {"/abs/mine.py": b""})
-    with pytest.raises(BadInput, match="not on every node"):
+    with pytest.raises(BadInput, match="not every node has /abs/mine"):
         elsewhere.enter()
     with pytest.raises(SegmeterError):
         Workplace("/no/such/folder", {"../mine.py": b""}).enter()

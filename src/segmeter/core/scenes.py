@@ -167,6 +167,7 @@ class Scene:
         _refuse_twins(self)
 
     def _of_pixels(self) -> Header:
+        """The header that pixels tell; a kind of scene whose pixels tell none is given one."""
         raise NotImplementedError(f"{type(self).__name__} needs a header")
 
     def _check_pixels(self, pixels: Pixels) -> None:

@@ -17,10 +17,10 @@ from segmeter.core.threads import usable_cores
 from segmeter.engine.jobs import Objects, Outcome, Worker
 from segmeter.store.places import Address, Place
 
-__all__ = ["Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
+__all__ = ["AHEAD", "Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
 
 _GROUP = "segmeter.executors"
-_AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
+AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
 
 
 class Executor(Protocol):
@@ -98,7 +98,7 @@ class Inline:
 
     @property
     def room(self) -> int:
-        return _AHEAD - len(self._waiting)
+        return AHEAD - len(self._waiting)
 
     def submit(self, job: Job) -> None:
         self._worker.read_ahead(job)
@@ -155,7 +155,7 @@ class Local:
 
     @property
     def room(self) -> int:
-        return sum(_AHEAD - len(worker.jobs) for worker in self._workers)
+        return sum(AHEAD - len(worker.jobs) for worker in self._workers)
 
     def submit(self, job: Job) -> None:
         """To the worker with the fewest jobs."""

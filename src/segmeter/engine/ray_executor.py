@@ -22,14 +22,12 @@ from ray.exceptions import RayError
 from segmeter import __version__
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.seeds import fingerprint
-from segmeter.engine.executors import Seats
+from segmeter.engine.executors import AHEAD, Seats
 from segmeter.engine.jobs import Outcome, Worker
 from segmeter.store.places import Place
 
 __all__ = ["RayExecutor", "Workplace"]
 
-_AHEAD = 2  # jobs at an actor: one being done, one whose picture is being read
 _LOSSES = 3  # actors that may die at a job before it is the job's fault
 _PER_GPU = 2  # actors: one finds clicks while the other's network works
 
@@ -59,18 +57,15 @@ class Workplace:
             os.chdir(self.folder)
             if all(_holds(path, source) for path, source in self.files.items()):
                 return
-        mirror = Path(tempfile.gettempdir(), f"segmeter-{os.getuid()}", self._digest())
+        if any(Path(path).is_absolute() or ".." in Path(path).parts for path in self.files):
+            raise BadInput(
+                f"not every node has {', '.join(self.files)}; name files relative to your folder"
+            )
+        # A folder that nobody else can have made before: what lies in it will be run.
+        os.chdir(tempfile.mkdtemp(prefix="segmeter-"))
         for path, source in self.files.items():
-            if Path(path).is_absolute() or ".." in Path(path).parts:
-                raise BadInput(f"'{path}' is not on every node; name it relative to your folder")
-            target = mirror / path
-            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            target.write_bytes(source)
-        if self.files:
-            os.chdir(mirror)
-
-    def _digest(self) -> str:
-        return fingerprint(*(part for item in sorted(self.files.items()) for part in item))
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(source)
 
 
 def _holds(path: str, source: bytes) -> bool:
@@ -143,7 +138,7 @@ class RayExecutor:
 
     @property
     def room(self) -> int:
-        up = sum(_AHEAD - len(seat.jobs) for seat in self._seats if seat.starting is None)
+        up = sum(AHEAD - len(seat.jobs) for seat in self._seats if seat.starting is None)
         return max(0, up - len(self._again))
 
     def submit(self, job: Job) -> None:
