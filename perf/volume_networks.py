@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.scenes import Target, Volume
-from segmeter.core.sessions import Player, play
 from segmeter.measures.objects import dice
 from segmeter.models.volumes.slicewise import Slicewise
 

@@ -22,13 +22,13 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Target
 from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Note, Replay, Section, Table
-from segmeter.core.sessions import Player, play
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
 from segmeter.report.page import Page, render

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, Prediction, Reading, View
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Picture, Scene, Target
-from segmeter.core.sessions import Player, Session, play
+from segmeter.core.sessions import Session
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
 from segmeter.models.conformance import drawn_scene

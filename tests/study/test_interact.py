@@ -18,11 +18,11 @@ import sqlalchemy as sa
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.plans import Roots
 from segmeter.core.prompts import Click, as_prompts
-from segmeter.core.sessions import Player, play
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc

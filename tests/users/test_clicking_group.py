@@ -14,12 +14,12 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.core.seeds import generator
-from segmeter.core.sessions import Player, play
 from segmeter.core.users import Observation
 from segmeter.models.drawn import Disc
 from segmeter.users.centre_click import TOGETHER, CentreClick, centre_click

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Picture, Scene, Target, Volume
-from segmeter.core.sessions import Player, play
 from segmeter.models.drawn import Disc
 
 # The replay needs a file of clicks, and gives nothing else.

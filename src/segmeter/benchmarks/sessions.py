@@ -14,13 +14,14 @@ import numpy as np
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, Trajectory, play
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sessions import Judge, Player, Round, Trajectory, play
+from segmeter.core.sessions import Judge, Round
 from segmeter.core.users import User
 
 __all__ = [

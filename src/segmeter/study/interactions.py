@@ -19,13 +19,14 @@ from segmeter.benchmarks.sessions import rows_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.core.scenes import Picture
-from segmeter.core.sessions import Player, Round, Trajectory
+from segmeter.core.sessions import Round
 from segmeter.core.users import Observation
 from segmeter.stats.costs import FittedCosts
 from segmeter.stats.costs import fit_costs as fit

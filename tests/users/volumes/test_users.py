@@ -18,11 +18,12 @@ from segmeter.core.capabilities import CountsEffort
 from segmeter.core.distances import squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, Trajectory, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, Prediction
 from segmeter.core.prompts import Box, Click
 from segmeter.core.scenes import Header, Picture, Target, Volume
-from segmeter.core.sessions import Player, Round, Trajectory, play
+from segmeter.core.sessions import Round
 from segmeter.core.users import Observation, User
 from segmeter.users.volumes.slices import foreground_slices
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from segmeter.benchmarks.sessions import play_all, rows_of
 from segmeter.core.benchmarks import Row
+from segmeter.core.lockstep import Trajectory
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.core.sessions import Trajectory
 from segmeter.core.users import User
 
 __all__ = ["oracle_iou", "play_points"]

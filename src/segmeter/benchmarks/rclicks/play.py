@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from segmeter.benchmarks.sessions import judge_by, rows_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
+from segmeter.core.lockstep import Player, play
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.core.sessions import Player, play
 from segmeter.core.users import User
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.replay import ReplayUser, open_clicks, recorded

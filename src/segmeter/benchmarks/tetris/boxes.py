@@ -21,12 +21,12 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Bound, Player, play
 from segmeter.core.models import Model, View
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.users import Observation
 from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
 from segmeter.users.boxes import tight_box

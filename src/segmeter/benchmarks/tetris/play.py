@@ -23,11 +23,11 @@ from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probe
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
+from segmeter.core.lockstep import Bound, Player, play
 from segmeter.core.models import Model, Reading, View
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
-from segmeter.core.sessions import Bound, Player, play
 from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, attempts_of
 from segmeter.users.gradient_attack import Attempt

@@ -17,11 +17,11 @@ from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import CountsEffort, LosesPrompts
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, Trajectory, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, Reading, View
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
-from segmeter.core.sessions import Player, Trajectory, play
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import on_volumes
 
