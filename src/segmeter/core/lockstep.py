@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, overload
 
@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading, View
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.seeds import generator
+from segmeter.core.seeds import LazyGenerators, generator
 from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round
 from segmeter.core.threads import mapped
 from segmeter.core.users import Observation, User
@@ -101,18 +101,7 @@ def play(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    sessions = [
-        Session(
-            scene,
-            view,
-            p.target,
-            judge=judge,
-            reading=p.reading,
-            oracle_rounds=oracle_rounds,
-            forgets=forgets_prompts(p.user),
-        )
-        for p in players
-    ]
+    sessions = [_session(scene, view, player, judge, oracle_rounds) for player in players]
     lanes = [_Lane(players, sessions, places, seed, pool) for places in _lanes(view, players)]
     for number in range(1, rounds + 1):
         for lane in lanes:
@@ -124,6 +113,18 @@ def play(
     for lane in lanes:
         lane.end()
     return [Trajectory(p, s.rounds) for p, s in zip(players, sessions, strict=True)]
+
+
+def _session(scene: Scene, view: View, player: Player, judge: Judge, oracle_rounds: int) -> Session:
+    return Session(
+        scene,
+        view,
+        player.target,
+        judge=judge,
+        reading=player.reading,
+        oracle_rounds=oracle_rounds,
+        forgets=forgets_prompts(player.user),
+    )
 
 
 def _lanes(view: View, players: Sequence[Player]) -> list[Sequence[int]]:
@@ -218,20 +219,23 @@ def _next_prompts(
     """Each player's next prompts with the seconds they took; teams are asked as one."""
     said: list[Said] = [((), 0.0)] * len(players)
     seen = [_observation(p, s, number) for p, s in zip(players, sessions, strict=True)]
+
+    def draws(i: int) -> np.random.Generator:
+        scene, player = sessions[i].scene, players[i]
+        return generator(seed, scene.dataset, scene.id, player.target.id, player.user.name, number)
+
     teams, alone = _teams(players)
     for team, members in teams:
         start = perf_counter()
-        users = [players[i].user for i in members]
-        draws = _Draws([players[i] for i in members], sessions[0].scene, number, seed)
-        given = team.next_batch(users, [seen[i] for i in members], draws)
+        users, theirs = [players[i].user for i in members], [seen[i] for i in members]
+        given = team.next_batch(users, theirs, LazyGenerators(draws, members))
         share = (perf_counter() - start) / len(members)
         for i, prompts in zip(members, given, strict=True):
             said[i] = (as_prompts(prompts), share)
 
     def one(i: int) -> Said:
         start = perf_counter()
-        draws = _Draws([players[i]], sessions[i].scene, number, seed)[0]
-        prompts = as_prompts(players[i].user.next(seen[i], draws))
+        prompts = as_prompts(players[i].user.next(seen[i], draws(i)))
         return prompts, perf_counter() - start
 
     for i, answer in zip(alone, mapped(one, alone, pool), strict=True):
@@ -283,31 +287,3 @@ class _Rounds(Sequence[Round]):
 
     def __getitem__(self, place: int | slice) -> Round | Sequence[Round]:
         return self.session.rounds[place]
-
-
-@dataclass(frozen=True, slots=True)
-class _Draws(Sequence[np.random.Generator]):
-    """A generator for each player, made when asked for: most teams never draw (perf/session.py)."""
-
-    players: Sequence[Player]
-    scene: Scene
-    number: int
-    seed: int
-
-    def __len__(self) -> int:
-        return len(self.players)
-
-    @overload
-    def __getitem__(self, place: int) -> np.random.Generator: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[np.random.Generator]: ...
-
-    def __getitem__(
-        self, place: int | slice
-    ) -> np.random.Generator | Sequence[np.random.Generator]:
-        if isinstance(place, slice):
-            return replace(self, players=self.players[place])
-        player, scene = self.players[place], self.scene
-        names = (scene.dataset, scene.id, player.target.id, player.user.name)
-        return generator(self.seed, *names, self.number)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["fingerprint", "generator", "seeded"]
+__all__ = ["LazyGenerators", "fingerprint", "generator", "seeded"]
 
 
 def fingerprint(*parts: object, size: int = 16) -> str:
@@ -46,3 +48,33 @@ def seeded(digest: str) -> np.random.Generator:
     from numpy.random import default_rng  # names alone need no numpy
 
     return default_rng(int(digest, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class LazyGenerators(Sequence["np.random.Generator"]):
+    """Generators by their places, each made when asked for: most users never draw.
+
+    Making one for each player of a scene takes longer than most of them take to click
+    (perf/session.py).
+
+    >>> draws = LazyGenerators(lambda player: generator("round 1", player), range(1000))
+    >>> int(draws[7].integers(100)) == int(generator("round 1", 7).integers(100))
+    True
+    """
+
+    make: Callable[[int], np.random.Generator]
+    places: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> np.random.Generator: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> LazyGenerators: ...
+
+    def __getitem__(self, index: int | slice) -> np.random.Generator | LazyGenerators:
+        if isinstance(index, slice):
+            return LazyGenerators(self.make, self.places[index])
+        return self.make(self.places[index])

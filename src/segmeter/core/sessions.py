@@ -22,7 +22,7 @@ from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.threads import mapped
 
-__all__ = ["Judge", "Round", "Scores", "Session", "begin_round", "step_together"]
+__all__ = ["Judge", "Round", "Scores", "Session", "begin_round"]
 
 # Threads take turns at the interpreter: below so many pixels per round waiting costs more than
 # it saves (eleven players of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
@@ -114,8 +114,7 @@ class Session:
     @property
     def rounds(self) -> list[Round]:
         """All rounds so far, judged."""
-        if self._unjudged is not None:
-            self._unjudged.settle()
+        self.settle()
         return self._rounds
 
     def step(self, prompts: Prompts, *, seconds_user: float = 0.0) -> Round:
@@ -123,7 +122,8 @@ class Session:
         given = as_prompts(prompts)
         if not given:
             return self.rest(seconds_user)
-        return step_together([self], [given], [seconds_user])[0]
+        begin_round([self], [given], [seconds_user])()
+        return self.rounds[-1]
 
     def rest(self, seconds_user: float = 0.0) -> Round:
         """A round in which the person was content: the last mask stands."""
@@ -152,106 +152,99 @@ class Session:
         kept = memory is not None and keeps_memory(self.view, every, self.reading)
         return Ask(every, memory if kept else None)
 
+    def answered(self, prompts: tuple[Prompt, ...], prediction: Prediction, mask: Mask) -> Round:
+        """Take the answer to new prompts; the round that it makes, not judged yet."""
+        self.prompts = (*self.prompts, *prompts)
+        self.last, self.mask = prediction, mask
+        shown = prediction.shown
+        number, score = len(self.rounds) + 1, float(prediction.scores[shown])
+        return Round(number, prompts, mask, {}, model_score=score, candidate=shown)
+
+    def settle(self) -> None:
+        """Judge the last round, where that was left for later."""
+        if self._unjudged is not None:
+            self._unjudged.settle()
+
     def scores_of(self, mask: Mask) -> Scores:
         """A mask's scores; none without a judge or a target."""
         return {} if self.judge is None or self.target is None else self.judge(self.target, mask)
-
-
-def step_together(
-    sessions: Sequence[Session],
-    prompts: Sequence[tuple[Prompt, ...]],
-    seconds: Sequence[float],
-    pool: Executor | None = None,
-) -> list[Round]:
-    """One round of several sessions of one view: one call for all of them.
-
-    >>> from segmeter.models.conformance import drawn_scene
-    >>> from segmeter.models.drawn import Disc
-    >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> sessions = [Session(scene, view), Session(scene, view)]
-    >>> prompts = [(Click((40, 60)),), (Click((50, 70)),)]
-    >>> [made.batch for made in step_together(sessions, prompts, [0.0, 0.0])]
-    [2, 2]
-    """
-    _advance(sessions, prompts, seconds, pool)
-    return [session.rounds[-1] for session in sessions]
-
-
-def _advance(
-    sessions: Sequence[Session],
-    prompts: Sequence[tuple[Prompt, ...]],
-    seconds: Sequence[float],
-    pool: Executor | None,
-) -> None:
-    """One round whose judging is left for when the view is at work again, or scores are read."""
-    if sessions:
-        begin_round(sessions, prompts, seconds, pool)()
 
 
 def begin_round(
     sessions: Sequence[Session],
     prompts: Sequence[tuple[Prompt, ...]],
     seconds: Sequence[float],
-    pool: Executor | None,
+    pool: Executor | None = None,
 ) -> Callable[[], None]:
-    """Ask the view; while it works, judge the round before. What comes back ends the round."""
+    """Begin a round of several sessions of one view: one call for all of them.
+
+    The round before is judged while the view works. Call what comes back to take the answers;
+    their judging is left for when the view is at work again, or somebody reads the scores.
+    `seconds` are those that each user took.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> from segmeter.core.prompts import Click
+    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
+    >>> sessions = [Session(scene, view), Session(scene, view)]
+    >>> begin_round(sessions, [(Click((40, 60)),), (Click((50, 70)),)], [0.0, 0.0])()
+    >>> [session.rounds[-1].batch for session in sessions]
+    [2, 2]
+    """
     asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(asks, [session.last for session in sessions])
     start = perf_counter()
     finish = start_answer(sessions[0].view, unique)
     begun = perf_counter() - start
     for session in sessions:
-        _ = session.rounds  # judges what is not
+        session.settle()
 
     def end() -> None:
         start = perf_counter()
         predictions, masks = finish()
         share = (perf_counter() - start + begun) / len(unique)
-        made = []
-        for i, (session, place) in enumerate(zip(sessions, places, strict=True)):
-            session.prompts = (*session.prompts, *prompts[i])
-            found = session.last = predictions[place]
-            session.mask = masks[place]
-            made.append(
-                Round(
-                    len(session.rounds) + 1,
-                    prompts[i],
-                    session.mask,
-                    {},
-                    float(found.scores[found.shown]),
-                    found.shown,
-                    (),
-                    asks[i].memory is not None,
-                    len(unique),
-                    share,
-                    seconds[i],
-                )
+        made = [
+            replace(
+                session.answered(prompts[i], predictions[place], masks[place]),
+                fed=asks[i].memory is not None,
+                batch=len(unique),
+                seconds_answer=share,
+                seconds_user=seconds[i],
             )
-        _Unjudged(sessions, made, pool)
-        if any(session.oracle_rounds for session in sessions):
-            _ = sessions[0].rounds
+            for i, (session, place) in enumerate(zip(sessions, places, strict=True))
+        ]
+        _leave_unjudged(sessions, made, pool)
 
     return end
 
 
+def _leave_unjudged(
+    sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
+) -> None:
+    """Leave rounds to be judged when the view is at work again."""
+    unjudged = _Unjudged(sessions, rounds, pool)
+    for session in sessions:
+        session._unjudged = unjudged
+    # Candidates that are not shown are rendered by the view, which has time for that now.
+    if any(session.oracle_rounds for session in sessions):
+        unjudged.settle()
+
+
+@dataclass(frozen=True, slots=True)
 class _Unjudged:
     """Rounds that were played together and are judged together, once."""
 
-    def __init__(
-        self, sessions: Sequence[Session], rounds: Sequence[Round], pool: Executor | None
-    ) -> None:
-        self._sessions, self._made, self._pool = sessions, rounds, pool
-        for session in sessions:
-            session._unjudged = self
+    sessions: Sequence[Session]
+    rounds: Sequence[Round]
+    pool: Executor | None
 
     def settle(self) -> None:
-        for session in self._sessions:
+        for session in self.sessions:
             session._unjudged = None
-        scores = _judge_once(self._sessions, self._made, self._pool)
-        oracle = _judge_candidates(self._sessions, self._pool)
+        scores = _judge_once(self.sessions, self.rounds, self.pool)
+        oracle = _judge_candidates(self.sessions, self.pool)
         for session, made, own, every in zip(
-            self._sessions, self._made, scores, oracle, strict=True
+            self.sessions, self.rounds, scores, oracle, strict=True
         ):
             session._rounds.append(replace(made, scores=own, candidate_scores=every))
 

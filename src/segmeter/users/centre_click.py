@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, overload
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.error_regions import Depth, deepest_sides
 from segmeter.core.prompts import Click, Prompt
+from segmeter.core.seeds import LazyGenerators
 from segmeter.core.users import Observation
 
 __all__ = [
@@ -37,8 +38,7 @@ def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
     Positive when the false negatives are deeper than the false positives; a tie is a negative
-    click;
-    first in raster order among equally deep pixels. With nothing left to click, `sound` is
+    click; first in raster order among equally deep pixels. With nothing left to click, `sound` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
     return centre_clicks([observation])[0].click
@@ -94,36 +94,11 @@ class Together:
         prompts: list[Prompt | None] = [None] * len(users)
         for kind in dict.fromkeys(type(user) for user in users):
             places = [i for i, user in enumerate(users) if type(user) is kind]
-            given = kind.next_batch(
-                [users[i] for i in places], [found[i] for i in places], _Some(draws, places)
-            )
+            own = LazyGenerators(draws.__getitem__, places)
+            given = kind.next_batch([users[i] for i in places], [found[i] for i in places], own)
             for i, prompt in zip(places, given, strict=True):
                 prompts[i] = prompt
         return prompts
-
-
-@dataclass(frozen=True, slots=True)
-class _Some(Sequence[np.random.Generator]):
-    """Some of the players' generators, made when asked for: a centre click draws nothing."""
-
-    every: Sequence[np.random.Generator]
-    places: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    @overload
-    def __getitem__(self, place: int) -> np.random.Generator: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[np.random.Generator]: ...
-
-    def __getitem__(
-        self, place: int | slice
-    ) -> np.random.Generator | Sequence[np.random.Generator]:
-        if isinstance(place, slice):
-            return _Some(self.every, self.places[place])
-        return self.every[self.places[place]]
 
 
 TOGETHER = Together()
