@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.paper import (
+from rclicks_paper import (
     EFFECTS,
     TARGETS,
     Cell,
@@ -24,7 +24,7 @@ from segmeter.benchmarks.rclicks.paper import (
     judge_cell,
     noc_cells,
 )
-from segmeter.benchmarks.rclicks.simulated_nulls import NULLS, under_the_null
+from rclicks_simulated_nulls import NULLS, under_the_null
 
 WORDS = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
 PRINTED = tuple(f"{name}-noc" for name in EFFECTS)

@@ -10,7 +10,7 @@ import pytest
 
 from segmeter.benchmarks.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.boxes.statistics import scored
-from segmeter.benchmarks.breakdown import splits
+from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject, coco_layout

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rclicks_paper import judge_cell, noc_cells, similarity_means
+from rclicks_simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks import Rclicks, Settings
 from segmeter.benchmarks.rclicks.click_effects import conclusions
 from segmeter.benchmarks.rclicks.estimates import (
@@ -25,13 +27,10 @@ from segmeter.benchmarks.rclicks.estimates import (
 )
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves
 from segmeter.benchmarks.rclicks.pairwise import pairwise_result
-from segmeter.benchmarks.rclicks.paper import judge_cell, noc_cells, similarity_means
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.play import players_of
 from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
-from segmeter.benchmarks.rclicks.simulated_nulls import NULLS, retries, under_the_null
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
-from segmeter.benchmarks.rclicks.variance_components import components
 from segmeter.clickability.simulated_click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -41,7 +40,8 @@ from segmeter.core.plans import Plan
 from segmeter.core.sections import Answer, Gallery, Multiples, Section, Table
 from segmeter.engine import run_plan
 from segmeter.report.page import Page, render
-from segmeter.stats.intervals import Resampling
+from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.variance_components import components
 from segmeter.store import Run
 
 # The notebook's names of our statistics, and the factor to our units.
@@ -231,23 +231,27 @@ def test_ratios_of_means_are_covered_by_their_intervals() -> None:
     assert held >= 180
 
 
+def by_draw(players: Floats) -> Floats:
+    """A table of players as `(targets, draws, groups)`, the centre click left out."""
+    return players[:, 1:].reshape(len(players), -1, 10)
+
+
 def test_components_part_groups_from_luck() -> None:
     drawn = Resampling(range(400))
-    nothing = components(without_effect(400, 7), drawn)
+    nothing = components(by_draw(without_effect(400, 7)), drawn)
     assert nothing is not None
     assert nothing.between.low < 0 < nothing.between.high
     assert nothing.p > 0.05
     rng = np.random.default_rng(8)
     groups = rng.normal(0, 2, (400, 1, 10))
     chance_draws = rng.normal(0, 1, (400, 2, 10))
-    table = np.concatenate([np.zeros((400, 1)), (groups + chance_draws).reshape(400, 20)], axis=1)
-    known = components(table, drawn)
+    known = components(groups + chance_draws, drawn)
     assert known is not None
     assert known.between.value == pytest.approx(4, rel=0.1)
     assert known.within.value == pytest.approx(1, rel=0.1)
     assert known.share.value == pytest.approx(0.8, abs=0.02)
     assert known.p < 0.01
-    assert components(without_effect(5, 1, draws=1), Resampling(range(5))) is None
+    assert components(by_draw(without_effect(5, 1, draws=1)), Resampling(range(5))) is None
 
 
 def test_laws_scatter_as_they_say() -> None:

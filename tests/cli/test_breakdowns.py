@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
-from segmeter.benchmarks.target_groups import shape_group
+from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.by_group.target_groups import shape_group
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan

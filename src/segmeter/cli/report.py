@@ -80,7 +80,7 @@ def report(
         return Exit.DONE
     more = []
     if by is not None:
-        from segmeter.benchmarks.breakdown import breakdown
+        from segmeter.benchmarks.by_group.breakdown import breakdown
 
         more.append(breakdown(results, by, groups))
     if objects is not None:

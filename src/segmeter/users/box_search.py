@@ -136,11 +136,35 @@ def _moved(shift: Shift, move: Sequence[int], step: float) -> Shift:
     return a, b, c, d
 
 
+class BoxSearchers:
+    """A team: each target is searched once, for the best box and the worst."""
+
+    def next_batch(
+        self,
+        users: Sequence[AdversarialBox],
+        observations: Sequence[Observation],
+        rngs: Sequence[np.random.Generator],
+    ) -> list[Prompt | None]:
+        found: dict[tuple[str, str, int], BoxesFound] = {}
+        said: list[Prompt | None] = []
+        for user, seen in zip(users, observations, strict=True):
+            if seen.prompts:
+                said.append(centre_click(seen))
+                continue
+            key = seen.target.id, seen.reading, user.levels
+            if key not in found:
+                sound = seen.reading == "sound"
+                found[key] = search_boxes(seen.view, seen.target, user.levels, sound)
+            said.append(found[key].of(user.direction).box)
+        return said
+
+
 @dataclass(frozen=True, slots=True)
 class AdversarialBox:
     """Draws the best or the worst box within human-like jitter, then clicks the centre."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
+    team: ClassVar[BoxSearchers] = BoxSearchers()
     direction: Direction
     levels: int = LEVELS
 
@@ -149,12 +173,7 @@ class AdversarialBox:
         return f"{self.direction}-box"
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        if observation.prompts:
-            return centre_click(observation)
-        found = search_boxes(
-            observation.view, observation.target, self.levels, observation.reading == "sound"
-        )
-        return found.of(self.direction).box
+        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 @catalogue.users.add("worst-box", summary="the box within jitter that helps least, then clicks")

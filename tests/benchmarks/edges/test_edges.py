@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
+from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.edges import EDGE_ROWS, Edges
 from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel, thinned
 from segmeter.benchmarks.edges.sections import paper_rows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.breakdown import splits
+from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.proposals import PROPOSAL_ROWS, Proposals, Settings
 from segmeter.benchmarks.proposals.sections import paper_rows
 from segmeter.benchmarks.proposals.work import groups_of, ranked, rows_of

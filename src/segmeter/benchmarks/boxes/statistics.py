@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.splitting import Splittable
+from segmeter.benchmarks.by_group.splitting import Splittable
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_names
 from segmeter.core.detection_truth import DetectionTruth, coco_layout

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.by_group.splitting import Key, Splittable
 from segmeter.benchmarks.grouping import (
     by_picture,
     differences_in,
@@ -23,7 +24,6 @@ from segmeter.benchmarks.grouping import (
     resampling,
     summary_row,
 )
-from segmeter.benchmarks.splitting import Key, Splittable
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics

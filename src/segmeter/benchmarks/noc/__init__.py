@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.own_modules import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
@@ -16,6 +15,7 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Scene
+from segmeter.stats.goals import Goal
 
 __all__ = ["Noc"]
 

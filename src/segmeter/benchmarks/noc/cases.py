@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.noc.goals import Goal
 from segmeter.benchmarks.noc.leaderboard import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions, targets_of
 from segmeter.benchmarks.sessions import mask_of, prompt_of
@@ -17,6 +16,7 @@ from segmeter.core.benchmarks import Results, Row
 from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
+from segmeter.stats.goals import Goal
 from segmeter.stats.rounds import first_round
 
 __all__ = ["Case", "cases_of", "hardest", "replays"]

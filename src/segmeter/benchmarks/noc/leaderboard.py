@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.noc.goals import Goals
 from segmeter.benchmarks.noc.statistics import ClickSessions, better_of, compared, targets_of
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.sections import (
@@ -22,6 +21,7 @@ from segmeter.core.sections import (
     phrase,
 )
 from segmeter.stats.effort import CostModel
+from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Resampling
 from segmeter.stats.rankings import first_shares
 from segmeter.stats.rounds import area_under, rounds_to

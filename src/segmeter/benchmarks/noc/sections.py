@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
-from segmeter.benchmarks.noc.goals import Goals
 from segmeter.benchmarks.noc.leaderboard import (
     Comparison,
     answer,
@@ -46,6 +45,7 @@ from segmeter.core.sections import (
     Table,
 )
 from segmeter.stats.effort import CostModel
+from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.rounds import first_round, success
 

@@ -19,7 +19,6 @@ from segmeter.benchmarks.grouping import (
     resampling,
     summary_row,
 )
-from segmeter.benchmarks.noc.goals import Goal, Goals
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.curves import clusters_of, groups_in, keys_of, matrix, spread
@@ -29,6 +28,7 @@ from segmeter.core.measures import Measure
 from segmeter.core.models import Reading
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
 from segmeter.stats.effort import CostModel, seconds_to, waiting_to
+from segmeter.stats.goals import Goal, Goals
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
 from segmeter.stats.pairwise import Where, pairwise_tables
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to

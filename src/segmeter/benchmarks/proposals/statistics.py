@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.by_group.splitting import Key, Splittable
 from segmeter.benchmarks.grouping import (
     differences_in,
     percentiles,
@@ -16,7 +17,6 @@ from segmeter.benchmarks.grouping import (
     resampling,
     summary_row,
 )
-from segmeter.benchmarks.splitting import Key, Splittable
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_names
 from segmeter.measures.proposal_recall import average_recall_of

@@ -11,12 +11,12 @@ from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
 from segmeter.benchmarks.rclicks.real_clicks import FirstClicks, Who, first_clicks
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
-from segmeter.benchmarks.rclicks.variance_components import Components, components
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.nulls import Null
 from segmeter.stats.rounds import at_round
+from segmeter.stats.variance_components import Components, components
 
 __all__ = [
     "Finding",
@@ -110,7 +110,7 @@ def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
         for statistic in asked:
             by_name[statistic.name] = _finding(statistic, players, null, drawn)
         if measure in _PARTS:
-            found = components(players, drawn, trial.dataset)
+            found = components(trial.by_draw(measure), drawn, trial.dataset)
             if found is not None:
                 parts[measure] = found
     return Findings(trial, by_name, parts, _base_first(trial, first), first)

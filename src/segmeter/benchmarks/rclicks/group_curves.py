@@ -53,6 +53,10 @@ class GroupCurves(Group):
         columns = [self._of(curves, measure) for curves in (self.base, *flat)]
         return np.stack(columns, axis=1)
 
+    def by_draw(self, measure: str) -> Floats:
+        """The groups' numbers, `(targets, draws, groups)`."""
+        return self.players(measure)[:, 1:].reshape(len(self.keys), self.draws, GROUPS)
+
     def _of(self, curves: Floats, measure: str) -> Floats:
         match measure:
             case "noc":

@@ -6,7 +6,7 @@ and D of IoU and Boundary IoU, and a map over shifts of the whole box.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
@@ -27,11 +27,8 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.users import Observation
-from segmeter.users.box_search import BoxesFound, jitter_reach, search_boxes
+from segmeter.users.box_search import jitter_reach
 from segmeter.users.boxes import tight_box
-from segmeter.users.centre_click import centre_click
-from segmeter.users.gradient_attack import Direction
 
 __all__ = ["ShiftMap", "TetrisBoxes", "shift_map"]
 
@@ -119,50 +116,9 @@ class TetrisBoxes(OwnModules):
         return rows
 
 
-class _Searchers:
-    """A team that searches once for both directions."""
-
-    def next_batch(
-        self,
-        users: Sequence[_Searcher],
-        observations: Sequence[Observation],
-        rngs: Sequence[object],
-    ) -> list[Prompt | None]:
-        found: dict[tuple[str, str], BoxesFound] = {}
-        said: list[Prompt | None] = []
-        for user, observation in zip(users, observations, strict=True):
-            if observation.prompts:
-                said.append(centre_click(observation))
-                continue
-            key = observation.target.id, observation.reading
-            if key not in found:
-                found[key] = search_boxes(
-                    observation.view, observation.target, ignored=observation.reading == "sound"
-                )
-            said.append(found[key].of(user.direction).box)
-        return said
-
-
-@dataclass(frozen=True, slots=True)
-class _Searcher:
-    """The worst or the best box, in a team."""
-
-    direction: Direction
-    team: _Searchers
-
-    @property
-    def name(self) -> str:
-        return f"{self.direction}-box"
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return self.team.next_batch([self], [observation], [rng])[0]
-
-
 def _players(scene: Scene, plan: Plan) -> list[Player]:
     """The tight box leads; the others may not end on the wrong side of it."""
-    tight = catalogue.users.make(Spec("box"))
-    team = _Searchers()
-    worst, best = _Searcher("worst", team), _Searcher("best", team)
+    tight, worst, best = (catalogue.users.make(Spec(name)) for name in _USERS)
     made: list[Player] = []
     for target in scene.targets:
         for reading in plan.readings:

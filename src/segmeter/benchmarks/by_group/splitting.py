@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segmeter.benchmarks.target_groups import DERIVED, groups_of_targets
+from segmeter.benchmarks.by_group.target_groups import DERIVED, groups_of_targets
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.errors import BadInput
 from segmeter.datasets.groups import Groups, read_groups

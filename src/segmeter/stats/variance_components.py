@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
@@ -30,12 +29,17 @@ class Components:
     p: float
 
 
-def components(players: Floats, drawn: Resampling, seed: object = 0) -> Components | None:
-    """Components of a table of players `(targets, 1 + draws * groups)`; None with one draw."""
-    draws = (players.shape[1] - 1) // GROUPS
+def components(table: Floats, drawn: Resampling, seed: object = 0) -> Components | None:
+    """Components of a table `(targets, draws, groups)`; None with one draw.
+
+    >>> rng = np.random.default_rng(0)
+    >>> spread = np.arange(10.0) + rng.normal(size=(30, 2, 10))
+    >>> round(components(spread, Resampling(range(30))).share.value, 1)
+    0.9
+    """
+    draws = table.shape[1]
     if draws < 2:
         return None
-    table = players[:, 1:].reshape(len(players), draws, GROUPS)
     between, within = _squares(table)
     gap = (between - within) / draws
     total = float(gap.mean() + within.mean())

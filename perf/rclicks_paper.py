@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.simulated_nulls import (
+from rclicks_simulated_nulls import (
     NullModel,
     Profile,
     null_steps,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from segmeter.benchmarks.splitting import Key
+from segmeter.benchmarks.by_group.splitting import Key
 from segmeter.core.benchmarks import Curves, Results, Row
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene

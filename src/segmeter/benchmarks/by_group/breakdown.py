@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from segmeter.benchmarks.by_group.splitting import Splittable, TargetGroups, said_of_targets
 from segmeter.benchmarks.grouping import curves_of
-from segmeter.benchmarks.splitting import Splittable, TargetGroups, said_of_targets
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value

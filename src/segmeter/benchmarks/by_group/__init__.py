@@ -1,0 +1,1 @@
+"""Runs split by group: size, shape, class, or what a groups file says (`--by`)."""
