@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from segmeter.benchmarks.grouping import resampling
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.leaderboard import (
     Comparison,
@@ -27,6 +28,7 @@ from segmeter.benchmarks.noc.statistics import (
     rows_of,
     targets_of,
 )
+from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
@@ -46,7 +48,7 @@ from segmeter.core.sections import (
 )
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
-from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import first_round, success
 
 __all__ = ["comparisons", "sections"]
@@ -135,7 +137,7 @@ def _growth(comparisons: Sequence[Comparison]) -> Section:
 def _quality_chart(comparison: Comparison, many: bool) -> Chart:
     title = "Mean IoU after each round" + (f": {comparison.title}" if many else "")
     lines = [_line(g, g.iou) for g in comparison.groups]
-    return Chart(title, _rounds_axis(comparison), Axis("IoU, %", high=1.0, percent=True), lines)
+    return Chart(title, _rounds_axis(comparison), QUALITY, lines)
 
 
 def _success_chart(comparison: Comparison, many: bool) -> Chart:
@@ -147,14 +149,7 @@ def _success_chart(comparison: Comparison, many: bool) -> Chart:
 
 
 def _line(group: ClickSessions, values: Floats) -> Line:
-    drawn = Resampling(group.clusters, seed=group.dataset)
-    values = _held(values)
-    low, high = drawn.limits(values)
-    known = not np.isnan(low).any()
-    rounds = np.arange(1, values.shape[1] + 1)
-    return Line(
-        group.key[0], rounds, values.mean(axis=0), low if known else None, high if known else None
-    )
+    return curve_with_band(group.model, _held(values), resampling(group))
 
 
 def _held(values: Floats) -> Floats:
@@ -166,9 +161,7 @@ def _held(values: Floats) -> Floats:
 
 
 def _rounds_axis(comparison: Comparison) -> Axis:
-    rounds = max(g.iou.shape[1] for g in comparison.groups)
-    wanted = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else range(1, rounds + 1)
-    return Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=list(wanted), digits=0)
+    return rounds_axis(max(group.rounds for group in comparison.groups))
 
 
 def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) -> Section:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from segmeter.benchmarks.rclicks.estimates import Findings
+from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
     Cell,
     Chart,
     Column,
-    Line,
     Multiples,
     Points,
     Table,
@@ -37,25 +37,14 @@ def curves(found: Sequence[Findings]) -> Multiples:
 
 def _curve_chart(f: Findings) -> Chart:
     model, dataset, _ = f.key
-    rounds = f.trial.base.shape[1]
-    ticks = [1, *range(5, rounds - 1, 5), rounds] if rounds > 6 else list(range(1, rounds + 1))
-    axis = Axis("round", low=1 if rounds > 1 else None, high=rounds, ticks=ticks, digits=0)
-    lines = [_line(f, name, table) for name, table in _three(f).items()]
-    return Chart(
-        f"{model}, {dataset_label(dataset)}", axis, Axis("IoU, %", high=1.0, percent=True), lines
-    )
+    lines = [curve_with_band(name, table, f.drawn) for name, table in _three(f).items()]
+    axis = rounds_axis(f.trial.base.shape[1])
+    return Chart(f"{model}, {dataset_label(dataset)}", axis, QUALITY, lines)
 
 
 def _three(f: Findings) -> dict[str, Floats]:
     groups = f.trial.groups.mean(axis=0)
     return {"Base": f.trial.base, "G1": groups[0], "G10": groups[-1]}
-
-
-def _line(f: Findings, name: str, table: Floats) -> Line:
-    low, high = f.drawn.limits(table)
-    known = not np.isnan(low).any()
-    rounds = np.arange(1, table.shape[1] + 1)
-    return Line(name, rounds, table.mean(axis=0), low if known else None, high if known else None)
 
 
 def _areas(f: Findings) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from segmeter.benchmarks.grouping import resampling
+from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.groups import AttackedSessions, groups, roles_of
 from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
@@ -30,7 +30,6 @@ from segmeter.core.sections import (
     Axis,
     Block,
     Chart,
-    Line,
     Multiples,
     Note,
     Phrase,
@@ -39,7 +38,6 @@ from segmeter.core.sections import (
     Section,
     phrase,
 )
-from segmeter.stats.intervals import Resampling
 
 __all__ = ["sections", "span_sentence"]
 
@@ -215,35 +213,15 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
 
 
 def _chart(group: AttackedSessions, many: bool) -> Chart:
-    drawn = Resampling(group.clusters, seed=group.dataset)
-    lines = []
-    for role, name in _NAMES.items():
-        values = group.role(role)
-        low, high = drawn.limits(values)
-        known = not np.isnan(low).any()
-        lines.append(
-            Line(
-                name,
-                np.arange(1, values.shape[1] + 1),
-                values.mean(axis=0),
-                low if known else None,
-                high if known else None,
-            )
-        )
-    rounds = group.role("base").shape[1]
+    drawn = resampling(group)
     areas = [group.each(f"iou-{role}").mean() for role in ("min", "base", "max")]
-    title = group.model + (f", {dataset_label(group.dataset)}" if many else "")
     return Chart(
-        title,
-        Axis("click", low=1, high=rounds, ticks=_ticks(rounds), digits=0),
-        Axis("IoU, %", high=1.0, percent=True),
-        lines,
+        group.model + (f", {dataset_label(group.dataset)}" if many else ""),
+        rounds_axis(group.role("base").shape[1], "click"),
+        QUALITY,
+        [curve_with_band(name, group.role(role), drawn) for role, name in _NAMES.items()],
         "Areas: worst {:.1f}, centre {:.1f}, best {:.1f}".format(*areas),
     )
-
-
-def _ticks(rounds: int) -> list[float]:
-    return [1.0, *(float(k) for k in range(2, rounds + 1) if rounds < 7 or k % 5 == 0)]
 
 
 def _first_click(summary: Summary, lead: str) -> Section | None:
