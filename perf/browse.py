@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmeter.cli.browse import server_of
+from segmeter.cli.browse import Server
 from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job, Plan
@@ -76,7 +76,7 @@ def timed(path: Path) -> None:
         start = time.perf_counter()
         sessions = Sessions(Run.open(path))
         print(f"opened {when}: {time.perf_counter() - start:.2f} s")
-    server = server_of(sessions)
+    server = Server(sessions)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}"
     asked = {

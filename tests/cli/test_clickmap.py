@@ -19,7 +19,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Click
 from segmeter.measures.objects import iou
-from segmeter.report.clickmaps import map_page
+from segmeter.report.clickmaps import ShownMap, map_page
 from segmeter.users.box_search import search_boxes
 
 
@@ -144,10 +144,8 @@ def test_a_map_fills_its_squares_and_nothing_else() -> None:
 
 
 def test_names_in_a_page_are_escaped() -> None:
-    page = map_page(
-        "<script>alert(1)</script>", b"\x89PNG", (4, 4), {"IoU": np.zeros((1, 1))}, (0, 0), 1,
-        (0, 0), [("<b>", "&")],
-    )  # fmt: skip
+    shown = ShownMap(b"\x89PNG", (4, 4), {"IoU": np.zeros((1, 1))}, (0, 0), 1, (0, 0))
+    page = map_page("<script>alert(1)</script>", shown, [("<b>", "&")])
     assert "<script>alert(1)" not in page
     assert "&lt;b&gt;" in page
 

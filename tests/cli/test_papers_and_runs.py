@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from segmeter.cli._references import bibtex
-from segmeter.cli.browse import server_of
+from segmeter.cli.browse import Server
 from segmeter.cli.leaderboard import sections_of
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
@@ -165,7 +165,7 @@ def sessions(runs: tuple[Path, Path]) -> Sessions:
 
 @pytest.fixture(scope="module")
 def address(sessions: Sessions) -> Iterator[str]:
-    server = server_of(sessions)
+    server = Server(sessions)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"

@@ -12,7 +12,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from segmeter.cli._options import dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, roots
 from segmeter.core import catalogue, remote_files
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound

@@ -33,7 +33,7 @@ from segmeter.datasets.object_files import read_proposals
 from segmeter.datasets.pairing import pair
 from segmeter.datasets.pictures import read_bytes, read_values
 from segmeter.models.fetching.archives import unpack, unpack_one
-from segmeter.report.clickmaps import map_page
+from segmeter.report.clickmaps import ShownMap, map_page
 
 Write = Callable[[Path, Any], Path]
 SQUARE = np.zeros((12, 16), np.uint8)
@@ -378,10 +378,8 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, suffix: 
 
 def test_a_title_that_reads_like_a_mark_stays_a_title() -> None:
     picture = cv2.imencode(".png", SQUARE)[1].tobytes()
-    page = map_page(
-        '%DATA%"><script>%TITLE%', picture, (12, 16), {"IoU": np.zeros((12, 16))}, (0, 0), 1,
-        (3, 3), [("%CHOICES%", "%FACTS%")],
-    )  # fmt: skip
-    assert "<title>%DATA%&#34;&gt;&lt;script&gt;%TITLE%</title>" in page
+    shown = ShownMap(picture, (12, 16), {"IoU": np.zeros((12, 16))}, (0, 0), 1, (3, 3))
+    page = map_page('{{ data }}"><script>{{ title }}', shown, [("{{ names }}", "{% if %}")])
+    assert "<title>{{ data }}&#34;&gt;&lt;script&gt;{{ title }} · segmeter</title>" in page
     assert page.count('"shape"') == 1
-    assert "<dt>%CHOICES%</dt><dd>%FACTS%</dd>" in page
+    assert "<dt>{{ names }}</dt><dd>{% if %}</dd>" in page

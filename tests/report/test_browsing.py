@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from segmeter.cli.browse import server_of
+from segmeter.cli.browse import Server
 from segmeter.cli.leaderboard import board
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
@@ -31,7 +31,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def address(played: Run) -> Iterator[str]:
-    server = server_of(Sessions(played))
+    server = Server(Sessions(played))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

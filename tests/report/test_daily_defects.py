@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from segmeter.cli._options import remembered
+from segmeter.cli._option_values import remembered
 from segmeter.core.catalogue import Spec
 from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput, NotFound
@@ -31,6 +31,7 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.engine import run_plan
+from segmeter.report.clickmaps import ShownMap, map_page
 from segmeter.report.page import Page, render
 from segmeter.report.tables import table_view
 from segmeter.report.writing import write_report
@@ -128,10 +129,8 @@ def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
 
 
 def test_the_click_map_page_knows_the_dark() -> None:
-    from importlib.resources import files
-
-    text = (files("segmeter.report") / "assets" / "clickmap.html").read_text("utf-8")
-    assert "prefers-color-scheme: dark" in text
+    shown = ShownMap(b"\x89PNG", (4, 4), {"IoU": np.zeros((1, 1))}, (0, 0), 1, (0, 0))
+    assert "prefers-color-scheme: dark" in map_page("a map", shown, [])
 
 
 @pytest.mark.parametrize("name", ["sam-vit-b", "mobile-sam", "ritm-h18", "sam2-hiera-tiny"])

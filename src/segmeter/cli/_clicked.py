@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from segmeter.cli._options import dataset_spec
+from segmeter.cli._option_values import dataset_spec
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 

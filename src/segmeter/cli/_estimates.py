@@ -8,15 +8,30 @@ from dataclasses import asdict
 import typer
 
 from segmeter.cli._words import printable
-from segmeter.cli.app import Exit
 from segmeter.core.plans import Plan, Roots
 
-__all__ = ["say_cost"]
+__all__ = ["say_cost", "say_time"]
+
+
+def say_time(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> None:
+    """Play one scene of each model and data set, keep nothing, and say how long all would take."""
+    from segmeter.cli._tables import rows_json
+    from segmeter.engine.estimates import dry_run, whole_seconds
+
+    found = dry_run(plan, places)
+    if as_json:
+        print(rows_json([asdict(e) for e in found]))
+        return
+    for e in found:
+        each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
+        typer.echo(f"{e.subject} on {e.dataset}: {_scenes(e.scenes)}, {each}")
+    minutes = whole_seconds(found, plan, workers) / 60
+    typer.echo(f"about {minutes:.1f} minutes in all, were all scenes as the first; nothing written")
 
 
 def say_cost(
     plan: Plan, places: Roots, workers: int | None, executor: str | None, as_json: bool
-) -> int:
+) -> None:
     """Play two scenes of each model and data set, keep nothing, and say what all would cost.
 
     On a cluster a worker is taken to be as fast as this machine; without a number of workers
@@ -31,21 +46,22 @@ def say_cost(
     if as_json:
         rows = [asdict(e) | {"each": e.each} for e in found]
         print(json.dumps({"cost": asdict(cost), "rows": rows}, indent=1))
-        return Exit.DONE
+        return
     for e in found:
         seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
-        scenes = "1 scene" if e.scenes == 1 else f"{e.scenes} scenes"
-        typer.echo(printable(
-            f"{short(e.subject)} on {short(e.dataset)}: {scenes}; played here on {e.device} in "
-            f"{seconds} s, {e.rows:.0f} rows and {size_text(e.bytes)} per scene"
-        ))  # fmt: skip
+        played = f"{short(e.subject)} on {short(e.dataset)}: {_scenes(e.scenes)}; played here on"
+        size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
+        typer.echo(printable(f"{played} {e.device} in {seconds} s, {size}"))
     at_once = "1 worker" if cost.workers == 1 else f"{cost.workers} workers"
     typer.echo(f"{cost.jobs} jobs, {cost.looks} looks, {cost.answers} answers")
     typer.echo(
         f"about {time_text(cost.seconds)} with {at_once} like this machine, "
         f"{size_text(cost.bytes)} on the disk; nothing was written"
     )
-    return Exit.DONE
+
+
+def _scenes(count: int) -> str:
+    return "1 scene" if count == 1 else f"{count} scenes"
 
 
 def time_text(seconds: float) -> str:

@@ -1,179 +1,115 @@
-"""Options that several commands share."""
+"""Options that several commands share: what each is called, what it means."""
 
 from __future__ import annotations
 
-import math
-import os
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import typer
-
-from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plans import Roots
-from segmeter.core.remote_files import as_typed, is_address
-
-if TYPE_CHECKING:
-    from segmeter.report.several import Several
-    from segmeter.store import Run
-
-if TYPE_CHECKING:
-    from segmeter.core.models import Reading
+from typer import Argument, Option
 
 __all__ = [
     "AsJson",
     "By",
     "Cost",
+    "CostFile",
     "Data",
+    "FigureFile",
     "GoalChoice",
     "GroupsFile",
+    "Limit",
+    "MasksShown",
     "Models",
+    "NewFolder",
+    "OneDataset",
+    "OneModel",
     "OneReading",
+    "PictureSets",
+    "Processes",
     "ReadingChoice",
     "RunAddress",
     "Runs",
+    "Seed",
+    "Threads",
     "Trust",
     "Weights",
-    "benchmark_options",
-    "dataset_spec",
-    "finite",
-    "part_of",
-    "readings",
-    "remembered",
-    "roots",
-    "settings",
 ]
 
+# Where things lie
+RunAddress = Annotated[str, Argument(help="A run folder, or the address of a run.")]
+Runs = Annotated[list[str], Argument(help="Run folders or addresses, read as one.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", envvar="SEGMETER_DATA", help="Folder or address of the data sets."),
+    Option("--data", envvar="SEGMETER_DATA", help="Folder or address of the data sets."),
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or address of the weights."),
+    Option("--weights", envvar="SEGMETER_WEIGHTS", help="Folder or address of the weights."),
 ]
-Cost = Annotated[
-    Path | None,
-    typer.Option("--cost", help="Cost model (TOML): what a click, a box, a failure costs."),
+MasksShown = Annotated[
+    Path | None, Option("--previous", help="Folder of the masks that later rounds showed.")
 ]
-GoalChoice = Annotated[
-    str | None,
-    typer.Option(
-        "--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."
-    ),
-]
-By = Annotated[
-    str | None,
-    typer.Option("--by", help="Split by class, size, shape, boundary or another group."),
-]
-GroupsFile = Annotated[
-    Path | None, typer.Option("--groups", help="Groups of your own: CSV of mask,group.")
-]
-RunAddress = Annotated[str, typer.Argument(help="A run folder, or the address of a run.")]
-Trust = Annotated[
-    bool,
-    typer.Option(
-        "--trust", help="Run the Python files that the run names; never for a stranger's."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+# What is looked at
+OneModel = Annotated[str, Option("--model", "-m", help="Model by name, or file.py:name.")]
 Models = Annotated[
     list[str] | None,
-    typer.Option(
-        "--model", "-m", help="Model by name, or file.py:name; may be given several times."
+    Option("--model", "-m", help="Model by name, or file.py:name; may be given several times."),
+]
+OneDataset = Annotated[
+    str, Option("--dataset", "-d", help="Data set by name, or a folder of your own.")
+]
+PictureSets = Annotated[
+    list[str],
+    Option("--dataset", "-d", help="Data set of the pictures, or a folder of your own."),
+]
+Limit = Annotated[
+    int | None, Option("--limit", min=1, help="Only the first scenes of each data set.")
+]
+Seed = Annotated[int, Option("--seed", help="Seed of every draw.")]
+
+# How it is judged
+OneReading = Annotated[
+    str,
+    Option(
+        "--reading",
+        help="published: as the authors' code computes, faults included; sound: as it should.",
     ),
 ]
-Runs = Annotated[list[str], typer.Argument(help="Run folders or addresses, read as one.")]
-OneReading = Annotated[str, typer.Option("--reading", help="published or sound.")]
 ReadingChoice = Annotated[
     str,
-    typer.Option(
+    Option(
         "--reading",
         help="published: as the authors' code computes, faults included; sound: as it should; "
         "or both.",
     ),
 ]
+Cost = Annotated[
+    Path | None,
+    Option("--cost", help="Cost model (TOML): seconds of a click, a box, a failure."),
+]
+GoalChoice = Annotated[
+    str | None,
+    Option("--goal", help="Good enough: percent of IoU or a measure, as 85,90 or 'dice>=0.9'."),
+]
+By = Annotated[
+    str | None, Option("--by", help="Split by class, size, shape, boundary or another group.")
+]
+GroupsFile = Annotated[
+    Path | None, Option("--groups", help="Groups of your own: CSV of mask,group.")
+]
+Trust = Annotated[
+    bool,
+    Option("--trust", help="Run the Python files that the run names; never for a stranger's."),
+]
 
+# What is written
+AsJson = Annotated[bool, Option("--json", help="Print JSON for a program to read.")]
+NewFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files; made if missing.")]
+CostFile = Annotated[Path, Option("--out", "-o", help="Cost model to write (TOML).")]
+FigureFile = Annotated[
+    Path | None, Option("--figure", help="Draw the curves here (.svg, .png or .pdf).")
+]
 
-def readings(choice: str) -> tuple[Reading, ...]:
-    """The readings that a choice stands for."""
-    match choice:
-        case "both":
-            return ("published", "sound")
-        case "published":
-            return ("published",)
-        case "sound":
-            return ("sound",)
-    raise BadInput(f"--reading is published, sound or both, not '{choice}'")
-
-
-def roots(data: Path | None, weights: Path | None) -> Roots:
-    """Where data and weights lie, folders or addresses; a folder that was named must be there."""
-    found = [None if path is None else as_typed(path) for path in (data, weights)]
-    for flag, path in zip(("--data", "--weights"), found, strict=True):
-        if path is not None and not is_address(path) and not Path(path).is_dir():
-            raise BadInput(f"{flag}: there is no folder '{path}'")
-    return Roots(*found)
-
-
-def part_of(text: str) -> tuple[int, int]:
-    """Which share of how many.
-
-    >>> part_of("2/4")
-    (2, 4)
-    """
-    which, _, all_ = text.partition("/")
-    if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
-        raise BadInput(f"--share is which of how many, as 1/4, not '{text}'")
-    return int(which), int(all_)
-
-
-def remembered(run: Run | Several, data: Path | None) -> Roots:
-    """Where the data lies: as said now, else where the run's last commands said it was."""
-    if data is not None:
-        return roots(data, None)
-    for entry in reversed(run.commands):
-        try:
-            words = shlex.split(str(entry.get("command", "")), posix=True)
-        except ValueError:  # no command that anybody typed
-            continue
-        pairs = zip(words, [*words[1:], ""], strict=True)
-        for word, following in pairs:
-            told = following if word == "--data" else word.removeprefix("--data=")
-            if word.startswith("--data") and told != word and Path(told).is_dir():
-                return Roots(Path(told), None)
-    return Roots()
-
-
-def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
-    """A number from the command line; ranges alone would let through what is not a number."""
-    if not math.isfinite(value) or value <= above:
-        wanted = "a number" if above == -math.inf else f"a number above {above:g}"
-        raise BadInput(f"{flag} is {wanted}, not {value:g}")
-    return value
-
-
-def settings(cost: Path | None, goal: str | None = None) -> dict[str, Any]:
-    """What the statistics of a run may ask for."""
-    given = {"cost": cost, "goal": goal}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def benchmark_options(texts: list[str]) -> dict[str, Any]:
-    """Settings of a benchmark's own, each as `name=value`; values are JSON where they can be."""
-    for text in texts:
-        if not text.partition("=")[0] or "=" not in text:
-            raise BadInput(f"--option is name=value, not '{text}'")
-    return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
-
-
-def dataset_spec(text: str) -> Spec:
-    """A data set by name, or a folder of the user's own by its path or address."""
-    spec = Spec.parse(text)
-    if is_address(spec.name) or Path(spec.name).is_dir():
-        return Spec("folder", {"path": spec.name, **spec.options})
-    if os.sep in spec.name and ".py:" not in spec.name:
-        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
-    return spec
+# With how much
+Threads = Annotated[int, Option("--threads", min=1, help="Threads; more pay on idle cores only.")]
+Processes = Annotated[int, Option("--workers", min=1, help="Processes; results stay the same.")]

@@ -1,11 +1,11 @@
-"""Options of `segmeter run`: what each is called, what it means."""
+"""Options of `segmeter run`: what each is called, what it means, in which panel of the help."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 __all__ = [
     "Add",
@@ -17,14 +17,12 @@ __all__ = [
     "DryRun",
     "Estimate",
     "ExecutorName",
-    "Limit",
     "MaskRule",
     "Measures",
     "Methods",
     "Out",
     "PointRule",
     "Rounds",
-    "Seed",
     "Settings",
     "Share",
     "Threads",
@@ -33,73 +31,121 @@ __all__ = [
     "Workers",
 ]
 
-BenchmarkName = Annotated[str, typer.Argument(help="Which benchmark; see 'segmeter list'.")]
+_RULES = "Rules of the benchmark"
+_AHEAD = "Before a long run"
+_WORK = "Going on, sharing, speed"
+
+BenchmarkName = Annotated[str, Argument(help="Which benchmark; see 'segmeter list benchmarks'.")]
 Out = Annotated[
     str | None,
-    typer.Option(
-        "--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N, printed."
-    ),
+    Option("--out", "-o", help="Run folder or address; by default runs/BENCHMARK-N, printed."),
 ]
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--method", help="Method, or a folder of its results (for seism)."),
+    Option("--method", help="Method, or a folder of its results (for seism)."),
 ]
 Datasets = Annotated[
     list[str] | None,
-    typer.Option("--dataset", "-d", help="Data set by name, or a folder of your own."),
+    Option("--dataset", "-d", help="Data set by name, or a folder of your own."),
 ]
 Users = Annotated[
-    list[str] | None, typer.Option("--user", "-u", help="Simulated user; several may play.")
+    list[str] | None, Option("--user", "-u", help="Simulated user; several may play.")
 ]
+
 Rounds = Annotated[
-    int, typer.Option("--rounds", help="Rounds of a session; 0 takes the benchmark's own.")
+    int,
+    Option(
+        "--rounds",
+        min=0,
+        rich_help_panel=_RULES,
+        help="Rounds of a session; 0 takes the benchmark's own.",
+    ),
 ]
 Measures = Annotated[
-    list[str] | None, typer.Option("--measure", help="Measure to take in every round.")
+    list[str] | None,
+    Option("--measure", rich_help_panel=_RULES, help="Measure to take in every round."),
 ]
 MaskRule = Annotated[
-    str | None, typer.Option("--masks", help="Which of a SAM's masks: published or sound.")
+    str | None,
+    Option("--masks", rich_help_panel=_RULES, help="Which of a SAM's masks: published or sound."),
 ]
 PointRule = Annotated[
-    str | None, typer.Option("--points", help="A SAM's point rule: published or sound.")
+    str | None,
+    Option("--points", rich_help_panel=_RULES, help="A SAM's point rule: published or sound."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--option", help="A setting of the benchmark's own, as name=value."),
+    Option(
+        "--option", rich_help_panel=_RULES, help="A setting of the benchmark's own, as name=value."
+    ),
 ]
 Clicks = Annotated[
-    Path | None, typer.Option("--clicks", help="People's clicks (for rclicks and tetris).")
+    Path | None,
+    Option("--clicks", rich_help_panel=_RULES, help="People's clicks (for rclicks and tetris)."),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", help="End a session at a goal, as 90 or 'iou>=0.9' (for noc)."),
+    Option(
+        "--until",
+        rich_help_panel=_RULES,
+        help="End a session at a goal, as 90 or 'iou>=0.9' (for noc).",
+    ),
 ]
-Add = Annotated[bool, typer.Option("--add", help="Add these models, data sets or users to --out.")]
+
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Play one scene of each, say how long all take.")
+    bool,
+    Option(
+        "--dry-run",
+        rich_help_panel=_AHEAD,
+        help="Play one scene of each, say how long all would take; nothing is written.",
+    ),
 ]
 Estimate = Annotated[
-    bool, typer.Option("--estimate", help="Play two scenes of each, say what all cost.")
+    bool,
+    Option(
+        "--estimate",
+        rich_help_panel=_AHEAD,
+        help="Play two scenes of each, say what all would cost; nothing is written.",
+    ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every draw.")]
-Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
+
+Add = Annotated[
+    bool,
+    Option(
+        "--add", rich_help_panel=_WORK, help="Add these models, data sets or users to the run OUT."
+    ),
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", min=0, help="Processes; changes speed, never results."),
-]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads per worker.")]
-ExecutorName = Annotated[
-    str | None, typer.Option("--executor", help="Who does the work: inline, local or ray.")
-]
-ClusterAddress = Annotated[
-    str | None, typer.Option("--address", help="Ray cluster: auto, HOST:PORT or ray://HOST.")
+Again = Annotated[
+    bool,
+    Option(
+        "--again", rich_help_panel=_WORK, help="Play anew what other weights or sources played."
+    ),
 ]
 Share = Annotated[
     str,
-    typer.Option("--share", help="Play one share of the jobs, as 1/4; 'merge' joins them."),
+    Option(
+        "--share",
+        rich_help_panel=_WORK,
+        help="Play one share of the jobs, as 1/4; 'segmeter merge' joins them.",
+    ),
 ]
-Again = Annotated[
-    bool, typer.Option("--again", help="Play anew what other weights or sources played.")
+Workers = Annotated[
+    int | None,
+    Option(
+        "--workers",
+        min=0,
+        rich_help_panel=_WORK,
+        help="Processes; change speed, never results. By default as many as fit.",
+    ),
+]
+Threads = Annotated[
+    int, Option("--threads", min=1, rich_help_panel=_WORK, help="Threads per worker.")
+]
+ExecutorName = Annotated[
+    str | None,
+    Option("--executor", rich_help_panel=_WORK, help="Who does the work: inline, local or ray."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    Option("--address", rich_help_panel=_WORK, help="Ray cluster: auto, HOST:PORT or ray://HOST."),
 ]

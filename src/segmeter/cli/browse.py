@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from segmeter.cli._options import Data, RunAddress, remembered
+from segmeter.cli._option_values import remembered
+from segmeter.cli._options import Data, RunAddress
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import SegmeterError
 
-__all__ = ["browse", "server_of"]
+if TYPE_CHECKING:
+    from segmeter.report.browsing import Sessions
+
+__all__ = ["Server", "browse"]
+
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+]
 
 
 @app.command()
-def browse(
-    run: RunAddress,
-    data: Data = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
-) -> int:
+def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
     """Filter, sort and open every session of a run; read-only, on this machine only.
 
     Example: `segmeter browse runs/mine`
@@ -31,7 +35,7 @@ def browse(
 
     opened = Run.open(run)
     opened.roots = remembered(opened, data)
-    server = server_of(Sessions(opened), port)
+    server = Server(Sessions(opened), port)
     typer.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
     try:
         server.serve_forever()
@@ -40,51 +44,51 @@ def browse(
     return Exit.DONE
 
 
-def server_of(sessions: object, port: int = 0) -> ThreadingHTTPServer:
-    """A server for one person at this machine: one answer at a time, GET only.
+class Server(ThreadingHTTPServer):
+    """Shows sessions to one person at this machine: one answer at a time, GET only.
 
     Connections are heard side by side, since browsers open some that they never use.
     """
-    from segmeter.report.browsing import Sessions
 
-    assert isinstance(sessions, Sessions)
-    held, answering = sessions, threading.Lock()
+    daemon_threads = True  # Ctrl-C waits for nobody
+    block_on_close = False
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 30
+    def __init__(self, sessions: Sessions, port: int = 0) -> None:
+        self.pages = {"/": sessions.page, "/session": sessions.session}
+        self.answering = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
 
-        def do_GET(self) -> None:
-            host = (self.headers.get("Host") or "").rpartition(":")[0]
-            if host not in ("127.0.0.1", "localhost"):  # another site that points here
-                self._send(403, "only this machine may look")
-                return
-            parts = urlsplit(self.path)
-            asked = dict(parse_qsl(parts.query))
-            pages = {"/": held.page, "/session": held.session}
-            if parts.path not in pages:
-                self._send(404, "no such page")
-                return
-            try:
-                with answering:
-                    page = pages[parts.path](asked)
-                self._send(200, page, "text/html")
-            except SegmeterError as error:
-                self._send(404, str(error))
 
-        def _send(self, code: int, text: str, kind: str = "text/plain") -> None:
-            body = text.encode()
-            self.send_response(code)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.end_headers()
-            self.wfile.write(body)
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: the terminal is the person's."""
+    server: Server
+    timeout = 30
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True  # Ctrl-C waits for nobody
-        block_on_close = False
+    def do_GET(self) -> None:
+        host = (self.headers.get("Host") or "").rpartition(":")[0]
+        if host not in ("127.0.0.1", "localhost"):  # another site that points here
+            self._send(403, "only this machine may look")
+            return
+        asked = urlsplit(self.path)
+        if asked.path not in self.server.pages:
+            self._send(404, "no such page")
+            return
+        try:
+            with self.server.answering:
+                page = self.server.pages[asked.path](dict(parse_qsl(asked.query)))
+            self._send(200, page, "text/html")
+        except SegmeterError as error:
+            self._send(404, str(error))
 
-    return Server(("127.0.0.1", port), Handler)
+    def _send(self, code: int, text: str, kind: str = "text/plain") -> None:
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: the terminal is the person's."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import Data, Models, Weights, roots
+from segmeter.cli._option_values import roots
+from segmeter.cli._options import Data, Models, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -31,40 +32,48 @@ _KEPT = "mistakes.json.gz"
 _BEGIN, _END = "<!-- calibration -->", "<!-- end -->"
 
 
+Tables = Annotated[
+    Path | None,
+    typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks."),
+]
+ClicksFile = Annotated[
+    Path | None, typer.Option("--clicks", help="Clicks file (CSV), in place of tables.")
+]
+ClickedSets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", "-d", help="Data set of the clicks' pictures, or a folder."),
+]
+Scenes = Annotated[
+    int,
+    typer.Option(
+        "--scenes", min=1, help="Pictures per data set on which models make error regions."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")]
+PriorFile = Annotated[
+    Path | None, typer.Option("--prior", help="Write the numbers here, not to the folder.")
+]
+PageFile = Annotated[
+    Path | None, typer.Option("--page", help="Put the tables between this page's marks.")
+]
+RegionsFile = Annotated[
+    Path | None, typer.Option("--kept", help="File that keeps the models' error regions.")
+]
+
+
 @app.command()
 def calibrate(
-    tables: Annotated[
-        Path | None,
-        typer.Option("--tables", help="Folder with the tables *_per_image.csv of RClicks."),
-    ] = None,
-    clicks: Annotated[
-        Path | None, typer.Option("--clicks", help="Clicks file (CSV), in place of tables.")
-    ] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", "-d", help="Data set of the clicks' pictures, or a folder."),
-    ] = None,
+    tables: Tables = None,
+    clicks: ClicksFile = None,
+    dataset: ClickedSets = None,
     data: Data = None,
     weights: Weights = None,
     model: Models = None,
-    scenes: Annotated[
-        int,
-        typer.Option(
-            "--scenes", min=1, help="Pictures a data set on which models make error regions."
-        ),
-    ] = 24,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")
-    ] = Path("calibration"),
-    prior: Annotated[
-        Path | None, typer.Option("--prior", help="Write the numbers here, not to the folder.")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option("--page", help="Put the tables between this page's marks.")
-    ] = None,
-    kept: Annotated[
-        Path | None, typer.Option("--kept", help="File that keeps the models' error regions.")
-    ] = None,
+    scenes: Scenes = 24,
+    out: Out = Path("calibration"),
+    prior: PriorFile = None,
+    page: PageFile = None,
+    kept: RegionsFile = None,
 ) -> int:
     """Fit the click prior, hold out each data set in turn, and write tables and figures.
 
@@ -78,34 +87,60 @@ def calibrate(
     """
     if clicks is not None:
         return _fit_clicks(clicks, dataset or [], data, out, prior)
-    if tables is None:
-        raise BadInput("calibrate needs --tables, or --clicks with --dataset")
-    from segmeter.clickability.fitting.figures import draw_held_out, draw_later
-    from segmeter.clickability.fitting.first_clicks import fit, read_cases, read_tables
-    from segmeter.clickability.fitting.held_out import markdown, prior_json
+    from segmeter.clickability.fitting.first_clicks import fit, read_cases
 
-    place = roots(data, weights).options().get("data")
-    if place is None:
-        raise BadInput("calibrate needs the targets' masks; say where they lie with --data")
-    if not tables.is_dir():
-        raise BadInput(f"--tables: there is no folder '{tables}'")
-    seen = {name: read_tables(tables / f"{name}_per_image.csv") for name, _, _ in _SETS}
+    place = _place_of_masks(data, weights)
+    seen = _published(tables)
     masks = {name: _masks(place, dataset, kept) for name, dataset, kept in _SETS}
-    sets = {name: read_cases(seen[name], masks[name]) for name, _, _ in _SETS}
+    sets = {name: read_cases(seen[name], masks[name]) for name in seen}
     out.mkdir(parents=True, exist_ok=True)
     error_regions = _error_regions(place, weights, model or [], scenes, kept or out / _KEPT)
     whole = fit([case for cases in sets.values() for case in cases])
     _say(f"fitted on {whole.targets} targets")
     held = _held(sets, whole)
     later = _later(seen, masks, error_regions, whole) if error_regions else None
+    text = _write(held, whole, later, out, prior, page)
+    typer.echo(f"{text}\nfigures lie in {out}")
+    return Exit.DONE
+
+
+def _place_of_masks(data: Path | None, weights: Path | None) -> Path:
+    place: Path | None = roots(data, weights).options().get("data")
+    if place is None:
+        raise BadInput("calibrate needs the targets' masks; say where they lie with --data")
+    return place
+
+
+def _published(tables: Path | None) -> dict[str, list[Seen]]:
+    """The published statistics of real clicks, a table per data set."""
+    from segmeter.clickability.fitting.first_clicks import read_tables
+
+    if tables is None:
+        raise BadInput("calibrate needs --tables, or --clicks with --dataset")
+    if not tables.is_dir():
+        raise BadInput(f"--tables: there is no folder '{tables}'")
+    return {name: read_tables(tables / f"{name}_per_image.csv") for name, _, _ in _SETS}
+
+
+def _write(
+    held: list[HeldOut],
+    whole: Fit,
+    later: CorrectionFit | None,
+    out: Path,
+    prior: Path | None,
+    page: Path | None,
+) -> str:
+    """Write the numbers, the tables and the figures; the tables are returned."""
+    from segmeter.clickability.fitting.figures import draw_held_out, draw_later
+    from segmeter.clickability.fitting.held_out import markdown, prior_json
+
     text = markdown(held, whole, later)
     (prior or out / "prior.json").write_text(prior_json(held, whole, later), encoding="utf-8")
     _put(text, page or out / "calibration.md")
     draw_held_out(held, out)
     if later is not None:
         draw_later(later, out)
-    typer.echo(f"{text}\nfigures lie in {out}")
-    return Exit.DONE
+    return text
 
 
 def _fit_clicks(

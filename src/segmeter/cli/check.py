@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, Weights, dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 
@@ -16,18 +17,22 @@ __all__ = ["check"]
 
 _NAMED = 20
 
+Subject = Annotated[str, typer.Argument(help="Model or data set by name, folder, file.py:name.")]
+PageFile = Annotated[
+    Path | None, typer.Option("--page", help="Write a page of overlays (for data).")
+]
+FirstScenes = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only the first scenes (for data).")
+]
+
 
 @app.command()
 def check(
-    model: Annotated[str, typer.Argument(help="Model or data set by name, folder, file.py:name.")],
+    model: Subject,
     weights: Weights = None,
     data: Data = None,
-    page: Annotated[
-        Path | None, typer.Option("--page", help="Write a page of overlays (for data).")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first scenes (for data).")
-    ] = None,
+    page: PageFile = None,
+    limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
     """Say what is wrong with a model or a data set, one sentence each; exit 1 if anything is.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, Weights, dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.cli._options import AsJson, Data, NewFolder, OneDataset, OneModel, Threads, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
@@ -23,38 +24,40 @@ __all__ = ["clickmap"]
 
 _SHIFTS = "IoU when the tight box is moved as a whole, down and across; the cross is not moved"
 
+SceneName = Annotated[
+    str | None, typer.Option("--scene", help="Which scene; the first by default.")
+]
+TargetName = Annotated[
+    str | None, typer.Option("--target", help="Which object; the first by default.")
+]
+Stride = Annotated[
+    int, typer.Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")
+]
+Threshold = Annotated[
+    float, typer.Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
+]
+Boundary = Annotated[
+    bool, typer.Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
+]
+Boxes = Annotated[
+    bool, typer.Option("--boxes", help="Also the best and the worst box, and a map of shifts.")
+]
+
 
 @app.command()
 def clickmap(
-    model: Annotated[str, typer.Option("--model", "-m", help="Model by name, or file.py:name.")],
-    dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="Data set by name, or a folder of your own.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files; made.")],
-    scene: Annotated[
-        str | None, typer.Option("--scene", help="Which scene; the first by default.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="Which object; the first by default.")
-    ] = None,
-    stride: Annotated[
-        int, typer.Option("--stride", min=1, help="Pixels between clicks; 1 tries them all.")
-    ] = 1,
-    threshold: Annotated[
-        float, typer.Option("--threshold", min=0, max=1, help="Below this IoU a click is bad.")
-    ] = 0.5,
-    boundary: Annotated[
-        bool, typer.Option("--boundary/--no-boundary", help="Also Boundary IoU of every click.")
-    ] = True,
-    boxes: Annotated[
-        bool, typer.Option("--boxes", help="Also the best and worst box, and a map of shifts.")
-    ] = False,
+    model: OneModel,
+    dataset: OneDataset,
+    out: NewFolder,
+    scene: SceneName = None,
+    target: TargetName = None,
+    stride: Stride = 1,
+    threshold: Threshold = 0.5,
+    boundary: Boundary = True,
+    boxes: Boxes = False,
     data: Data = None,
     weights: Weights = None,
-    threads: Annotated[
-        int,
-        typer.Option("--threads", min=1, help="Threads; more pay only where cores lie idle."),
-    ] = 1,
+    threads: Threads = 1,
     as_json: AsJson = False,
 ) -> int:
     """Try every click on one object: an array, a heat map, a page to look into.
@@ -155,7 +158,7 @@ def _write(
     import numpy as np
 
     from segmeter.benchmarks.tetris.heat import heat_picture
-    from segmeter.report.clickmaps import map_page
+    from segmeter.report.clickmaps import ShownMap, map_page
 
     np.savez_compressed(
         out / "clickmap.npz",
@@ -173,9 +176,8 @@ def _write(
         maps["Boundary IoU"] = found.boundary_iou
     title = _title(facts)
     shape = (scene.shape[0], scene.shape[1])
-    page = map_page(
-        title, picture, shape, maps, found.low, found.stride, found.centre, _told(facts), figures
-    )
+    shown = ShownMap(picture, shape, maps, found.low, found.stride, found.centre)
+    page = map_page(title, shown, _told(facts), figures)
     (out / "clickmap.html").write_text(page)
     (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
 

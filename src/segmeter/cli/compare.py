@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from segmeter.cli._option_values import settings
 from segmeter.cli._options import (
     AsJson,
     By,
     Cost,
     GoalChoice,
     GroupsFile,
+    ReadingChoice,
     Runs,
     Trust,
-    settings,
 )
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -34,7 +33,7 @@ __all__ = ["compare"]
 @app.command()
 def compare(
     runs: Runs,
-    reading: Annotated[str, typer.Option("--reading", help="published, sound or both.")] = "sound",
+    reading: ReadingChoice = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
     by: By = None,
@@ -50,7 +49,7 @@ def compare(
 
     Example: `segmeter compare runs/mine`
     """
-    from segmeter.cli._options import readings
+    from segmeter.cli._option_values import readings
     from segmeter.core.errors import BadInput
     from segmeter.report.several import open_runs
 

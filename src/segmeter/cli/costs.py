@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson
+from segmeter.cli._options import AsJson, CostFile
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
@@ -16,15 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["costs", "tell_costs"]
 
+LogFile = Annotated[Path, typer.Argument(help="A log as CSV or JSON lines.")]
+
 
 @app.command()
-def costs(
-    log: Annotated[Path, typer.Argument(help="A log as CSV or JSON lines.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Cost model to write (TOML).")] = Path(
-        "costs.toml"
-    ),
-    as_json: AsJson = False,
-) -> int:
+def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> int:
     """Fit what a click, a box or a drawing costs to a log of real annotation, with intervals.
 
     A line of the log has annotator, picture, object, event and time; events are start, click,

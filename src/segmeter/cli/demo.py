@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import Weights, roots
+from segmeter.cli._option_values import roots
+from segmeter.cli._options import Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
@@ -31,17 +32,16 @@ _VOLUME_USERS = (
 _SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
 
+What = Annotated[
+    str, typer.Argument(help="pictures or volumes; both ship inside.", show_default=True)
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
+]
+
 
 @app.command()
-def demo(
-    what: Annotated[
-        str, typer.Argument(help="pictures or volumes; both ship inside.", show_default=True)
-    ] = "pictures",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
-    ] = None,
-    weights: Weights = None,
-) -> int:
+def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> int:
     """Play the click benchmark on built-in pictures, or volumes, and write its report.
 
     Uses real networks whose weights are at hand, else fetches MobileSAM's (40 MB) where a source

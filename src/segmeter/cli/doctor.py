@@ -16,7 +16,8 @@ from typing import Any, Literal
 import typer
 
 from segmeter import __version__
-from segmeter.cli._options import AsJson, Data, Weights, roots
+from segmeter.cli._option_values import roots
+from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.devices import gpu_names

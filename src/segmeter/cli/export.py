@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data
+from segmeter.cli._option_values import remembered
+from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import check_choice
 
@@ -20,26 +21,37 @@ __all__ = ["export"]
 
 _FORMATS = ("png", "nifti", "coco", "fiftyone", "labelstudio")
 
+To = Annotated[
+    Path,
+    typer.Option("--to", "--out", "-o", "--masks", help="Folder that the masks are written to."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="png, nifti, coco, fiftyone or labelstudio; by default PNG of pictures and NIfTI of "
+        "volumes.",
+    ),
+]
+Which = Annotated[
+    str, typer.Option("--round", help="Masks of the last round, of the best one, or after K.")
+]
+AllRounds = Annotated[
+    bool, typer.Option("--all-rounds", help="Masks of every round, one file each.")
+]
+Pictures = Annotated[
+    bool, typer.Option("--pictures/--no-pictures", help="Pictures beside lists of masks.")
+]
+
 
 @app.command()
 def export(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
-    masks: Annotated[
-        Path, typer.Option("--masks", "--to", help="Folder that the masks are written to.")
-    ] = Path("masks"),
-    kind: Annotated[
-        str | None,
-        typer.Option("--format", help="png, nifti, coco, fiftyone or labelstudio."),
-    ] = None,
-    which: Annotated[
-        str, typer.Option("--round", help="Masks of the last round, the best one, or after K.")
-    ] = "last",
-    all_rounds: Annotated[
-        bool, typer.Option("--all-rounds", help="Masks of every round, one file each.")
-    ] = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Pictures beside lists of masks.")
-    ] = True,
+    run: RunAddress,
+    to: To = Path("masks"),
+    kind: Format = None,
+    which: Which = "last",
+    all_rounds: AllRounds = False,
+    pictures: Pictures = True,
     data: Data = None,
     as_json: AsJson = False,
 ) -> int:
@@ -52,7 +64,6 @@ def export(
     """
     from segmeter.cli._mask_files import mask_files, mask_lists, rounds_of
     from segmeter.cli._mask_lists import LISTS
-    from segmeter.cli._options import remembered
     from segmeter.store import Run
 
     if kind is not None:
@@ -61,19 +72,26 @@ def export(
     results.roots = remembered(results, data)
     rounds = "all" if all_rounds else rounds_of(which)
     if kind is not None and kind in LISTS:
-        written = list(mask_lists(results, masks, kind, rounds, pictures))
+        written = list(mask_lists(results, to, kind, rounds, pictures))
     else:
-        written = list(mask_files(results, masks, rounds, kind))
+        written = list(mask_files(results, to, rounds, kind))
     if as_json:
         print(json.dumps({"masks": [_facts(f) for f in written]}, indent=1))
-        return Exit.DONE
+    else:
+        _say(written, to, kind)
+    return Exit.DONE
+
+
+def _say(written: list[MaskFile], to: Path, kind: str | None) -> None:
+    """How many masks lie where; of lists also which files, and how they are opened."""
+    from segmeter.cli._mask_lists import LISTS
+
     many = "1 mask" if len(written) == 1 else f"{len(written)} masks"
-    typer.echo(f"{many} written to {masks}")
+    typer.echo(f"{many} written to {to}")
     if kind is not None and kind in LISTS:
         for file in dict.fromkeys(f.path for f in written):
             typer.echo(f"  {file}")
         typer.echo(LISTS[kind].said)
-    return Exit.DONE
 
 
 def _facts(file: MaskFile) -> dict[str, object]:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.cli._options import AsJson, Data, OneDataset
 from segmeter.cli.app import Exit, app
 
 __all__ = ["people", "places"]
@@ -23,15 +24,23 @@ def _fairness() -> None:
     """Who and where: groups of masks and pictures."""
 
 
+BoxTable = Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")]
+MaskTable = Annotated[Path, typer.Option("--masks", help="Open Images' table of masks (CSV).")]
+GroupsOut = Annotated[Path, typer.Option("--out", "-o", help="Groups file to write.")]
+ClothingClasses = Annotated[
+    Path | None,
+    typer.Option("--clothing", help="Classes of clothing, a line each: their masks instead."),
+]
+CountryTable = Annotated[Path, typer.Option("--countries", help="CSV of image,country.")]
+GroupTable = Annotated[Path, typer.Option("--table", help="CSV of country,group.")]
+
+
 @_group.command()
 def people(
-    miap: Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")],
-    masks: Annotated[Path, typer.Option("--masks", help="Open Images' table of masks (CSV).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Groups file to write.")],
-    clothing: Annotated[
-        Path | None,
-        typer.Option("--clothing", help="Classes of clothing, a line each: their masks instead."),
-    ] = None,
+    miap: BoxTable,
+    masks: MaskTable,
+    out: GroupsOut,
+    clothing: ClothingClasses = None,
 ) -> int:
     """Join MIAP's people with masks of Open Images into a groups file.
 
@@ -57,9 +66,9 @@ def people(
 
 @_group.command()
 def places(
-    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Data set, or a folder.")],
-    countries: Annotated[Path, typer.Option("--countries", help="CSV of image,country.")],
-    table: Annotated[Path, typer.Option("--table", help="CSV of country,group.")],
+    dataset: OneDataset,
+    countries: CountryTable,
+    table: GroupTable,
     data: Data = None,
     as_json: AsJson = False,
 ) -> int:

@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = ["fetch"]
 
+ModelName = Annotated[
+    str | None, typer.Argument(help="Model whose weights to fetch; of a data set, where it is.")
+]
+Folder = Annotated[
+    Path | None, typer.Option("--to", help="Folder to hold them; your cache by default.")
+]
+SourceName = Annotated[
+    str | None,
+    typer.Option("--from", help="hub, page, index, or a folder, file, archive, address or hub id."),
+]
+Listing = Annotated[bool, typer.Option("--list", help="Say what can be fetched.")]
+
 
 @app.command()
 def fetch(
-    name: Annotated[
-        str | None, typer.Argument(help="Model whose weights to fetch; of a data set, where it is.")
-    ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Folder to hold them; your cache by default.")
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--from", help="hub, page, index, or a folder, file, archive, address or hub id."
-        ),
-    ] = None,
-    listing: Annotated[bool, typer.Option("--list", help="Say what can be fetched.")] = False,
+    name: ModelName = None,
+    to: Folder = None,
+    source: SourceName = None,
+    listing: Listing = False,
     as_json: AsJson = False,
 ) -> int:
     """Fetch a model's weights; stopped, the same command goes on.

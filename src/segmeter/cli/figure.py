@@ -13,12 +13,15 @@ from segmeter.core.errors import BadInput
 
 __all__ = ["figure"]
 
+FigureOut = Annotated[Path, typer.Option("--out", "-o", help="fig.pdf, fig.svg or fig.png.")]
+MeasureName = Annotated[str, typer.Option("--measure", help="Which measure.")]
+
 
 @app.command()
 def figure(
     runs: Runs,
-    out: Annotated[Path, typer.Option("--out", "-o", help="fig.pdf, fig.svg or fig.png.")],
-    measure: Annotated[str, typer.Option("--measure", help="Which measure.")] = "iou",
+    out: FigureOut,
+    measure: MeasureName = "iou",
     reading: OneReading = "sound",
 ) -> int:
     """A measure over the rounds with its bands, as a vector figure for a paper.

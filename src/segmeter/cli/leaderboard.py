@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter import __version__
-from segmeter.cli._options import Cost, GoalChoice, Runs, settings
+from segmeter.cli._option_values import settings
+from segmeter.cli._options import Cost, GoalChoice, Runs
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
@@ -25,11 +26,13 @@ __all__ = ["board", "leaderboard"]
 
 _WIDTH = 6
 
+To = Annotated[Path, typer.Option("--to", help="The page to write.")]
+
 
 @app.command()
 def leaderboard(
     runs: Runs,
-    to: Annotated[Path, typer.Option("--to", help="The page to write.")] = Path("leaderboard.html"),
+    to: To = Path("leaderboard.html"),
     cost: Cost = None,
     goal: GoalChoice = None,
 ) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._options import Data, dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.cli._options import Data, Limit, PictureSets, Seed
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -19,25 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["lifelike"]
 
+To = Annotated[Path, typer.Option("--to", help="The file to write, such as clicks.csv.")]
+People = Annotated[int, typer.Option("--people", min=1, help="Clicks an object.")]
+FirstOnly = Annotated[bool, typer.Option("--first-only", help="Leave out later rounds.")]
+MasksFolder = Annotated[
+    Path | None, typer.Option("--masks", help="Folder for later rounds' previous masks.")
+]
+
 
 @app.command()
 def lifelike(
-    dataset: Annotated[
-        list[str], typer.Option("--dataset", "-d", help="Data set by name, or a folder.")
-    ],
-    to: Annotated[Path, typer.Option("--to", help="The file to write, such as clicks.csv.")],
+    dataset: PictureSets,
+    to: To,
     data: Data = None,
-    people: Annotated[int, typer.Option("--people", min=1, help="Clicks an object.")] = 48,
-    first_only: Annotated[
-        bool, typer.Option("--first-only", help="Leave out later rounds.")
-    ] = False,
-    masks: Annotated[
-        Path | None, typer.Option("--masks", help="Folder for later rounds' previous masks.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Only the first scenes of each set.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
+    people: People = 48,
+    first_only: FirstOnly = False,
+    masks: MasksFolder = None,
+    limit: Limit = None,
+    seed: Seed = 0,
 ) -> int:
     """Write clicks that people might have made, to try out what reads real ones.
 

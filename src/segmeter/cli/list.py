@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from segmeter.cli._cards import facts_of
-from segmeter.cli._options import AsJson, Data, Weights, roots
+from segmeter.cli._option_values import roots
+from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Shelf
@@ -29,15 +30,19 @@ _SHELVES: dict[str, Shelf[object]] = {
 }
 
 
+KindName = Annotated[
+    str | None,
+    typer.Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
+]
+ThingName = Annotated[
+    str | None, typer.Argument(help="One of them: its options, licence, citation.")
+]
+
+
 @app.command("list")
 def list_names(
-    kind: Annotated[
-        str | None,
-        typer.Argument(help="models, methods, detectors, datasets, users, measures or benchmarks."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Argument(help="One of them: its options, licence, citation.")
-    ] = None,
+    kind: KindName = None,
+    name: ThingName = None,
     data: Data = None,
     weights: Weights = None,
     as_json: AsJson = False,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from segmeter.cli._options import AsJson, Weights, benchmark_options, roots
+from segmeter.cli._option_values import benchmark_options, roots
+from segmeter.cli._options import AsJson, NewFolder, OneModel, Threads, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
@@ -27,30 +28,34 @@ if TYPE_CHECKING:
 __all__ = ["masks"]
 
 _THUMBNAIL_PX = 320
-Option = typer.Option
+
+Pictures = Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.")]
+Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
+Crops = Annotated[int, typer.Option("--crops", help="Layers of crops looked at besides.")]
+Smallest = Annotated[
+    int, typer.Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
+]
+Reading = Annotated[
+    str, typer.Option("--reading", help="sound; or published: as SAM's code, faults included.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
+]
 
 
 @app.command()
 def masks(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.")],
-    model: Annotated[str, Option("--model", "-m", help="Model by name, or file.py:name.")],
-    out: Annotated[Path, Option("--out", "-o", help="Folder for the files; made.")],
-    points: Annotated[int, Option("--points", help="Points on a side of the grid.")] = 32,
-    crops: Annotated[int, Option("--crops", help="Layers of crops looked at besides.")] = 0,
-    smallest: Annotated[
-        int, Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
-    ] = 0,
-    reading: Annotated[
-        str, Option("--reading", help="sound; or published: as SAM's code, faults included.")
-    ] = "sound",
-    option: Annotated[
-        list[str] | None,
-        Option("--option", help="Another setting, as name=value: score, stability, box_nms..."),
-    ] = None,
+    pictures: Pictures,
+    model: OneModel,
+    out: NewFolder,
+    points: Points = 32,
+    crops: Crops = 0,
+    smallest: Smallest = 0,
+    reading: Reading = "sound",
+    option: Settings = None,
     weights: Weights = None,
-    threads: Annotated[
-        int, Option("--threads", min=1, help="Threads; more pay only where cores lie idle.")
-    ] = 1,
+    threads: Threads = 1,
     as_json: AsJson = False,
 ) -> int:
     """Find masks of everything: COCO JSON, an overlay and a page for each picture.

@@ -17,7 +17,7 @@ from segmeter.cli._masks import (
     proposal_values,
     same_size,
 )
-from segmeter.cli._options import AsJson
+from segmeter.cli._options import AsJson, FigureFile
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, suggestion
 
@@ -29,32 +29,35 @@ __all__ = ["measure"]
 _KINDS = ("partition", "object", "proposals")
 _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
 
+Guess = Annotated[
+    Path, typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
+]
+Truths = Annotated[
+    list[Path], typer.Argument(metavar="GT...", help="Ground truths; one file may hold several.")
+]
+Kind = Annotated[
+    str, typer.Option("--as", help="What the files hold: partition, object or proposals.")
+]
+Threshold = Annotated[
+    float | None, typer.Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
+]
+VoidLabel = Annotated[
+    int | None, typer.Option("--void", help="Label of a mask's pixels that are not judged.")
+]
+Boundaries = Annotated[
+    bool, typer.Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
+]
+
 
 @app.command()
 def measure(
-    guess: Annotated[
-        Path,
-        typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON."),
-    ],
-    truths: Annotated[
-        list[Path],
-        typer.Argument(metavar="GT...", help="Ground truths; one file may hold several."),
-    ],
-    kind: Annotated[
-        str, typer.Option("--as", help="What the files hold: partition, object or proposals.")
-    ] = "partition",
-    threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Where to cut a contour map (.mat, ucm2).")
-    ] = None,
-    void: Annotated[
-        int | None, typer.Option("--void", help="Label of a mask's pixels that are not judged.")
-    ] = None,
-    boundaries: Annotated[
-        bool, typer.Option("--boundaries/--no-boundaries", help="Also measures of boundaries.")
-    ] = True,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the curves of proposals here (.svg...).")
-    ] = None,
+    guess: Guess,
+    truths: Truths,
+    kind: Kind = "partition",
+    threshold: Threshold = None,
+    void: VoidLabel = None,
+    boundaries: Boundaries = True,
+    figure: FigureFile = None,
     as_json: AsJson = False,
 ) -> int:
     """Compare a partition, an object's mask or proposals with what people drew.

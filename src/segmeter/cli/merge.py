@@ -13,13 +13,12 @@ from segmeter.cli.app import Exit, app
 
 __all__ = ["merge"]
 
+Merged = Annotated[str, typer.Argument(help="Folder or address of the merged run.")]
+Parts = Annotated[list[str], typer.Argument(help="Runs of one plan, two or more.")]
+
 
 @app.command()
-def merge(
-    out: Annotated[str, typer.Argument(help="Folder or address of the merged run.")],
-    runs: Annotated[list[str], typer.Argument(help="Runs of one plan, two or more.")],
-    as_json: AsJson = False,
-) -> int:
+def merge(out: Merged, runs: Parts, as_json: AsJson = False) -> int:
     """Join runs of one plan that were played on several machines.
 
     Jobs that several runs have are taken once; if their rows differ, or weights do,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from segmeter.cli._figures import check_figure, write_figure
-from segmeter.cli._options import AsJson, Data, ReadingChoice, dataset_spec, readings, roots
+from segmeter.cli._option_values import dataset_spec, readings, roots
+from segmeter.cli._options import AsJson, Data, FigureFile, Processes, ReadingChoice
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
@@ -22,39 +23,43 @@ if TYPE_CHECKING:
 
 __all__ = ["meta"]
 
+OneDataset = Annotated[
+    str, typer.Option("--dataset", "-d", help="Data set that people cut into regions.")
+]
+Measures = Annotated[
+    list[str] | None,
+    typer.Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
+]
+Methods = Annotated[
+    list[str] | None,
+    typer.Option("--method", help="Segmenter, or folder of results, for SABD and SISD."),
+]
+Baselines = Annotated[
+    list[str] | None, typer.Option("--baseline", help="What a segmenter should beat.")
+]
+TrainingSet = Annotated[
+    str | None,
+    typer.Option("--train", help="Where sound settings are chosen: bsds500?split=train."),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=2, help="Only the first pictures.")]
+PageFile = Annotated[
+    Path | None, typer.Option("--report", help="Write the table and the curves as a page here.")
+]
+
 
 @app.command()
 def meta(
-    dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="Data set that people cut into regions.")
-    ] = "bsds500",
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", help="Measure to judge, by id; all but boundaries by default."),
-    ] = None,
-    method: Annotated[
-        list[str] | None,
-        typer.Option("--method", help="Segmenter, or folder of results, for SABD and SISD."),
-    ] = None,
-    baseline: Annotated[
-        list[str] | None, typer.Option("--baseline", help="What a segmenter should beat.")
-    ] = None,
-    train: Annotated[
-        str | None,
-        typer.Option("--train", help="Where sound settings are chosen: bsds500?split=train."),
-    ] = None,
+    dataset: OneDataset = "bsds500",
+    measure: Measures = None,
+    method: Methods = None,
+    baseline: Baselines = None,
+    train: TrainingSet = None,
     data: Data = None,
     reading: ReadingChoice = "both",
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=2, help="Only the first pictures.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", help="Draw the densities here (.svg, .png, .pdf).")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write the table and densities as a page here.")
-    ] = None,
+    limit: Limit = None,
+    workers: Processes = 1,
+    figure: FigureFile = None,
+    report: PageFile = None,
     as_json: AsJson = False,
 ) -> int:
     """How well do measures tell good partitions from bad ones?
@@ -67,21 +72,17 @@ def meta(
     from segmeter.benchmarks.seism.figures import draw_densities
     from segmeter.benchmarks.seism.pairs import human_pairs
 
-    places, chosen = roots(data, None), _measures(measure)
-    given = _annotated(dataset, places)
+    sweeps = _Sweeps(_measures(measure), limit, workers, roots(data, None))
+    given = _annotated(dataset, sweeps.places)
     _check_files(figure, report)
-    pairs = human_pairs(given, chosen, limit, workers)
+    pairs = human_pairs(given, sweeps.measures, limit, workers)
     bases = baseline or ["quadtree?turned=true"] if method else []
-
-    def swept(names: list[str], where: Any) -> list[MethodSweeps]:
-        return [_sweep(name, where, chosen, limit, workers, places) for name in names]
-
     training = None
     if train is not None:
-        other = _annotated(train, places)
-        training = Training(swept(method or [], other), swept(bases, other))
-    methods, baselines = swept(method or [], given), swept(bases, given)
-    rows = meta_rows(pairs, methods, baselines, chosen, readings(reading), training)
+        other = _annotated(train, sweeps.places)
+        training = Training(sweeps.of(method or [], other), sweeps.of(bases, other))
+    methods, baselines = sweeps.of(method or [], given), sweeps.of(bases, given)
+    rows = meta_rows(pairs, methods, baselines, sweeps.measures, readings(reading), training)
     write_figure(draw_densities, densities_of(pairs), figure)
     if report is not None:
         _write_report(report, dataset, rows, pairs, methods)
@@ -90,6 +91,27 @@ def meta(
     else:
         _print(rows, _told(pairs, methods))
     return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeps:
+    """How methods are swept over their settings."""
+
+    measures: list[str]
+    limit: int | None
+    workers: int
+    places: Roots
+
+    def of(self, names: list[str], dataset: Any) -> list[MethodSweeps]:
+        """Every method on every picture of a data set, at all its settings."""
+        from segmeter.benchmarks.seism import subject_spec
+        from segmeter.benchmarks.seism.discrimination import sweep_method
+        from segmeter.core import catalogue
+        from segmeter.core.catalogue import Spec
+
+        specs = [subject_spec(Spec.parse(name)) for name in names]
+        made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
+        return [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
 
 
 def _annotated(dataset: str, places: Roots) -> Any:
@@ -119,18 +141,6 @@ def _measures(asked: list[str] | None) -> list[str]:
             hint = suggestion(name, known)
             raise NotFound(f"no partition measure '{name}';{hint} there are {', '.join(known)}")
     return list(dict.fromkeys(asked or [])) or [name for name in known if name not in BOUNDARY]
-
-
-def _sweep(
-    name: str, dataset: Any, measures: list[str], limit: int | None, workers: int, places: Roots
-) -> MethodSweeps:
-    from segmeter.benchmarks.seism import subject_spec
-    from segmeter.benchmarks.seism.discrimination import sweep_method
-    from segmeter.core import catalogue
-    from segmeter.core.catalogue import Spec
-
-    method = catalogue.methods.make(subject_spec(Spec.parse(name)), **places.options())
-    return sweep_method(method, dataset, measures, limit, workers)
 
 
 def _write_report(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from segmeter.cli._option_values import remembered, settings
 from segmeter.cli._options import (
     AsJson,
     By,
@@ -17,14 +18,13 @@ from segmeter.cli._options import (
     GroupsFile,
     RunAddress,
     Trust,
-    remembered,
-    settings,
 )
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, SegmeterError
 
 if TYPE_CHECKING:
+    from segmeter.core.sections import Section
     from segmeter.store import Run
 
 __all__ = ["report"]
@@ -39,26 +39,31 @@ class Kind(StrEnum):
     tex = "tex"
 
 
+To = Annotated[
+    Path | None, typer.Option("--to", "--out", "-o", help="Where to write; inside RUN by default.")
+]
+Format = Annotated[Kind, typer.Option("--format", help="A page, or all its tables as text.")]
+Objects = Annotated[
+    int | None,
+    typer.Option("--objects", min=1, help="Say what annotating so many objects would cost."),
+]
+Rate = Annotated[
+    float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
+]
+
+
 @app.command()
 def report(
     run: RunAddress,
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Where to write; inside RUN by default.")
-    ] = None,
-    kind: Annotated[
-        Kind, typer.Option("--format", help="A page, or all its tables as text.")
-    ] = Kind.html,
+    to: To = None,
+    kind: Format = Kind.html,
     data: Data = None,
     cost: Cost = None,
+    goal: GoalChoice = None,
     by: By = None,
     groups: GroupsFile = None,
-    goal: GoalChoice = None,
-    objects: Annotated[
-        int | None, typer.Option("--objects", min=1, help="What so many objects would cost.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0, help="Money per hour (with --objects).")
-    ] = None,
+    objects: Objects = None,
+    rate: Rate = None,
     trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
@@ -66,8 +71,6 @@ def report(
 
     Example: `segmeter report runs/mine`
     """
-    if groups is not None and by is None:
-        by = "group"
     from segmeter.report.writing import write_report
     from segmeter.store import Run
 
@@ -78,22 +81,32 @@ def report(
 
         print(summary_json(results.summary()))
         return Exit.DONE
-    more = []
-    if by is not None:
-        from segmeter.benchmarks.by_group.breakdown import breakdown
-
-        more.append(breakdown(results, by, groups))
-    if objects is not None:
-        if results.plan.benchmark != "noc":
-            raise BadInput("--objects needs a run of the benchmark 'noc'")
-        from segmeter.benchmarks.noc.project import project_section
-
-        more.insert(0, project_section(results, objects, rate))
+    more = [*_project(results, objects, rate), *_breakdown(results, by, groups)]
     for written in write_report(results, to, kind.value, more):
         typer.echo(f"report: {printable(written)}")
     if kind is Kind.html:
         _say_missing_pictures(results)
     return Exit.DONE
+
+
+def _project(run: Run, objects: int | None, rate: float | None) -> list[Section]:
+    """What a project of so many objects would cost, where that was asked."""
+    if objects is None:
+        return []
+    if run.plan.benchmark != "noc":
+        raise BadInput("--objects needs a run of the benchmark 'noc'")
+    from segmeter.benchmarks.noc.project import project_section
+
+    return [project_section(run, objects, rate)]
+
+
+def _breakdown(run: Run, by: str | None, groups: Path | None) -> list[Section]:
+    """The run split by a group, where that was asked; a file of groups alone asks for them."""
+    if by is None and groups is None:
+        return []
+    from segmeter.benchmarks.by_group.breakdown import breakdown
+
+    return [breakdown(run, by or "group", groups)]
 
 
 def _say_missing_pictures(run: Run) -> None:

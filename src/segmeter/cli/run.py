@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import typer
 
+from segmeter.cli import _run_options as options
 from segmeter.cli._clicked import clicks_option, say_of_played
-from segmeter.cli._options import (
-    AsJson,
-    Data,
-    Models,
-    ReadingChoice,
-    Weights,
-    benchmark_options,
-    dataset_spec,
-    part_of,
-    readings,
-    roots,
-)
-from segmeter.cli._run_options import (
-    Add,
-    Again,
-    BenchmarkName,
-    Clicks,
-    ClusterAddress,
-    Datasets,
-    DryRun,
-    Estimate,
-    ExecutorName,
-    Limit,
-    MaskRule,
-    Measures,
-    Methods,
-    Out,
-    PointRule,
-    Rounds,
-    Seed,
-    Settings,
-    Share,
-    Threads,
-    Until,
-    Users,
-    Workers,
-)
+from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, readings, roots
+from segmeter.cli._options import AsJson, Data, Limit, Models, ReadingChoice, Seed, Weights
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
@@ -58,33 +27,33 @@ __all__ = ["run"]
 
 @app.command()
 def run(
-    benchmark: BenchmarkName,
-    out: Out = None,
+    benchmark: options.BenchmarkName,
     model: Models = None,
-    method: Methods = None,
-    dataset: Datasets = None,
+    method: options.Methods = None,
+    dataset: options.Datasets = None,
+    user: options.Users = None,
     data: Data = None,
     weights: Weights = None,
-    user: Users = None,
-    rounds: Rounds = 0,
+    out: options.Out = None,
     reading: ReadingChoice = "both",
-    measure: Measures = None,
-    masks: MaskRule = None,
-    points: PointRule = None,
-    option: Settings = None,
-    clicks: Clicks = None,
-    until: Until = None,
-    add: Add = False,
-    dry: DryRun = False,
-    estimate: Estimate = False,
-    seed: Seed = 0,
     limit: Limit = None,
-    workers: Workers = None,
-    threads: Threads = 1,
-    executor: ExecutorName = None,
-    address: ClusterAddress = None,
-    share: Share = "1/1",
-    again: Again = False,
+    seed: Seed = 0,
+    rounds: options.Rounds = 0,
+    measure: options.Measures = None,
+    until: options.Until = None,
+    clicks: options.Clicks = None,
+    masks: options.MaskRule = None,
+    points: options.PointRule = None,
+    option: options.Settings = None,
+    dry: options.DryRun = False,
+    estimate: options.Estimate = False,
+    add: options.Add = False,
+    again: options.Again = False,
+    share: options.Share = "1/1",
+    workers: options.Workers = None,
+    threads: options.Threads = 1,
+    executor: options.ExecutorName = None,
+    address: options.ClusterAddress = None,
     as_json: AsJson = False,
 ) -> int:
     """Play a benchmark; stop it at any time, the same command goes on.
@@ -103,48 +72,24 @@ def run(
         seed=seed,
         limit=limit,
         threads=threads,
-        options=benchmark_options(option or [])
-        | clicks_option(benchmark, clicks)
-        | ({} if until is None else {"until": until}),
+        options=_settings(benchmark, option or [], clicks, until),
     )
     places = roots(data, weights)
-    ours = plan.kind == "model" and executor in (None, "local") and not (dry or estimate)
-    with waking(workers if ours else 0) as early:  # before anything heavy is imported here
-        from segmeter.cli._tables import print_summary
-        from segmeter.cli._terminal import Bar
-        from segmeter.engine import run_plan
-        from segmeter.engine.estimates import free_folder
+    crew = _Crew(workers, executor, address, part_of(share), again)
+    if dry or estimate:
+        return _say_estimate(plan, places, crew, as_json, brief=dry)
+    return _play(plan, places, crew, out, as_json, add=add)
 
-        check_devices(plan.subjects)
-        _say_data(plan.datasets, places)
-        if "clicks" in plan.options:
-            say_of_played(plan, places)
-        if dry:
-            return _say_estimate(plan, places, workers, as_json)
-        if estimate:
-            from segmeter.cli._estimates import say_cost
 
-            return say_cost(plan, places, workers, executor, as_json)
-        if add:
-            plan = _added(plan, out, places)
-        if out is None:
-            out = str(free_folder(plan, places))
-            typer.echo(f"run folder: {out}", err=True)
-        tally = run_plan(
-            plan,
-            out,
-            roots=places,
-            workers=workers,
-            progress=Bar(),
-            again=again,
-            executor=executor,
-            early=early,
-            share=part_of(share),
-            address=address,
-            tell=lambda sentence: typer.echo(printable(sentence), err=True),
-        )
-        print_summary(out, tally, as_json)
-        return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """Who plays the jobs, and which of them."""
+
+    workers: int | None
+    executor: str | None
+    address: str | None
+    share: tuple[int, int]
+    again: bool
 
 
 def _subjects(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
@@ -154,32 +99,76 @@ def _subjects(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
     return tuple(Spec(spec.name, {**asked, **spec.options}) for spec in specs)
 
 
-def _say_data(specs: Sequence[Spec], places: Roots) -> None:
-    """On stderr: what was recognised in a folder, and what of a set is not at hand."""
-    for spec in specs:
+def _settings(
+    benchmark: str, texts: list[str], clicks: Path | None, until: str | None
+) -> dict[str, Any]:
+    """The benchmark's own settings, those that have an option of their own among them."""
+    ends = {} if until is None else {"until": until}
+    return benchmark_options(texts) | clicks_option(benchmark, clicks) | ends
+
+
+def _play(
+    plan: Plan, places: Roots, crew: _Crew, out: str | None, as_json: bool, *, add: bool
+) -> int:
+    """Play the plan, or what is left of it, and say what it gave."""
+    ours = plan.kind == "model" and crew.executor in (None, "local")
+    with waking(crew.workers if ours else 0) as early:  # before anything heavy is imported here
+        from segmeter.cli._tables import print_summary
+        from segmeter.cli._terminal import Bar
+        from segmeter.engine import run_plan
+
+        _check(plan, places)
+        if add:
+            plan = _added(plan, out, places)
+        folder = out or _free_folder(plan, places)
+        tally = run_plan(
+            plan,
+            folder,
+            roots=places,
+            workers=crew.workers,
+            progress=Bar(),
+            again=crew.again,
+            executor=crew.executor,
+            early=early,
+            share=crew.share,
+            address=crew.address,
+            tell=lambda sentence: typer.echo(printable(sentence), err=True),
+        )
+        print_summary(folder, tally, as_json)
+        return Exit.WITH_ERRORS if tally.failed else Exit.DONE
+
+
+def _check(plan: Plan, places: Roots) -> None:
+    """Refuse devices that are not there; say on stderr what is known about the data."""
+    check_devices(plan.subjects)
+    for spec in plan.datasets:
         data = catalogue.datasets.make(spec, **places.options())
+        # What was recognised in a folder, or what of a set is not at hand.
         said = getattr(data, "recognised", "") or data.card.missing
         if said:
             typer.echo(f"{data.card.name}: {said}", err=True)
+    if "clicks" in plan.options:
+        say_of_played(plan, places)
 
 
-def _say_estimate(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> int:
-    """What a plan would do, and about how long; nothing is written."""
-    from dataclasses import asdict
+def _free_folder(plan: Plan, places: Roots) -> str:
+    """A folder that nobody named: the next that is free, said on stderr."""
+    from segmeter.engine.estimates import free_folder
 
-    from segmeter.cli._tables import rows_json
-    from segmeter.engine.estimates import dry_run, whole_seconds
+    folder = str(free_folder(plan, places))
+    typer.echo(f"run folder: {folder}", err=True)
+    return folder
 
-    found = dry_run(plan, places)
-    if as_json:
-        print(rows_json([asdict(e) for e in found]))
-        return Exit.DONE
-    for e in found:
-        each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
-        scenes = "1 scene" if e.scenes == 1 else f"{e.scenes} scenes"
-        typer.echo(f"{e.subject} on {e.dataset}: {scenes}, {each}")
-    minutes = whole_seconds(found, plan, workers) / 60
-    typer.echo(f"about {minutes:.1f} minutes in all, were all scenes as the first; nothing written")
+
+def _say_estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool, *, brief: bool) -> int:
+    """What a plan would do, and about how long it would take; nothing is written."""
+    from segmeter.cli._estimates import say_cost, say_time
+
+    _check(plan, places)
+    if brief:
+        say_time(plan, places, crew.workers, as_json)
+    else:
+        say_cost(plan, places, crew.workers, crew.executor, as_json)
     return Exit.DONE
 
 

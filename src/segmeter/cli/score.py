@@ -7,18 +7,21 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import AsJson, Data, RunAddress, Trust, remembered
+from segmeter.cli._option_values import remembered
+from segmeter.cli._options import AsJson, Data, RunAddress, Trust
 from segmeter.cli.app import Exit, app
 
 __all__ = ["score"]
+
+MeasureNames = Annotated[
+    list[str], typer.Option("--measure", help="Measure by name; 'segmeter list measures'.")
+]
 
 
 @app.command()
 def score(
     run: RunAddress,
-    measure: Annotated[
-        list[str], typer.Option("--measure", help="Measure by name; 'segmeter list measures'.")
-    ],
+    measure: MeasureNames,
     data: Data = None,
     trust: Trust = False,
     as_json: AsJson = False,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter.cli._clicked import clicked_datasets, say, say_of_samples
-from segmeter.cli._options import AsJson, Data, ReadingChoice, readings, roots
+from segmeter.cli._option_values import readings, roots
+from segmeter.cli._options import AsJson, Data, MasksShown, PictureSets, ReadingChoice
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -26,23 +27,23 @@ __all__ = ["similarity"]
 
 _MAPS = ("uniform", "distance", "prior")
 
+ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks or previews file (CSV).")]
+Compare = Annotated[
+    str, typer.Option("--compare", help="devices, modes, halves (people and people), or maps.")
+]
+Maps = Annotated[
+    list[str] | None,
+    typer.Option("--map", help="Click map to judge; a network's weights as name=FILE."),
+]
+
 
 @app.command()
 def similarity(
-    clicks: Annotated[Path, typer.Option("--clicks", help="Clicks or previews file (CSV).")],
-    dataset: Annotated[
-        list[str], typer.Option("--dataset", "-d", help="Data set of the pictures, or a folder.")
-    ],
-    compare: Annotated[
-        str, typer.Option("--compare", help="devices, modes, halves (people and people), or maps.")
-    ] = "devices",
-    map: Annotated[
-        list[str] | None,
-        typer.Option("--map", help="Click map to judge; a network's weights as name=FILE."),
-    ] = None,
-    previous: Annotated[
-        Path | None, typer.Option("--previous", help="Folder of masks shown in later rounds.")
-    ] = None,
+    clicks: ClicksFile,
+    dataset: PictureSets,
+    compare: Compare = "devices",
+    map: Maps = None,
+    previous: MasksShown = None,
     data: Data = None,
     reading: ReadingChoice = "both",
     as_json: AsJson = False,

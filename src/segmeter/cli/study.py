@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from segmeter.cli._options import Data, Weights, roots
+from segmeter.cli import _study_options as options
+from segmeter.cli._option_values import roots
+from segmeter.cli._options import CostFile, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound
 
@@ -26,14 +28,6 @@ study_app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 
-PlanFile = Annotated[Path, typer.Argument(help="The study's plan (TOML).", metavar="PLAN")]
-Db = Annotated[
-    str | None,
-    typer.Option(
-        "--db", envvar="SEGMETER_STUDY_DB", help="Database; PLAN.db beside the plan by default."
-    ),
-]
-
 
 @study_app.callback()
 def _needs() -> None:
@@ -45,12 +39,7 @@ def _needs() -> None:
 
 
 @study_app.command()
-def new(
-    plan: PlanFile,
-    kind: Annotated[
-        str, typer.Option("--kind", help="clicks, clicks-round2, rate or interact.")
-    ] = "clicks",
-) -> int:
+def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
     """Write a plan with a comment at every line, ready to be changed.
 
     Example: `segmeter study new study.toml --kind clicks`
@@ -68,13 +57,7 @@ def new(
 
 
 @study_app.command()
-def check(
-    plan: PlanFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Page; PLAN.html by default.")
-    ] = None,
-    data: Data = None,
-) -> int:
+def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> int:
     """Check a plan and show what people will see, as a page of pictures.
 
     Example: `segmeter study check study.toml`
@@ -95,24 +78,13 @@ def check(
 
 @study_app.command()
 def serve(
-    plan: PlanFile,
-    db: Db = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port.")] = 8000,
-    password: Annotated[
-        str | None,
-        typer.Option(
-            "--password",
-            envvar="SEGMETER_STUDY_PASSWORD",
-            help="Opens the conductor's page; a new one is made and shown by default.",
-        ),
-    ] = None,
-    root_path: Annotated[
-        str, typer.Option("--root-path", help="Path under which a reverse proxy shows it.")
-    ] = "",
-    behind: Annotated[
-        str, typer.Option("--behind", help="Address of a reverse proxy whose headers to trust.")
-    ] = "",
+    plan: options.PlanFile,
+    db: options.Db = None,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8000,
+    password: options.Password = None,
+    root_path: options.RootPath = "",
+    behind: options.Proxy = "",
     data: Data = None,
     weights: Weights = None,
 ) -> int:
@@ -136,15 +108,11 @@ def serve(
 
 @study_app.command()
 def invite(
-    plan: PlanFile,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="Links.")] = 1,
-    role: Annotated[
-        str, typer.Option("--role", help="person, or tester for spot checks.")
-    ] = "person",
-    address: Annotated[
-        str, typer.Option("--address", help="Address of the study as people reach it.")
-    ] = "http://127.0.0.1:8000",
-    db: Db = None,
+    plan: options.PlanFile,
+    count: options.Count = 1,
+    role: options.Role = "person",
+    address: options.PublicAddress = "http://127.0.0.1:8000",
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Print single-use links, one a line.
@@ -160,11 +128,9 @@ def invite(
 
 @study_app.command()
 def export(
-    plan: PlanFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path(
-        "export"
-    ),
-    db: Db = None,
+    plan: options.PlanFile,
+    out: options.ExportFolder = Path("export"),
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Write the answers: clicks.csv (RClicks' columns), ratings.csv, trials.parquet.
@@ -182,9 +148,9 @@ def export(
 
 @study_app.command()
 def withdraw(
-    plan: PlanFile,
-    code: Annotated[str, typer.Argument(help="The person's code.")],
-    db: Db = None,
+    plan: options.PlanFile,
+    code: options.Code,
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Delete everything about one person, in the database and in the log.
@@ -198,10 +164,7 @@ def withdraw(
 
 
 @study_app.command()
-def rebuild(
-    log: Annotated[Path, typer.Argument(help="The log of events, PLAN.events.jsonl.")],
-    db: Annotated[str, typer.Option("--db", help="A new, empty database.")],
-) -> int:
+def rebuild(log: options.LogFile, db: options.NewDb) -> int:
     """Make the database again from the log of events.
 
     Example: `segmeter study rebuild study.events.jsonl --db sqlite:///again.db`
@@ -214,15 +177,10 @@ def rebuild(
 
 @study_app.command()
 def report(
-    plan: PlanFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Page; PLAN.report.html by default.")
-    ] = None,
-    run: Annotated[
-        Path | None,
-        typer.Option("--run", help="For interact: write the sessions as a run of noc, too."),
-    ] = None,
-    db: Db = None,
+    plan: options.PlanFile,
+    out: options.ReportPage = None,
+    run: options.RunFolder = None,
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Write the study's results as a page: the papers' statistics and the sound ones.
@@ -241,11 +199,9 @@ def report(
 
 @study_app.command()
 def costs(
-    plan: PlanFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Cost model to write (TOML).")] = Path(
-        "costs.toml"
-    ),
-    db: Db = None,
+    plan: options.PlanFile,
+    out: CostFile = Path("costs.toml"),
+    db: options.Db = None,
     data: Data = None,
 ) -> int:
     """Fit the cost model's seconds from people who segmented with a model in the loop.
@@ -266,19 +222,11 @@ def costs(
 
 @study_app.command()
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the study and its results.")
-    ] = Path("study-demo"),
-    per_cell: Annotated[
-        int, typer.Option("--per-cell", min=1, max=100, help="Clicks per target, device and mode.")
-    ] = 6,
-    only: Annotated[
-        bool, typer.Option("--only", help="Only the study, not what reads its clicks afterwards.")
-    ] = False,
+    out: options.DemoFolder = Path("study-demo"),
+    per_cell: options.PerCell = 6,
+    only: options.OnlyStudy = False,
     weights: Weights = None,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Show the results in a browser.")
-    ] = True,
+    open_page: options.OpenPage = True,
 ) -> int:
     """Run a whole study with simulated people, then everything that reads its clicks.
 

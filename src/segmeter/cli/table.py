@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs, settings
+from segmeter.cli._option_values import settings
+from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
 from segmeter.cli.app import Exit, app
 
 __all__ = ["table"]
@@ -23,19 +24,25 @@ class TableFormat(StrEnum):
     html = "html"
 
 
+LayoutName = Annotated[
+    str | None,
+    typer.Option("--layout", help="noc, rclicks, tetris or seism; the run's own by default."),
+]
+Format = Annotated[TableFormat, typer.Option("--format", help="What to write.")]
+To = Annotated[
+    Path | None, typer.Option("--to", "--out", "-o", help="A file instead of the terminal.")
+]
+
+
 @app.command()
 def table(
     runs: Runs,
-    layout: Annotated[
-        str | None, typer.Option("--layout", help="noc, rclicks, tetris or seism.")
-    ] = None,
-    kind: Annotated[
-        TableFormat, typer.Option("--format", help="What to write.")
-    ] = TableFormat.latex,
+    layout: LayoutName = None,
+    kind: Format = TableFormat.latex,
     reading: OneReading = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
-    to: Annotated[Path | None, typer.Option("--to", help="A file instead of the terminal.")] = None,
+    to: To = None,
 ) -> int:
     """The table of a paper: methods by data sets, bold only where it is established.
 

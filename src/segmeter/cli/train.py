@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter.cli._clicked import clicked_datasets, say_of_samples
-from segmeter.cli._options import Data, finite, roots
+from segmeter.cli._option_values import finite, roots
+from segmeter.cli._options import Data, MasksShown, PictureSets, Seed
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segmeter.clickability.training.recipes import Recipe
     from segmeter.clickability.training.samples import TrainingSample
     from segmeter.clickability.training.training_loop import Step
     from segmeter.core.plans import Roots
 
 __all__ = ["clickability"]
+
+_PICTURES = "Which pictures"
+_NETWORK = "The network and its training"
 
 _group = typer.Typer(no_args_is_help=True, help="Train networks from recorded clicks.")
 app.add_typer(_group, name="train")
@@ -32,37 +37,76 @@ def _train() -> None:
     """Train networks from recorded clicks."""
 
 
+ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks file (CSV of RClicks).")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
+RecipeName = Annotated[
+    str, typer.Option("--recipe", help="published: as the authors' code; sound: ours.")
+]
+LearnFrom = Annotated[
+    Path | None,
+    typer.Option("--learn", rich_help_panel=_PICTURES, help="List of pictures to learn from."),
+]
+ReportOn = Annotated[
+    Path | None,
+    typer.Option("--report", rich_help_panel=_PICTURES, help="List of pictures to report on."),
+]
+Backbone = Annotated[
+    Path | None,
+    typer.Option("--backbone", rich_help_panel=_NETWORK, help="MSCAN weights trained before."),
+]
+Size = Annotated[str, typer.Option("--size", rich_help_panel=_NETWORK, help="base, small or tiny.")]
+Frame = Annotated[
+    int,
+    typer.Option(
+        "--frame", rich_help_panel=_NETWORK, help="Side of the network's frame in pixels."
+    ),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        "--epochs", min=1, rich_help_panel=_NETWORK, help="Epochs; the recipe's, 20, by default."
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch",
+        min=2,
+        rich_help_panel=_NETWORK,
+        help="Samples per step; the recipe's, 16, by default.",
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--rate",
+        rich_help_panel=_NETWORK,
+        help="Largest learning rate; the recipe's by default.",
+    ),
+]
+Device = Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")]
+Loaders = Annotated[int, typer.Option("--workers", min=0, help="Processes that prepare samples.")]
+
+
 @_group.command()
 def clickability(
-    clicks: Annotated[Path, typer.Option("--clicks", help="Clicks file (CSV of RClicks).")],
-    dataset: Annotated[
-        list[str], typer.Option("--dataset", "-d", help="Data set of the pictures, or a folder.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")],
+    clicks: ClicksFile,
+    dataset: PictureSets,
+    out: Out,
     data: Data = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", help="published: as the authors' code; sound: ours.")
-    ] = "sound",
-    previous: Annotated[
-        Path | None, typer.Option("--previous", help="Folder of masks shown in later rounds.")
-    ] = None,
-    learn: Annotated[
-        Path | None, typer.Option("--learn", help="List of pictures to learn from.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="List of pictures to report on.")
-    ] = None,
-    backbone: Annotated[
-        Path | None, typer.Option("--backbone", help="MSCAN weights trained before.")
-    ] = None,
-    size: Annotated[str, typer.Option("--size", help="base, small or tiny.")] = "base",
-    frame: Annotated[int, typer.Option("--frame", help="Side of the network's frame.")] = 416,
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Default 20.")] = None,
-    batch: Annotated[int | None, typer.Option("--batch", min=2, help="Default 16.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Largest learning rate.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of every draw.")] = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1...")] = "cpu",
-    workers: Annotated[int, typer.Option("--workers", min=0, help="Processes that prepare.")] = 0,
+    previous: MasksShown = None,
+    learn: LearnFrom = None,
+    report: ReportOn = None,
+    recipe: RecipeName = "sound",
+    backbone: Backbone = None,
+    size: Size = "base",
+    frame: Frame = 416,
+    epochs: Epochs = None,
+    batch: Batch = None,
+    rate: Rate = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    workers: Loaders = 0,
 ) -> int:
     """Train the clickability network on where people clicked.
 
@@ -70,28 +114,33 @@ def clickability(
 
     Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
-    from segmeter.clickability.training import recipes
     from segmeter.clickability.training.training_loop import Course, train
     from segmeter.models._sam_networks import pick_device
 
-    chosen = recipes.recipe(recipe)
-    chosen = replace(
-        chosen,
-        epochs=epochs or chosen.epochs,
-        batch=batch or chosen.batch,
-        rate=chosen.rate if rate is None else finite("--rate", rate, above=0),
-    )
+    chosen = _recipe(recipe, epochs, batch, rate)
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)
-    training_samples = _samples(clicks, dataset, roots(data, None), previous)
-    learning, choosing = _parts(training_samples, learn, report, chosen.sound, seed)
-    typer.echo(
-        f"{len(learning)} training samples to learn from, {len(choosing)} to choose by", err=True
-    )
+    samples = _samples(clicks, dataset, roots(data, None), previous)
+    learning, choosing = _parts(samples, learn, report, chosen.sound, seed)
+    sizes = f"{len(learning)} training samples to learn from, {len(choosing)} to choose by"
+    typer.echo(sizes, err=True)
     path = train(learning, choosing, course, out, _teller())
     if report is not None:
-        _report(path, _only(training_samples, report))
+        _report(path, _only(samples, report))
     typer.echo(f"the network lies at {path}")
     return Exit.DONE
+
+
+def _recipe(name: str, epochs: int | None, batch: int | None, rate: float | None) -> Recipe:
+    """A recipe by name, with what was asked otherwise."""
+    from segmeter.clickability.training.recipes import recipe
+
+    found = recipe(name)
+    return replace(
+        found,
+        epochs=epochs or found.epochs,
+        batch=batch or found.batch,
+        rate=found.rate if rate is None else finite("--rate", rate, above=0),
+    )
 
 
 def _samples(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
@@ -16,6 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.sections import Block, Illustration, Note, Replay, ReplayFrame, Section
 from segmeter.report.page import Page, render
+from segmeter.report.templates import filled
 from segmeter.store import Run
 from segmeter.store.kept import kept_table
 
@@ -101,15 +101,12 @@ class Sessions:
 
     def page(self, asked: Mapping[str, str]) -> str:
         """The list as a page."""
-        from jinja2 import Environment, StrictUndefined
-
         many, rows = self.found(asked)
-        text = (files("segmeter.report") / "assets" / "browse.html").read_text("utf-8")
-        template = Environment(autoescape=True, undefined=StrictUndefined).from_string(text)
         number = _page(asked)
         for row in rows:
             row["link"] = "session?" + urlencode({k: row[k] for k in _KEY})
-        html: str = template.render(
+        return filled(
+            "browse.html",
             title=f"Sessions of {PurePath(self.run.address).name}",
             goal=f"{100 * self.goal:g} % IoU",
             choices=self.choices(),
@@ -122,7 +119,6 @@ class Sessions:
             before=_link(asked, number - 1) if number else "",
             after=_link(asked, number + 1) if PAGE * (number + 1) < many else "",
         )
-        return html
 
     def session(self, asked: Mapping[str, str]) -> str:
         """One session, click by click."""

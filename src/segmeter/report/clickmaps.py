@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["map_page"]
+from segmeter.report.templates import as_script, data_address, filled
 
-UNKNOWN = 65535
-"""Stands for a place where no click would be valid."""
+__all__ = ["ShownMap", "map_page"]
+
+_UNKNOWN = 65535  # stands for a place where no click would be valid
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMap:
+    """Scores of clicks on a picture.
+
+    Attributes
+    ----------
+    picture
+        The scene as JPEG or PNG bytes, of `shape` `(H, W)`.
+    maps
+        Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
+        row i and column j is `low + stride * (i, j)`.
+    centre
+        The click of the usual simulated user, `(y, x)`.
+    """
+
+    picture: bytes
+    shape: tuple[int, int]
+    maps: Mapping[str, npt.NDArray[np.float64]]
+    low: tuple[int, int]
+    stride: int
+    centre: tuple[int, int]
 
 
 def map_page(
     title: str,
-    picture: bytes,
-    shape: tuple[int, int],
-    maps: Mapping[str, npt.NDArray[np.float64]],
-    low: tuple[int, int],
-    stride: int,
-    centre: tuple[int, int],
+    shown: ShownMap,
     facts: Sequence[tuple[str, str]],
     figures: Sequence[tuple[str, bytes]] = (),
 ) -> str:
@@ -33,57 +49,33 @@ def map_page(
 
     Parameters
     ----------
-    picture
-        The scene as JPEG or PNG bytes.
-    maps
-        Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
-        row i and column j is `low + stride * (i, j)`.
     facts
         Names and values of the statistics to print.
     figures
         Captions and PNG or JPEG bytes of pictures to show beneath.
     """
-    from markupsafe import escape
-
-    names = list(maps)
-    rows, columns = maps[names[0]].shape
-    data: dict[str, Any] = {
-        "shape": list(shape),
-        "low": list(low),
-        "stride": stride,
-        "size": [rows, columns],
-        "centre": list(centre),
-        "names": names,
-        "values": [_packed(maps[name]) for name in names],
-    }
-    listed = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in facts)
-    choices = "".join(f'<option value="{i}">{escape(n)}</option>' for i, n in enumerate(names))
-    shown = "".join(
-        f'<figure><img src="{_address(image)}" alt="{escape(caption)}">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
-        for caption, image in figures
+    return filled(
+        "clickmap.html",
+        title=title,
+        names=list(shown.maps),
+        facts=facts,
+        figures=[(caption, data_address(image)) for caption, image in figures],
+        data=as_script(
+            {
+                "picture": data_address(shown.picture),
+                "shape": shown.shape,
+                "low": shown.low,
+                "stride": shown.stride,
+                "size": next(iter(shown.maps.values())).shape,
+                "centre": shown.centre,
+                "names": list(shown.maps),
+                "values": [_packed(values) for values in shown.maps.values()],
+            }
+        ),
     )
-    page = resources.files("segmeter.report").joinpath("assets/clickmap.html").read_text()
-    # The data hold numbers and names of measures only; "<" is escaped all the same.
-    texts = {
-        "TITLE": str(escape(title)),
-        "PICTURE": _address(picture),
-        "FIGURES": shown,
-        "FACTS": listed,
-        "CHOICES": choices,
-        "DATA": json.dumps(data).replace("<", "\\u003c"),
-    }
-    # All at once: a title that reads %DATA% stays what it is.
-    return re.sub(r"%([A-Z]+)%", lambda mark: texts.get(mark[1], mark[0]), page)
-
-
-def _address(picture: bytes) -> str:
-    """A picture inside the page."""
-    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
-    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def _packed(values: npt.NDArray[np.float64]) -> str:
     """Ten-thousandths as little-endian 16-bit numbers."""
-    whole = np.where(np.isnan(values), UNKNOWN, np.round(np.nan_to_num(values) * 10000))
+    whole = np.where(np.isnan(values), _UNKNOWN, np.round(np.nan_to_num(values) * 10000))
     return base64.b64encode(whole.astype("<u2").tobytes()).decode()

@@ -17,6 +17,8 @@ __all__ = [
     "formats",
     "harmless",
     "identifier",
+    "latex_text",
+    "markdown_text",
     "tables_of",
     "to_csv",
     "to_latex",
@@ -86,17 +88,17 @@ def _names(columns: Sequence[Column]) -> list[str]:
 
 def to_markdown(table: Table) -> str:
     """A pipe table; intervals stand in brackets."""
-    heads = [_markdown(_heading(c)) for c in table.columns]
+    heads = [markdown_text(_heading(c)) for c in table.columns]
     rules = ["---:" if c.digits is not None else "---" for c in table.columns]
     lines = [heads, rules] + [
         [
-            _markdown(cell_text(cell, column))
+            markdown_text(cell_text(cell, column))
             for cell, column in zip(row, table.columns, strict=True)
         ]
         for row in table.rows
     ]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return (f"{_markdown(table.caption)}\n\n" if table.caption else "") + text + "\n"
+    return (f"{markdown_text(table.caption)}\n\n" if table.caption else "") + text + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -105,10 +107,10 @@ def to_latex(table: Table) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_latex(table.caption)}}}" if table.caption else "",
+        rf"\caption{{{latex_text(table.caption)}}}" if table.caption else "",
         rf"\begin{{tabular}}{{{layout}}}",
         r"\toprule",
-        " & ".join(_latex(_heading(c)) for c in table.columns) + r" \\",
+        " & ".join(latex_text(_heading(c)) for c in table.columns) + r" \\",
         r"\midrule",
         *(
             " & ".join(_latex_cell(v, c) for v, c in zip(row, table.columns, strict=True)) + r" \\"
@@ -153,7 +155,7 @@ def harmless(cell: object) -> object:
     return f"'{spelled}" if spelled.lstrip().startswith(("=", "+", "-", "@")) else spelled
 
 
-def _markdown(text: str) -> str:
+def markdown_text(text: str) -> str:
     """A text in which Markdown finds no HTML, no link and no end of a cell."""
     plain = _spelled(text.replace("\n", " ")).replace("<", "&lt;")
     return plain.replace("|", "\\|").replace("](", "]\\(")
@@ -199,10 +201,15 @@ def _fields(cell: Cell, limits: bool, column: Column) -> list[object]:
 def _latex_cell(cell: Cell, column: Column) -> str:
     if isinstance(cell, Value):
         limits = spread(cell, column)
-        text = _latex(amount(cell.value, column.digits, column.percent))
-        return rf"{text} {{\scriptsize [{_latex(limits)}]}}" if limits else text
-    return _latex(cell_text(cell, column))
+        text = latex_text(amount(cell.value, column.digits, column.percent))
+        return rf"{text} {{\scriptsize [{latex_text(limits)}]}}" if limits else text
+    return latex_text(cell_text(cell, column))
 
 
-def _latex(text: str) -> str:
+def latex_text(text: str) -> str:
+    r"""A text in which TeX finds no command.
+
+    >>> print(latex_text("AUC_90 of 5 %"))
+    AUC\_90 of 5 \%
+    """
     return "".join(_LATEX.get(c, c) for c in _spelled(text))

@@ -6,7 +6,6 @@ import base64
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
@@ -35,6 +34,7 @@ from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
+from segmeter.report.templates import filled
 from segmeter.report.wording import marked, paragraphs, reading_note, told
 
 __all__ = ["Page", "render"]
@@ -65,16 +65,13 @@ def render(page: Page) -> str:
     """The page as HTML text."""
     drawing = _Drawing(page.sections)
     sections = [drawing.section(section) for section in page.sections]
-    template = _environment().get_template("page.html")
-    html: str = template.render(
+    return filled(
+        "page.html",
         page=page,
         sections=sections,
         album=drawing.album.defs(),
-        style=Markup(_asset("style.css")),
-        script=Markup(_asset("script.js")),
         readings={name: note for name, note in reading_note.items() if name in drawing.readings},
     )
-    return html.lstrip()
 
 
 class _Drawing:
@@ -219,19 +216,3 @@ def _links(table: Table) -> list[dict[str, str]]:
             }
         )
     return links
-
-
-def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("segmeter.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _asset(name: str) -> str:
-    return (files("segmeter.report") / "assets" / name).read_text("utf-8")

@@ -1,0 +1,112 @@
+"""What the typed values of options mean."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.plans import Roots
+from segmeter.core.remote_files import as_typed, is_address
+
+if TYPE_CHECKING:
+    from segmeter.core.models import Reading
+    from segmeter.report.several import Several
+    from segmeter.store import Run
+
+__all__ = [
+    "benchmark_options",
+    "dataset_spec",
+    "finite",
+    "part_of",
+    "readings",
+    "remembered",
+    "roots",
+    "settings",
+]
+
+
+def readings(choice: str) -> tuple[Reading, ...]:
+    """The readings that a choice stands for."""
+    match choice:
+        case "both":
+            return ("published", "sound")
+        case "published":
+            return ("published",)
+        case "sound":
+            return ("sound",)
+    raise BadInput(f"--reading is published, sound or both, not '{choice}'")
+
+
+def roots(data: Path | None, weights: Path | None) -> Roots:
+    """Where data and weights lie, folders or addresses; a folder that was named must be there."""
+    found = [None if path is None else as_typed(path) for path in (data, weights)]
+    for flag, path in zip(("--data", "--weights"), found, strict=True):
+        if path is not None and not is_address(path) and not Path(path).is_dir():
+            raise BadInput(f"{flag}: there is no folder '{path}'")
+    return Roots(*found)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Which share of how many.
+
+    >>> part_of("2/4")
+    (2, 4)
+    """
+    which, _, all_ = text.partition("/")
+    if not (which.isdecimal() and all_.isdecimal() and 1 <= int(which) <= int(all_)):
+        raise BadInput(f"--share is which of how many, as 1/4, not '{text}'")
+    return int(which), int(all_)
+
+
+def remembered(run: Run | Several, data: Path | None) -> Roots:
+    """Where the data lies: as said now, else where the run's last commands said it was."""
+    if data is not None:
+        return roots(data, None)
+    for entry in reversed(run.commands):
+        try:
+            words = shlex.split(str(entry.get("command", "")), posix=True)
+        except ValueError:  # no command that anybody typed
+            continue
+        pairs = zip(words, [*words[1:], ""], strict=True)
+        for word, following in pairs:
+            told = following if word == "--data" else word.removeprefix("--data=")
+            if word.startswith("--data") and told != word and Path(told).is_dir():
+                return Roots(Path(told), None)
+    return Roots()
+
+
+def finite(flag: str, value: float, *, above: float = -math.inf) -> float:
+    """A number from the command line; ranges alone would let through what is not a number."""
+    if not math.isfinite(value) or value <= above:
+        wanted = "a number" if above == -math.inf else f"a number above {above:g}"
+        raise BadInput(f"{flag} is {wanted}, not {value:g}")
+    return value
+
+
+def settings(cost: Path | None, goal: str | None = None) -> dict[str, Any]:
+    """What the statistics of a run may ask for."""
+    given = {"cost": cost, "goal": goal}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def benchmark_options(texts: list[str]) -> dict[str, Any]:
+    """Settings of a benchmark's own, each as `name=value`; values are JSON where they can be."""
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise BadInput(f"--option is name=value, not '{text}'")
+    return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
+
+
+def dataset_spec(text: str) -> Spec:
+    """A data set by name, or a folder of the user's own by its path or address."""
+    spec = Spec.parse(text)
+    if is_address(spec.name) or Path(spec.name).is_dir():
+        return Spec("folder", {"path": spec.name, **spec.options})
+    if os.sep in spec.name and ".py:" not in spec.name:
+        raise NotFound(f"--dataset: there is no folder '{spec.name}'")
+    return spec

@@ -1,0 +1,26 @@
+"use strict";
+/* A picture on a canvas, pointed at and marked: what the page of a click map and of masks share. */
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = id => document.getElementById(id);
+const [height, width] = data.shape;
+const canvas = $("picture"), pen = canvas.getContext("2d");
+canvas.width = width; canvas.height = height;
+const picture = new Image();
+
+function show(ready) {
+  picture.onload = ready;
+  picture.src = data.picture;
+}
+function pixelAt(event) {
+  const box = canvas.getBoundingClientRect();
+  return [
+    Math.floor((event.clientY - box.top) * height / box.height),
+    Math.floor((event.clientX - box.left) * width / box.width),
+  ];
+}
+function ring(y, x, ink, radius) {
+  for (const [stroke, wide] of [["#000", radius / 1.6], [ink, radius / 3]]) {
+    pen.strokeStyle = stroke; pen.lineWidth = wide;
+    pen.beginPath(); pen.arc(x + 0.5, y + 0.5, radius, 0, 7); pen.stroke();
+  }
+}

@@ -1,0 +1,59 @@
+"""Templates: the pages of the package, filled with what they show."""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+__all__ = ["as_script", "data_address", "filled"]
+
+
+def filled(template: str, **values: Any) -> str:
+    """A template of the package with its values; text is escaped unless it is `Markup`."""
+    page: str = _environment().get_template(template).render(**values)
+    return page.lstrip()
+
+
+def as_script(value: object) -> Markup:
+    r"""Data for a script of the page; no text in it can end the element that holds it.
+
+    >>> print(as_script(["</script>"]))
+    ["\u003c/script>"]
+    """
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def data_address(picture: bytes) -> str:
+    """A PNG or JPEG as an address that holds the picture itself.
+
+    >>> data_address(b"JFIF")
+    'data:image/jpeg;base64,SkZJRg=='
+    """
+    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("segmeter.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.globals["asset"] = _asset
+    return made
+
+
+def _asset(name: str) -> Markup:
+    """A style sheet or a script as it stands in the package."""
+    return Markup((files("segmeter.report") / "assets" / name).read_text("utf-8"))
