@@ -242,6 +242,24 @@ class Halves:
         return Picture("halves", scene, pixels, (), partitions=lambda: [halves, halves])
 
 
+def test_partitions_are_split_by_groups_of_pictures(
+    each_kind: dict[str, Path], typed: Typed, tmp_path: Path
+) -> None:
+    code, _, err = typed("report", each_kind["seism"], "--by", "class")
+    assert code == 2
+    assert "whole pictures are judged here, which have no 'class'" in err
+    groups, tables = tmp_path / "groups.csv", tmp_path / "tables"
+    groups.write_text("mask,place\na,indoors\nb,outdoors\n")
+    told = ("--by", "place", "--groups", groups, "--format", "csv", "--to", tables)
+    assert typed("report", each_kind["seism"], *told)[0] == 0
+    lines = csv.DictReader(io.StringIO((tables / "by-place.csv").read_text()))
+    found = {(line["model"], line["place"]): float(line["f_b_percent"]) for line in lines}
+    names = [f"{method} (sound)" for method in ("quadtree", "watershed")]
+    assert found.keys() == {(name, place) for name in names for place in ("indoors", "outdoors")}
+    # The quadtree's first cut is people's own, and both pictures are alike.
+    assert found[names[0], "indoors"] == found[names[0], "outdoors"] > 50
+
+
 @pytest.mark.parametrize("layout", ["noc", "rclicks", "tetris", "seism"])
 def test_every_layout_is_written_in_every_format(
     each_kind: dict[str, Path], typed: Typed, layout: str

@@ -117,5 +117,6 @@ def _say_missing_pictures(run: Run) -> None:
         try:
             run.scenes(name)
         except SegmeterError as error:
-            told = printable(f"pictures of {shown} are not on the page: {error}")
-            typer.echo(f"{told}; --data says where they lie", err=True)
+            remedy = "" if "--data" in str(error) else "; --data says where they lie"
+            told = f"pictures of {shown} are not on the page: {error}{remedy}"
+            typer.echo(printable(told), err=True)

@@ -55,6 +55,7 @@ _OWN = {
     "boxes": "segmeter.benchmarks.boxes.statistics",
     "edges": "segmeter.benchmarks.edges.statistics",
     "proposals": "segmeter.benchmarks.proposals.statistics",
+    "seism": "segmeter.benchmarks.seism.statistics",
 }
 """Where benchmarks without sessions say what is split."""
 

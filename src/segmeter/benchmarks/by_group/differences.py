@@ -40,7 +40,7 @@ def differences_by_group(
     if run.plan.benchmark == "boxes" or run.plan.kind == "method":
         raise BadInput(
             f"rows of '{run.plan.benchmark}' are not of targets; models are compared by group in "
-            "sessions with users"
+            "sessions with users, and 'segmeter report RUN --by' compares groups here"
         )
     members = TargetGroups(said_of_targets(run, by), by, groups).members()
     found = [

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segmeter.benchmarks.by_group.target_groups import DERIVED, groups_of_targets
-from segmeter.core.benchmarks import Curves, Results
+from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.datasets.groups import Groups, read_groups
 
-__all__ = ["Key", "Said", "Splittable", "TargetGroups", "said_of_targets"]
+__all__ = ["Key", "Said", "Splittable", "TargetGroups", "said_of_targets", "ungrouped"]
 
 Key = tuple[str, str, str]
 """Data set, scene and target; the target is empty where whole pictures are judged."""
@@ -62,12 +62,23 @@ class TargetGroups:
 
     def unknown(self) -> BadInput:
         """The sentence for a heading that no target has."""
-        known = f"'{self._file.path}' has {', '.join(self._file.attributes)}" if self._file else ""
-        if not known:
+        if self._file is not None:
+            known = f"'{self._file.path}' has {', '.join(self._file.attributes)}"
+        elif not any(target for _, _, target in self._said):
+            return BadInput(
+                f"whole pictures are judged here, which have no '{self.by}'; name the group of "
+                "each in a CSV of mask,group, a picture's name as its mask, with --groups FILE"
+            )
+        else:
             names = {n for groups in self._said.values() for n, value in groups.items() if value}
             told = [*sorted(names), *(name for name in DERIVED if name not in names)]
             known = f"rows know {', '.join(told)}; --groups FILE brings your own"
         return BadInput(f"no mask has a group under '{self.by}'; {known}")
+
+
+def ungrouped(found: Iterable[Group]) -> dict[Key, dict[str, str]]:
+    """Whole pictures, of which rows know no group."""
+    return {(group.dataset, *key): {} for group in found for key in group.keys}
 
 
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.by_group.splitting import Key, Splittable
+from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
 from segmeter.benchmarks.grouping import (
     by_picture,
     differences_in,
@@ -108,8 +108,7 @@ def splittable(run: Results) -> Splittable:
         Curves(*group.key, group.keys, group.clusters, group.elsewhere()[:, None])
         for group in found
     )
-    said: dict[Key, dict[str, str]] = {(g.dataset, *key): {} for g in found for key in g.keys}
-    return Splittable(curves, said, "F", (1,))
+    return Splittable(curves, ungrouped(found), "F", (1,))
 
 
 def groups(run: Results) -> list[EdgeTables]:

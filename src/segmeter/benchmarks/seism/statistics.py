@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
 from segmeter.benchmarks.grouping import (
     by_picture,
     comparisons,
@@ -28,7 +29,7 @@ from segmeter.benchmarks.grouping import (
     summary_row,
 )
 from segmeter.benchmarks.seism.methods import PEOPLE
-from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
@@ -36,7 +37,7 @@ from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Resampling
 from segmeter.stats.pairwise import Where, corrected, paired_difference
 
-__all__ = ["MethodTables", "differences", "groups", "human_points", "summary"]
+__all__ = ["MethodTables", "differences", "groups", "human_points", "splittable", "summary"]
 
 _RESAMPLES = 1000
 _COUNTS = ("matched_truth", "truth_pixels", "matched_guess", "guess_pixels")
@@ -105,6 +106,16 @@ def groups(run: Results) -> list[MethodTables]:
     """).to_pylist()
     found = by_picture(run, table, ("model", "dataset"))
     return [_group(model, dataset, scenes) for (model, dataset), scenes in found]
+
+
+def splittable(run: Results) -> Splittable:
+    """F_b of each picture at the setting that is best on all others; groups come from a file."""
+    found = groups(run)
+    curves = tuple(
+        Curves(*group.key, group.keys, group.clusters, _elsewhere(group, "fb")[:, None])
+        for group in found
+    )
+    return Splittable(curves, ungrouped(found), "F_b", (1,))
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
