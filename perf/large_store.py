@@ -26,7 +26,7 @@ from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.provenance import library_versions
-from segmeter.engine.runner import complete
+from segmeter.engine.validation import complete
 from segmeter.engine.widening import users_text
 from segmeter.store import RunFolder
 from segmeter.store.compaction import LOOSE, compact

@@ -11,7 +11,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan, Roots
 from segmeter.engine.jobs import Objects
-from segmeter.engine.runner import complete
+from segmeter.engine.validation import complete
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address
 

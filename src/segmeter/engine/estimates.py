@@ -16,7 +16,8 @@ from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Dataset
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.jobs import Objects, jobs_of
-from segmeter.engine.runner import complete, default_workers
+from segmeter.engine.runner import default_workers
+from segmeter.engine.validation import complete
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import encode
 
