@@ -71,9 +71,18 @@ def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
 
     with pytest.raises(SegmeterError, match=r"every scene failed.*never.*test_evaluation.py, line"):
         segmeter.evaluate(broken, "drawn", out=tmp_path / "b", limit=2, rounds=1)
-    with pytest.warns(UserWarning, match="failed; run.errors"):
+    with pytest.warns(UserWarning, match="failed; run.errors") as told:
         run = segmeter.evaluate(moody, "drawn", out=tmp_path / "m", limit=8, rounds=1)
+    assert told[0].filename == __file__  # where evaluate was called
     assert "not this one" in run.errors()[0]["error"]
+
+
+def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = segmeter.evaluate("oracle", "drawn", out="memory://evaluated", limit=1, rounds=1)
+    assert run.address == "memory://evaluated"
+    assert run.sql("select count(*) as many from rows").to_pylist() == [{"many": 2}]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_misspelt_reading_is_refused(tmp_path: Path) -> None:

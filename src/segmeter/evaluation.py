@@ -18,6 +18,7 @@ from segmeter.core.plans import Plan, Roots
 from segmeter.core.remote_files import is_address
 from segmeter.engine import run_plan
 from segmeter.engine.estimates import free_folder
+from segmeter.engine.jobs import Objects
 from segmeter.store import Run as StoredRun
 from segmeter.store.views import quoted
 
@@ -126,6 +127,9 @@ def evaluate(
 ) -> Run:
     """Play a benchmark and return the run, ready to be asked.
 
+    When some scenes fail a warning says so and `run.errors()` names them; when all do, a
+    SegmeterError is raised.
+
     Parameters
     ----------
     models, datasets, users, measures
@@ -138,20 +142,11 @@ def evaluate(
         `"sound"`, `"published"`, `"both"` or a list of them.
     workers
         Processes; 0 plays in this one and needs no `if __name__ == "__main__":`.
-    until
-        A goal at which sessions end, such as `"iou>=0.9"`.
-    options
-        Settings of the benchmark's own.
+    until, options
+        A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark's own.
     progress
         Whether to say how far it is, on stderr; by default where somebody is looking.
 
-    Raises
-    ------
-    SegmeterError
-        When every scene failed. When some did, a warning says so and `run.errors()` names them.
-
-    Examples
-    --------
     >>> import tempfile
     >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
     >>> run.sql("select round(avg(iou), 2) as iou from rows").to_pylist()
@@ -159,27 +154,53 @@ def evaluate(
     """
     if workers and multiprocessing.parent_process() is not None:
         raise BadInput("evaluate(workers=...) in a script stands under: if __name__ == '__main__':")
-    objects: dict[str, Any] = {}
+    settings = {"rounds": rounds, "readings": _readings(readings), "seed": seed, "limit": limit}
+    goal = {} if until is None else {"until": until}
+    plan, objects = _requested(
+        benchmark, models, datasets, users, measures, {**(options or {}), **goal}, settings
+    )
+    roots = Roots(_path(data), _path(weights))
+    place = _path(out) or free_folder(plan, roots, objects)
+    return _played(plan, place, roots, workers, objects, progress)
+
+
+def _requested(
+    benchmark: str,
+    models: Any,
+    datasets: Any,
+    users: Any,
+    measures: Any,
+    options: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> tuple[Plan, Objects]:
+    """The plan of what was named or handed over, and the objects that it names."""
+    objects: Objects = {}
     plan = Plan(
         benchmark,
         tuple(_model(thing, objects) for thing in _listed(models)),
         tuple(_data(thing, objects) for thing in _listed(datasets)),
         users=tuple(_user(thing) for thing in _listed(users)),
-        rounds=rounds,
-        readings=_readings(readings),
         measures=tuple(_measure(thing) for thing in _listed(measures)),
-        seed=seed,
-        limit=limit,
-        options={**(options or {}), **({} if until is None else {"until": until})},
+        options=options,
+        **settings,
     )
-    roots = Roots(_path(data), _path(weights))
-    own = objects or None
-    place = free_folder(plan, roots, own) if out is None else Path(out)
-    looked_at = sys.stderr.isatty() if progress is None else progress
-    lines = _Lines(str(place), looked_at)
-    tally = run_plan(plan, place, roots=roots, workers=workers, objects=own, progress=lines)
+    return plan, objects
+
+
+def _played(
+    plan: Plan,
+    place: Path | str,
+    roots: Roots,
+    workers: int,
+    objects: Objects,
+    progress: bool | None,
+) -> Run:
+    """The run of a plan, played or gone on with here."""
+    lines = _Lines(str(place), sys.stderr.isatty() if progress is None else progress)
+    tally = run_plan(
+        plan, place, roots=roots, workers=workers, objects=objects or None, progress=lines
+    )
     run = Run.open(place, roots, trust=True)
-    assert isinstance(run, Run)
     if tally.failed:
         _tell(tally.failed, tally.done + tally.before, lines.first)
     return run
@@ -218,14 +239,16 @@ def _tell(failed: int, done: int, first: str) -> None:
     if not done:
         raise SegmeterError(f"every scene failed, the first with: {first}")
     many = "1 scene" if failed == 1 else f"{failed} scenes"
-    warnings.warn(f"{many} failed; run.errors() names them", stacklevel=3)
+    warnings.warn(
+        f"{many} failed; run.errors() names them", stacklevel=4
+    )  # whoever called evaluate
 
 
 def _listed(things: Any) -> list[Any]:
     return list(things) if isinstance(things, list | tuple) else [things]
 
 
-def _model(thing: Any, objects: dict[str, Any]) -> Spec:
+def _model(thing: Any, objects: Objects) -> Spec:
     """The spec of a name, or of an object under its card's name."""
     if isinstance(thing, str):
         return Spec.parse(thing)
@@ -234,7 +257,7 @@ def _model(thing: Any, objects: dict[str, Any]) -> Spec:
     return _named(thing, objects)
 
 
-def _data(thing: Any, objects: dict[str, Any]) -> Spec:
+def _data(thing: Any, objects: Objects) -> Spec:
     if isinstance(thing, str | Path):
         spec = Spec.parse(str(thing))
         folder = Path(spec.name).is_dir()
@@ -242,7 +265,7 @@ def _data(thing: Any, objects: dict[str, Any]) -> Spec:
     return _named(thing, objects)
 
 
-def _named(thing: Any, objects: dict[str, Any]) -> Spec:
+def _named(thing: Any, objects: Objects) -> Spec:
     name = thing.card.name
     if objects.setdefault(name, thing) is not thing:
         raise BadInput(f"two objects are called '{name}'; give each its own card.name")

@@ -27,7 +27,17 @@ _TRIES = 2
 
 
 class Progress(Protocol):
-    """Somebody who wants to know how far a run is."""
+    """Receives progress: how many jobs there are and were done before, then each that ends."""
+
+    def begin(self, total: int, done: int) -> None: ...
+
+    def step(self, outcome: Outcome) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Silent:
+    """Progress that nobody looks at."""
 
     def begin(self, total: int, done: int) -> None: ...
 
@@ -72,10 +82,8 @@ def run_plan(
         Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
     again
         Play jobs anew that were played with other weights or another source than are here now.
-    executor
-        Who does the jobs, by name; chosen by the number of workers unless given.
-    address
-        Of the Ray cluster that does them.
+    executor, address
+        Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     share
         Which of how many shares of the jobs to play, for several machines with a run each.
     tell
@@ -89,30 +97,20 @@ def run_plan(
     plan, datasets = complete(plan, roots, objects)
     with RunFolder.claimed(out, plan) as folder:
         jobs = jobs_of(plan, datasets)
-        prints = subject_prints(plan, roots, objects)
-        done_before = finished_before(folder, jobs, prints, plan, again)
-        for sentence in done_before.said:
+        before = finished_before(folder, jobs, subject_prints(plan, roots, objects), plan, again)
+        for sentence in before.said:
             tell(sentence)
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})
         ours = jobs[share[0] - 1 :: share[1]]
-        left = [job for job in ours if job.id not in done_before.ids]
+        left = [job for job in ours if job.id not in before.ids]
         left.sort(key=lambda job: job.scene not in soonest)
-        if progress:
-            progress.begin(len(ours), len(ours) - len(left))
-        own = len(left) if executor == "ray" or address else default_workers(plan)
-        count = 0 if objects else own if workers is None else workers
-        seats = Seats(plan, folder.place, roots, objects, min(count, len(left)), address, early)
-        make_ready(folder, (job.id for job in left))
-        working = executor_named(executor, seats)
-        packing = Packing(folder, (job.id for job in left), tell)
-        try:
-            done, failed = _drive(left, working, folder, progress, packing)
-            packing.finish()
-        finally:
-            working.stop()
-            packing.stop()
-            if progress:
-                progress.end()
+        if workers is None:
+            workers = len(left) if executor == "ray" or address else default_workers(plan)
+        count = 0 if objects else min(workers, len(left))
+        seats = Seats(plan, folder.place, roots, objects, count, address, early)
+        progress = progress or _Silent()
+        progress.begin(len(ours), len(ours) - len(left))
+        done, failed = _play(left, folder, executor, seats, progress, tell)
     return Tally(done, len(ours) - len(left), failed)
 
 
@@ -124,18 +122,39 @@ def default_workers(plan: Plan) -> int:
     return max(1, min(4, usable_cores() // plan.threads))
 
 
+def _play(
+    left: list[Job],
+    folder: RunFolder,
+    executor: str | None,
+    seats: Seats,
+    progress: Progress,
+    tell: Callable[[str], None],
+) -> tuple[int, int]:
+    """Have jobs done by an executor and packed when they are; done and failed jobs."""
+    make_ready(folder, (job.id for job in left))
+    working = executor_named(executor, seats)
+    packing = Packing(folder, (job.id for job in left), tell)
+    try:
+        done, failed = _drive(left, working, folder, progress, packing)
+        packing.finish()
+    finally:
+        working.stop()
+        packing.stop()
+        progress.end()
+    return done, failed
+
+
 def _drive(
     left: list[Job],
     executor: Executor,
     folder: RunFolder,
-    progress: Progress | None,
+    progress: Progress,
     packing: Packing,
 ) -> tuple[int, int]:
     """Submit, take back, try once more what may be mended; done and failed jobs."""
     waiting = deque(left)
     tries: dict[str, int] = {}
     running = done = failed = 0
-    settle: Callable[[Outcome], None] = progress.step if progress else lambda outcome: None
     while waiting or running:
         while waiting and executor.room > 0:
             executor.submit(waiting.popleft())
@@ -155,5 +174,5 @@ def _drive(
             else:
                 done += 1
                 packing.settled(job.id)
-            settle(outcome)
+            progress.step(outcome)
     return done, failed

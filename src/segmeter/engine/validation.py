@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,19 +33,13 @@ def complete(
     benchmark = catalogue.benchmarks.make(plan.benchmark)
     asked = plan.measures
     plan = benchmark.plan(plan)
-    if not plan.subjects:
-        raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
-    if not plan.datasets:
-        raise BadInput("no data: name at least one data set with --dataset")
+    _refuse_nothing(plan)
     users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
     if to_play:
         _check_subjects(plan, roots, own, users)
-    for kind, names in (
-        (plan.kind, [str(spec) for spec in plan.subjects]),
-        ("data set", [str(spec) for spec in plan.datasets]),
-        ("user", [user.name for user in users]),
-    ):
-        _refuse_twins(kind, names)
+    _refuse_twins(plan.kind, map(str, plan.subjects))
+    _refuse_twins("data set", map(str, plan.datasets))
+    _refuse_twins("user", (user.name for user in users))
     for name in plan.measures:
         catalogue.measures.entry(name)
     datasets = {
@@ -161,7 +155,15 @@ def _defined(measure: Any, dataset: Dataset) -> bool:
     return (3 if volume else 2) in measure.dimensions
 
 
-def _refuse_twins(kind: str, names: Sequence[str]) -> None:
+def _refuse_nothing(plan: Plan) -> None:
+    """A plan without models or methods, or without data, is a slip."""
+    if not plan.subjects:
+        raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
+    if not plan.datasets:
+        raise BadInput("no data: name at least one data set with --dataset")
+
+
+def _refuse_twins(kind: str, names: Iterable[str]) -> None:
     """Rows are told apart by these names, so each may come once."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

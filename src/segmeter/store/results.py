@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import pyarrow as pa
 
@@ -83,7 +83,7 @@ class Run:
         settings: Mapping[str, Any] | None = None,
         *,
         trust: bool = False,
-    ) -> Run:
+    ) -> Self:
         """A run folder, or a run at an address such as `s3://bucket/run`.
 
         `roots` say where its pictures lie, for those who want to show them; `settings` go to
