@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
@@ -14,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from segmeter.core.errors import BadInput
+from segmeter.evaluation import Run as EvaluatedRun
+from segmeter.report.objects import objects_csv
 from segmeter.store import Run
 from segmeter.store.views import quoted
 
@@ -127,6 +131,21 @@ def test_names_are_quoted_and_values_are_parameters(run: Path) -> None:
     hostile = "x' or 1 = 1 --"
     assert opened.sql("select * from rows where model = ?", [hostile]).num_rows == 0
     assert opened.sql("select * from rows where model = $m", {"m": "disc"}).num_rows > 0
+
+
+def test_a_measure_that_is_named_like_sql_is_a_column(run: Path) -> None:
+    """In the table of objects and in data frames, whoever named the measure."""
+    name = 'a" from errors; "b, iou'
+    change_plan(run, measures=["iou", name])
+    for part in (run / "parts").glob("*.parquet"):
+        table = pq.read_table(part)
+        values = pa.array([0.25] * len(table))
+        pq.write_table(table.append_column(name, values), part)
+    headings, first, *_ = csv.reader(io.StringIO(objects_csv(Run.open(run))))
+    assert dict(zip(headings, first, strict=True))[f"{name}_best"] == "0.25"
+    pytest.importorskip("pandas", reason="pandas is no dependency")
+    rows = EvaluatedRun.open(run).to_pandas("rows")
+    assert set(rows[name]) == {0.25}
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(
