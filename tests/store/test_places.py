@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.store import local
+from segmeter.store import leases, local
 from segmeter.store.leases import LEASE, file_lease
 from segmeter.store.local import LocalPlace, write_file
 from segmeter.store.places import DiskFull, Place, place_of
@@ -122,6 +122,40 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_over(place: Place) -> No
     place.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
     with file_lease(place):
         pass
+
+
+def test_a_lease_that_somebody_else_has_taken_is_lost(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_SECONDS", 0.02)
+    place.begin()
+    with file_lease(place) as lease:
+        lease.check()
+        place.put(LEASE, json.dumps({"holder": "x", "until": time.time() + 100}).encode())
+        (renewing,) = (t for t in threading.enumerate() if t.name == f"lease of {lease.holder}")
+        renewing.join()
+        with pytest.raises(RunConflict, match="another command has taken over"):
+            lease.check()
+    assert json.loads(place.read(LEASE))["holder"] == "x"  # not ours to give back
+
+
+def test_a_storage_that_fails_for_a_while_costs_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "_SECONDS", 0.02)
+    place, tried, again = LocalPlace(tmp_path), iter(range(3)), threading.Event()
+    put = place.put
+
+    def failing(name: str, data: bytes) -> None:
+        if next(tried, None) is not None:
+            raise ConnectionError("the network is down")
+        put(name, data)
+        again.set()
+
+    with file_lease(place) as lease:
+        monkeypatch.setattr(place, "put", failing)
+        assert again.wait(60)
+        lease.check()
 
 
 def test_of_many_who_want_a_lease_one_gets_it(address: str) -> None:

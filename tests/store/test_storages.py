@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -19,10 +21,11 @@ from segmeter.core.plans import Plan, Roots
 from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.executors import executor_names
+from segmeter.engine.jobs import Outcome
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.writing import write_report
-from segmeter.store import Run, RunFolder
+from segmeter.store import Run, RunFolder, leases
 from segmeter.store.remote import RemotePlace
 
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=2)
@@ -152,3 +155,30 @@ def test_executors_go_by_name(tmp_path: Path) -> None:
         run_plan(small, tmp_path / "c", executor="inlin")
     with pytest.raises(BadInput, match="memory of one process"):
         run_plan(small, "memory://nowhere", executor="local", workers=1)
+
+
+def test_a_run_stops_when_another_command_has_taken_it_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leases, "_SECONDS", 0.02)
+    address = f"memory://{uuid.uuid4().hex}"
+    place = RemotePlace(address)
+
+    class TakenOver:
+        """Another command takes the lease after the first job, as if this one had slept."""
+
+        def begin(self, total: int, done: int) -> None: ...
+
+        def step(self, outcome: Outcome) -> None:
+            other = {"holder": "other", "until": time.time() + 100}
+            place.put(leases.LEASE, json.dumps(other).encode())
+            for thread in threading.enumerate():
+                if thread.name.startswith("lease of"):
+                    thread.join()
+
+        def end(self) -> None: ...
+
+    with pytest.raises(RunConflict, match="another command has taken over 'memory://"):
+        run_plan(PLAN, address, executor="inline", progress=TakenOver())
+    assert len(RunFolder(address).finished()) in (1, 2)
+    assert json.loads(place.read(leases.LEASE))["holder"] == "other"

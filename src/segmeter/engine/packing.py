@@ -60,6 +60,7 @@ class Packing:
         self._due.clear()
         self._loose = 0
         try:
+            self._folder.check_lease()
             compact(self._folder, leave=set(self._open), closing=closing)
         except (SegmeterError, OSError) as error:
             self._tell(f"finished jobs could not be packed and keep files of their own: {error}")

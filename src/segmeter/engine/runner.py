@@ -159,7 +159,9 @@ def _drive(
         while waiting and executor.room > 0:
             executor.submit(waiting.popleft())
             running += 1
-        for outcome in executor.finished():
+        finished = executor.finished()
+        folder.check_lease()
+        for outcome in finished:
             running -= 1
             if outcome.fatal:
                 raise SegmeterError(outcome.error)

@@ -58,6 +58,7 @@ def score_run(
                 rows = _scored_rows(folder.rows(job), targets, judge)
             except BadInput as error:
                 raise BadInput(f"'{address}', {job}: {error}") from error
+            folder.check_lease()
             folder.score(name, job, rows)
             tell(count, len(left))
             if count % LOOSE == 0 or count == len(left):

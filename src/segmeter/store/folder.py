@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from segmeter.core.plans import Job, Plan
 from segmeter.core.redaction import redacted
 from segmeter.core.rows import ERROR_ROWS, Schema
 from segmeter.store.layout import Layout, layout_of
+from segmeter.store.leases import Lease
 from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes
 from segmeter.store.parts import decode, encode
 from segmeter.store.places import Address, Place, place_of
@@ -47,6 +48,7 @@ class RunFolder:
         self.place = place_of(address)
         self._footers: dict[str, dict[str, Pack]] = {}
         self._opened: _OpenPack | None = None
+        self._lease: Lease | None = None
 
     @property
     def address(self) -> str:
@@ -76,7 +78,7 @@ class RunFolder:
         folder = cls(address)
         folder._refuse_strangers()  # before a lock is put there
         folder.place.begin()
-        with folder.place.lease():
+        with folder.locked():
             folder._refuse_strangers()
             folder._keep_plan(plan)
             yield folder
@@ -118,7 +120,7 @@ class RunFolder:
 
     def widen(self, plan: Plan) -> None:
         """Put a plan that asks for more in place of the one that lies here."""
-        with self.place.lease():
+        with self.locked():
             self.place.put("plan.json", plan.to_json().encode())
 
     def done(self, job: Job) -> bool:
@@ -200,9 +202,16 @@ class RunFolder:
         """Ids of the jobs that have values of a measure."""
         return self.layout(measure_folder(measure)).jobs
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Only one command at a time may write here."""
-        return self.place.lease()
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one command at a time may write here; `check_lease` says whether it still is us."""
+        with self.place.lease() as self._lease:
+            yield
+
+    def check_lease(self) -> None:
+        """RunConflict if another command has taken over since this one began to write."""
+        if self._lease is not None:
+            self._lease.check()
 
     def _keep_plan(self, plan: Plan) -> None:
         if not self.begun:

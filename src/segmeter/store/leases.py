@@ -1,7 +1,9 @@
-"""Leases: only one command writes to a run, where the system has no lock for it.
+"""Leases: only one command writes to a run.
 
-The lease is a small file that says who holds it and until when. Its holder renews it; one whose
-time is over belongs to whoever comes next, and so does that of a dead process on this machine.
+On a disk the system's lock does it. Elsewhere the lease is a small file that says who holds it
+and until when. Its holder renews it; one whose time is over belongs to whoever comes next, and
+so does that of a dead process on this machine. A holder that could not renew it in time, such as
+a laptop that slept, finds out that it is lost, and has to stop.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from segmeter.core.errors import RunConflict
+from segmeter.core.errors import RunConflict, SegmeterError
 
 if TYPE_CHECKING:
     from segmeter.store.places import Place
 
-__all__ = ["LEASE", "file_lease"]
+__all__ = ["LEASE", "Lease", "file_lease"]
 
 LEASE = "lease.json"
 _SECONDS = 120.0
@@ -29,21 +32,40 @@ _SHORT = 4096  # bytes; nobody's lease is longer
 _here = threading.Lock()  # two threads of one process take turns
 
 
+@dataclass(slots=True)
+class Lease:
+    """The right to be the only one who writes to a place, until it is lost."""
+
+    address: str
+    holder: str = field(default_factory=lambda: secrets.token_hex(8))
+    lost: bool = False
+
+    def check(self) -> None:
+        """Refuse to go on where somebody else may be writing by now."""
+        if self.lost:
+            raise RunConflict(
+                f"another command has taken over '{self.address}': this one could not renew its "
+                f"lease for {_SECONDS:.0f} s, as when a machine sleeps or a network is down; what "
+                "was finished is kept, wait for the other or give the same command again"
+            )
+
+
 @contextmanager
-def file_lease(place: Place) -> Iterator[None]:
+def file_lease(place: Place) -> Iterator[Lease]:
     """Hold the lease of a place; renewed in the background, given back at the end."""
-    holder = secrets.token_hex(8)
+    lease = Lease(place.address)
     with _here:
-        _take(place, holder)
+        _take(place, lease.holder)
     stop = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(place, holder, stop), daemon=True)
+    name = f"lease of {lease.holder}"
+    renewing = threading.Thread(target=_renew, args=(place, lease, stop), name=name, daemon=True)
     renewing.start()
     try:
-        yield
+        yield lease
     finally:
         stop.set()
         renewing.join()
-        if _held(place).get("holder") == holder:
+        if _held(place).get("holder") == lease.holder:
             place.remove(LEASE)
 
 
@@ -62,11 +84,14 @@ def _take(place: Place, holder: str) -> None:
         raise RunConflict(f"another command has begun to write to '{place.address}'; wait for it")
 
 
-def _renew(place: Place, holder: str, stop: threading.Event) -> None:
-    while not stop.wait(_SECONDS / 4):
-        if _held(place).get("holder") != holder:
-            return
-        place.put(LEASE, _entry(holder))
+def _renew(place: Place, lease: Lease, stop: threading.Event) -> None:
+    while not lease.lost and not stop.wait(_SECONDS / 4):
+        try:
+            lease.lost = _held(place).get("holder") != lease.holder
+            if not lease.lost:
+                place.put(LEASE, _entry(lease.holder))
+        except (OSError, SegmeterError):
+            continue  # the storage may answer again before somebody else takes the lease
 
 
 def _entry(holder: str) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, RunConflict
-from segmeter.store.leases import file_lease
+from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, Held, RunGone
 
 __all__ = ["LocalPlace", "write_file"]
@@ -128,7 +128,7 @@ class LocalPlace:
         with suppress(FileNotFoundError), self._at(folder) as (fd, before):
             os.unlink(before + base, dir_fd=fd)
 
-    def lease(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[Lease]:
         return self._flocked() if fcntl is not None else self._tidied(file_lease(self))
 
     def arrow(self) -> tuple[Any, str]:
@@ -137,7 +137,7 @@ class LocalPlace:
         return fs.LocalFileSystem(), str(self.path.resolve())
 
     @contextmanager
-    def _flocked(self) -> Iterator[None]:
+    def _flocked(self) -> Iterator[Lease]:
         """The system drops this lock when its holder dies."""
         with self._at("") as (fd, before), self._refusing(".lock"):
             flags = os.O_RDWR | os.O_CREAT | _NO_LINK | os.O_NONBLOCK
@@ -150,13 +150,13 @@ class LocalPlace:
                     f"another command is writing to '{self.address}'; wait for it or stop it"
                 ) from None
             self._tidy()
-            yield
+            yield Lease(self.address)
 
     @contextmanager
-    def _tidied(self, lease: AbstractContextManager[None]) -> Iterator[None]:
-        with lease:
+    def _tidied(self, lease: AbstractContextManager[Lease]) -> Iterator[Lease]:
+        with lease as held:
             self._tidy()
-            yield
+            yield held
 
     def _tidy(self) -> None:
         """Remove what killed writers left; only whoever holds the lease writes such files."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.store.leases import Lease
 
 __all__ = ["Address", "DiskFull", "Held", "Place", "RunGone", "is_remote", "place_of"]
 
@@ -88,7 +89,7 @@ class Place(Protocol):
         """Remove a file; nothing happens if it is not there."""
         ...
 
-    def lease(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[Lease]:
         """Be the only one who writes; RunConflict if somebody else is."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.redaction import keep_secret, redacted
 from segmeter.core.seeds import fingerprint
-from segmeter.store.leases import file_lease
+from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, Held
 
 __all__ = ["RemotePlace"]
@@ -77,9 +77,7 @@ class RemotePlace:
             with self._told():
                 self._files.pipe_file(self._path(name), data)
         except FileNotFoundError as error:
-            raise NotFound(
-                f"'{self.address}' cannot be written to: {_first_line(error)}"
-            ) from error
+            raise self._unwritable(error) from error
 
     def create(self, name: str, data: bytes) -> bool:
         """By a conditional write; False where the storage has none."""
@@ -87,9 +85,7 @@ class RemotePlace:
             with self._told():
                 self._files.pipe_file(self._path(name), data, mode="create")
         except FileNotFoundError as error:
-            raise NotFound(
-                f"'{self.address}' cannot be written to: {_first_line(error)}"
-            ) from error
+            raise self._unwritable(error) from error
         except (FileExistsError, TypeError, NotImplementedError):
             return False
         return True
@@ -98,7 +94,7 @@ class RemotePlace:
         with self._told(), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
-    def lease(self) -> AbstractContextManager[None]:
+    def lease(self) -> AbstractContextManager[Lease]:
         return file_lease(self)
 
     def arrow(self) -> tuple[Any, str]:
