@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ import pytest
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, packing, run_plan
 from segmeter.engine.adding import add_to_run
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.store import Run, RunFolder, compaction, packs
 from segmeter.store.compaction import compact, salvage, unpack
+from segmeter.store.listing import list_runs
 from segmeter.store.local import LocalPlace
 from segmeter.store.packs import JobRows, jobs_in, pack_bytes, packed
 
@@ -129,6 +132,33 @@ def test_packs_are_made_while_jobs_are_played(
     assert "packing" in seen
     assert len(names(folder)) <= 2 + 2
     assert facts(folder).equals(Run.open(loose).sql(FACTS))
+
+
+class Falling(Disc):
+    """A model that fails at every scene but one."""
+
+    def look(self, scene: Scene) -> Any:
+        if scene.id != "000":
+            raise BadInput("it fell")
+        return super().look(scene)
+
+
+def test_errors_are_packed_and_forgotten_by_jobs_that_end_well(
+    storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "compact", partial(compact, loose=1))
+    plan = replace(PLAN, subjects=(Spec("mine"),))
+    assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(1, 0, 5)
+    run = Run.open(storage)
+    assert len(run.folder.place.files("errors")) == 1
+    said = run.sql("select error from errors")["error"].to_pylist()
+    assert [text.partition(" (")[0] for text in said] == ["it fell"] * 5
+    assert [facts.errors for facts in list_runs(storage)] == [5]
+    assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(0, 1, 5)
+    assert Run.open(storage).sql("from errors").num_rows == 5
+    assert run_plan(plan, storage, objects={"mine": Disc()}) == Tally(5, 1, 0)
+    assert Run.open(storage).sql("from errors").num_rows == 0
+    assert not run.folder.place.files("errors")
 
 
 def test_small_packs_are_joined_and_old_runs_packed_in_pieces(here: RunFolder, small: None) -> None:

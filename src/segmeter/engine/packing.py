@@ -1,4 +1,4 @@
-"""Packing: finished jobs are put into few files in the background, while others are played."""
+"""Packing: rows and errors of jobs are put into few files in the background, as others play."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from segmeter.store.folder import RunFolder, measure_folder
 
 __all__ = ["Packing", "make_ready"]
 
+_PACKED = ("parts", "errors")
+
 
 def make_ready(folder: RunFolder, jobs: Iterable[str]) -> None:
-    """Let workers replace the rows of jobs: out of packs with them, and away with their scores."""
+    """Let workers replace what is kept of jobs: rows and errors leave packs, scores are dropped."""
     wanted = frozenset(jobs)
-    unpack(folder, wanted)
+    for where in _PACKED:
+        unpack(folder, wanted, where)
     for measure in folder.measures():
         drop(folder, wanted, measure_folder(measure))
 
@@ -34,7 +37,7 @@ class Packing:
         self._thread.start()
 
     def settled(self, job: str) -> None:
-        """Nobody will write this job's rows from now on."""
+        """Nobody will write this job's rows or its error from now on."""
         self._open.discard(job)
         self._loose += 1
         if self._loose >= LOOSE:
@@ -61,8 +64,9 @@ class Packing:
         self._loose = 0
         try:
             self._folder.check_lease()
-            compact(self._folder, leave=set(self._open), closing=closing)
+            for where in _PACKED:
+                compact(self._folder, where, set(self._open), closing=closing)
         except (SegmeterError, OSError) as error:
-            self._tell(f"finished jobs could not be packed and keep files of their own: {error}")
+            self._tell(f"jobs could not be packed and keep files of their own: {error}")
             return False
         return True

@@ -175,6 +175,6 @@ def _drive(
                 failed += 1
             else:
                 done += 1
-                packing.settled(job.id)
+            packing.settled(job.id)
             progress.step(outcome)
     return done, failed

@@ -4,7 +4,7 @@ RUN/plan.json          what was to be run
 RUN/provenance.json    every command that worked on it, and on what machine
 RUN/parts/JOB.parquet  the rows of one finished job
 RUN/parts/pack-MODEL+DATA-CONTENT.parquet  the rows of many, once there are many
-RUN/errors/JOB.parquet the error row of a job that failed
+RUN/errors/JOB.parquet the error row of a job that failed, packed in the same way
 RUN/scores/MEASURE/JOB.parquet  values added later, packed in the same way
 RUN/aside/JOB.parquet  parts that could not be read, kept for whoever wants to look
 RUN/kept/              summaries, computed once
@@ -153,7 +153,7 @@ class RunFolder:
     ) -> None:
         """Keep a finished job's rows; an earlier error and scores of it are forgotten.
 
-        Rows of it that lie in a pack are to be unpacked before.
+        Rows and an error of it that lie in packs are to be unpacked before.
         """
         for measure in self.measures():
             self.place.remove(f"scores/{measure}/{job.id}.parquet")

@@ -86,7 +86,7 @@ def _read(folder: RunFolder) -> RunFacts:
         plan.id,
         len(folder.finished()),
         noted[-1] if noted else None,
-        len(folder.layout("errors").loose),
+        len(folder.layout("errors").jobs),
         commands[-1]["at"] if commands else "",
         sum(held.bytes for held in files),
         len(files),

@@ -76,7 +76,7 @@ def merge_runs(
             for entry in folder.provenance:
                 target.sign(entry)
         target.sign(command)
-        for where in ("parts", *(measure_folder(m) for m in target.measures())):
+        for where in ("parts", "errors", *(measure_folder(m) for m in target.measures())):
             compact(target, where, closing=True)
     for name, why in done.left_out.items():
         tell(f"{name} is left out: {why}")
