@@ -13,13 +13,15 @@ import pyarrow as pa
 import pytest
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput, RunConflict
+from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.scenes import Scene
+from segmeter.core.seeds import fingerprint
 from segmeter.engine import Tally, packing, run_plan
 from segmeter.engine.adding import add_to_run
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
+from segmeter.report.trail import missing
 from segmeter.store import Run, RunFolder, compaction, packs
 from segmeter.store.compaction import compact, salvage, unpack
 from segmeter.store.listing import list_runs
@@ -235,6 +237,56 @@ def test_a_damaged_row_group_costs_its_jobs_only(here: RunFolder, small: None) -
     assert f"{pack.name} is damaged; it was set aside in 'aside' and 1 of its " in said[0]
     assert here.place.exists(f"aside/{pack.name}")
     assert facts(here).equals(before)
+
+
+@pytest.mark.parametrize("benchmark", ["noc", "not-installed"])
+@pytest.mark.parametrize("group", [0, 2])
+def test_a_report_reads_what_is_sound_of_a_damaged_pack(
+    here: RunFolder, small: None, group: int, benchmark: str
+) -> None:
+    compact(here, loose=1)
+    pack = max(here.layout().packs, key=lambda pack: len(pack.jobs))
+    content = bytearray(here.place.read(f"parts/{pack.name}"))
+    column = pack_bytes(bytes(content)).metadata.row_group(group).column(0)
+    content[column.data_page_offset + 30] ^= 0xFF
+    here.place.put(f"parts/{pack.name}", bytes(content))
+    here.place.put("plan.json", replace(PLAN, benchmark=benchmark).to_json().encode())
+    run = Run.open(str(here.path))
+    query = "select distinct model, dataset, scene from rows order by all"
+    found = [tuple(row.values()) for row in run.sql(query).to_pylist()]
+    lost = pack.jobs[group][0]
+    assert len(found) == JOBS - 1
+    assert lost not in {fingerprint(*job, size=10) for job in found}
+    (why,) = run.damaged.values()
+    assert why.endswith(f"; 1 of its {len(pack.jobs)} jobs is left out")
+    assert all(run.job_rows(*job) for job in found)
+    (gone,) = (job for job in jobs(here) if job.id == lost)
+    assert run.job_rows(*gone.identity().values()) == []
+
+
+def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_MOST_JOBS", 2)
+    run_plan(replace(PLAN, subjects=(Spec("disc"),), limit=4), tmp_path / "run", workers=0)
+    folder = RunFolder(tmp_path / "run")
+    compact(folder, loose=1)
+    folder.place.put(f"parts/{folder.layout().packs[0].name}", b"no pack")
+
+    def elsewhere(run: Run, dataset: str) -> list[str]:
+        raise NotFound("the data is on another machine")
+
+    monkeypatch.setattr(Run, "scenes", elsewhere)
+    note, table = missing(Run.open(folder.path)).blocks
+    assert "2 results are missing" in str(note)
+    assert "the same command plays what is left out again" in str(table)
+
+
+def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder) -> None:
+    before = facts(here)
+    here.place.put("plan.json", replace(PLAN, benchmark="not-installed").to_json().encode())
+    assert facts(here).to_pylist() == before.to_pylist()
+    assert len(Run.open(str(here.path)).job_rows("disc", "drawn", "000")) == 4
 
 
 @pytest.mark.parametrize("harm", ["cut", "empty", "text"])

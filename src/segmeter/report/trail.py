@@ -43,16 +43,14 @@ def missing(run: Results) -> Section:
         ]
         for (model, dataset), scenes in lacking.items()
     ]
-    rows += [
-        ["", part, f"damaged ({why}); the same command plays its job again"]
-        for part, why in run.damaged.items()
-    ]
+    rows += [["", part, _damage(part, why)] for part, why in run.damaged.items()]
     if not rows:
         subjects = "model" if run.plan.kind == "model" else "method"
         return Section(
             "What is missing", f"Nothing: every scene gave a result for every {subjects}."
         )
-    count = len(failed) + sum(map(len, lacking.values()))
+    known = len(failed) + sum(map(len, lacking.values()))
+    count = max(known, _jobs_without_rows(run)) if run.damaged else known
     results = (
         "1 result is missing and counts" if count == 1 else f"{count} results are missing and count"
     )
@@ -94,6 +92,20 @@ def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str,
             if left:
                 lacking[subject, dataset] = left
     return lacking
+
+
+def _jobs_without_rows(run: Results) -> int:
+    """By what the last command noted: a damaged pack may hold scenes that nothing else names."""
+    noted = [entry["jobs"] for entry in run.provenance.get("commands", []) if "jobs" in entry]
+    (found,) = run.sql(
+        f"select count(distinct (model, dataset, scene)) as jobs from {run.objects}"
+    ).to_pylist()
+    return noted[-1] - found["jobs"] if noted else 0
+
+
+def _damage(part: str, why: str) -> str:
+    jobs = "what is left out" if "/pack-" in part else "its job"
+    return f"damaged ({why}); the same command plays {jobs} again"
 
 
 def _named(scenes: Sequence[str]) -> str:

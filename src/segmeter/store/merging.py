@@ -13,7 +13,6 @@ from typing import Any
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Plan
 from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Schema
-from segmeter.core.seeds import fingerprint
 from segmeter.store.compaction import compact
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.packs import (
@@ -161,12 +160,9 @@ def _jobs_of(folder: RunFolder, file: str, pack: Pack | None) -> list[JobRows]:
 
 
 def _wrong(job: JobRows, schema: Schema) -> str:
-    """What is wrong with a job's rows, as far as its benchmark is known here."""
-    if schema.key != JOB_KEY:
-        return wrong_rows(job.table, schema, [job.id])
-    found = job_of(job.table)
-    mine = found is not None and fingerprint(*found, size=10) == job.id
-    return "" if mine else "its rows belong to another job than its name"
+    if not job.table.num_rows:
+        return "it has no rows"
+    return wrong_rows(job.table, schema, [job.id])
 
 
 def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:

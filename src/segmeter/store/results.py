@@ -35,7 +35,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.kept import kept_differences, kept_sessions, kept_summary
 from segmeter.store.places import Address, Place
 from segmeter.store.sessions import Gathered, has_sessions, read_sessions, untrue_jobs
-from segmeter.store.views import Checked, check_parts, connect, quoted
+from segmeter.store.views import Checked, check_parts, connect, quoted, wrong_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -172,7 +172,7 @@ class Run:
         """All rows of one job, masks included, without a look at any other."""
         job = fingerprint(model, dataset, scene, size=10)
         only = check_parts(self.folder, "parts", self.schema, only=job)
-        if not only.parts or any("/".join(part) in self.damaged for part, _ in only.parts):
+        if not only.parts:
             return []
         connection = connect(self.folder, only, Checked(), self.schema)
         key = ", ".join(quoted(name) for name in self.schema.key)
@@ -181,6 +181,8 @@ class Run:
             found = connection.sql(query, params=[model, dataset, scene]).to_arrow_table()
         except _failures():
             self._look_again()  # leaves it out of what is asked next
+            return []
+        if wrong_rows(found, self.schema, [job]):
             return []
         rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
         return rows
@@ -279,9 +281,10 @@ class Run:
     def _true_sessions(self) -> pa.Table:
         """All sessions, of parts whose rows are those of the job that they are named by."""
         sessions, damaged = read_sessions(self.folder, self._parts(), self.schema)
+        in_pack = any(name.startswith("parts/pack-") for name in damaged)
         if damaged:
             self._checked = self._parts().without(damaged)
-        if untrue_jobs(sessions, self._parts().job_ids()):
+        if in_pack or untrue_jobs(sessions, self._parts().job_ids()):
             self._look_again()
             self._refuse_nothing()
             sessions, _ = read_sessions(self.folder, self._parts(), self.schema)
@@ -290,9 +293,10 @@ class Run:
 
     def _untrue(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Whether some rows are not those of the job that their part is named by."""
-        inner = ", ".join(quoted(n) for n in self.schema.key if n not in JOB_KEY) or "1"
+        inner = ", ".join(quoted(n) for n in self.schema.key if n not in JOB_KEY)
+        apart = f"count(distinct ({inner}))" if inner else "count(*)"
         found = connection.sql(f"""
-            select model, dataset, scene, count(*) as many, count(distinct ({inner})) as apart
+            select model, dataset, scene, count(*) as many, {apart} as apart
             from rows group by all
         """).fetchall()
         ids = {fingerprint(*job, size=10) for *job, many, apart in found if many == apart}

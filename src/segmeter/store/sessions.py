@@ -18,7 +18,7 @@ from segmeter.core.rows import SESSION_FACTS, SESSION_KEY, SESSION_ROWS, SHARES,
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
 from segmeter.store.parts import BAD_FILE, kind_of
-from segmeter.store.views import MOST_PIXELS, Checked, connect, quoted
+from segmeter.store.views import MOST_PIXELS, Checked, Groups, connect, quoted
 
 __all__ = ["SESSION", "Gathered", "has_sessions", "read_sessions", "sessions_query", "untrue_jobs"]
 
@@ -77,7 +77,8 @@ def read_sessions(
 
     def stream(parts: Sequence[Part], columns: Mapping[str, Any]) -> Any:
         types = pa.schema([(n, t) for n, t in columns.items() if _is_light(n, t)])
-        return pa.RecordBatchReader.from_batches(types, _batches(folder, parts, types, damaged))
+        batches = _batches(folder, parts, types, checked.groups, damaged)
+        return pa.RecordBatchReader.from_batches(types, batches)
 
     connection = connect(folder, checked, Checked(), schema, stream)
     columns = connection.sql("select * from rows limit 0").columns
@@ -131,7 +132,11 @@ def _is_light(name: str, type_: Any) -> bool:
 
 
 def _batches(
-    folder: RunFolder, parts: Sequence[Part], schema: Any, damaged: dict[str, str]
+    folder: RunFolder,
+    parts: Sequence[Part],
+    schema: Any,
+    groups: Groups,
+    damaged: dict[str, str],
 ) -> Iterator[Any]:
     """The rows of all parts; one that cannot be read is named and passed over."""
     files, root = folder.place.arrow()
@@ -140,7 +145,7 @@ def _batches(
         for part in parts:
             name = f"{root}/{'/'.join(part)}"
             if part[1].startswith("pack-"):
-                yield from _pack(files, name, part, schema, damaged)
+                yield from _pack(files, name, part, schema, groups.get(part[1]), damaged)
                 continue
             waiting.append((part, pool.submit(_read, files, name, schema)))
             if len(waiting) >= _AHEAD:
@@ -159,13 +164,20 @@ def _next_of(waiting: deque[tuple[Part, Future[Any]]], damaged: dict[str, str]) 
         yield from table.to_batches()
 
 
-def _pack(files: Any, name: str, part: Part, schema: Any, damaged: dict[str, str]) -> Iterator[Any]:
+def _pack(
+    files: Any,
+    name: str,
+    part: Part,
+    schema: Any,
+    groups: Sequence[int] | None,
+    damaged: dict[str, str],
+) -> Iterator[Any]:
     """Rows of many jobs, a row group at a time: a pack holds as much as a run may."""
     try:
         with _opened(files, name) as file:
-            for k in range(file.num_row_groups):
+            for k in range(file.num_row_groups) if groups is None else groups:
                 yield from _columns(file, schema, k).to_batches()
-    except BAD_FILE as error:  # what came before it is told by its jobs, and read anew
+    except BAD_FILE as error:  # what is sound of it is found out, and all is read anew
         damaged["/".join(part)] = str(error).split("\n")[0][:200]
 
 

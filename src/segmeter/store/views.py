@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,26 +18,41 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.rows import ERROR_ROWS, JOB_KEY, SHARES, Column, Schema, measure_column
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
-from segmeter.store.packs import Pack
+from segmeter.store.packs import Pack, file_of, group_rows, groups_of
 from segmeter.store.parts import arrow_type, decode, kind_of, trail_of, wrong_types
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["MOST_PIXELS", "Checked", "check_parts", "connect", "quoted", "wrong_rows"]
+__all__ = ["MOST_PIXELS", "Checked", "Groups", "check_parts", "connect", "quoted", "wrong_rows"]
 
 Source = Callable[[Sequence[Part], Mapping[str, Any]], Any]
+Groups = Mapping[str, tuple[int, ...]]
+"""Of packs by name: which row groups."""
 MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}
 """Of a picture or a volume that a row claims to have been played on: larger ones are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Parts whose columns are what is declared, and why others are left out."""
+    """Parts whose columns are what is declared, and why others are left out.
 
-    parts: tuple[tuple[Part, Any], ...] = ()  # with their Arrow schemas
+    Attributes
+    ----------
+    parts
+        What is read, with the Arrow schema of each.
+    damaged
+        What is left out and why, by its name; of a pack perhaps only some jobs.
+    packs
+        Those of the parts that are packs, with the jobs that are read.
+    groups
+        Row groups that are read of packs, where it is not all of them.
+    """
+
+    parts: tuple[tuple[Part, Any], ...] = ()
     damaged: Mapping[str, str] = field(default_factory=dict)
-    packs: Mapping[str, Pack] = field(default_factory=dict)  # those of the parts that are packs
+    packs: Mapping[str, Pack] = field(default_factory=dict)
+    groups: Groups = field(default_factory=dict)
 
     def trails(self) -> Iterable[dict[str, str]]:
         """Where numbers come from, each trail of a pack once."""
@@ -54,19 +69,11 @@ class Checked:
         inside = {job for pack in self.packs.values() for job in pack.trails}
         return loose.difference(n.removesuffix(".parquet") for n in self.packs) | inside
 
-    def holding(self, job_id: str) -> Checked:
-        """The one part that holds a job; nothing if none does."""
-        names = {
-            f"{job_id}.parquet",
-            *(n for n, pack in self.packs.items() if job_id in pack.trails),
-        }
-        return Checked(tuple(p for p in self.parts if p[0][1] in names))
-
     def without(self, damaged: Mapping[str, str]) -> Checked:
         """The same less some parts, and why."""
         left = tuple(p for p in self.parts if "/".join(p[0]) not in damaged)
         packs = {n: pack for n, pack in self.packs.items() if f"parts/{n}" not in damaged}
-        return Checked(left, {**self.damaged, **damaged}, packs)
+        return Checked(left, {**self.damaged, **damaged}, packs, self.groups)
 
 
 def check_parts(
@@ -74,51 +81,100 @@ def check_parts(
 ) -> Checked:
     """Look at every part of a folder, or at the one that holds `only` a job.
 
-    Its columns are checked, and `thoroughly` its rows as well.
+    Its columns are checked, and `thoroughly` its rows as well; what is sound of a damaged pack
+    is kept.
     """
     layout = folder.layout(where)
     packs = {pack.name: pack for pack in layout.packs}
     good, damaged = [], {f"{where}/{name}": why for name, why in layout.damaged.items()}
+    groups: dict[str, tuple[int, ...]] = {}
     for part in folder.parts(where):
-        if only and part[1] != f"{only}.parquet" and only not in _jobs_in(packs, part):
+        name, pack = "/".join(part), packs.get(part[1])
+        if name in damaged or (only and not _holds(part, pack, only)):
             continue
-        name = "/".join(part)
-        if name in damaged:
-            continue
-        try:
-            found, wrong = _looked_at(folder, part, schema, packs.get(part[1]), thoroughly)
-        except (BadInput, pa.ArrowException, OSError, ValueError) as error:
-            wrong = str(error).split("\n")[0][:200]
-        else:
-            wrong = wrong_types(found, schema) or wrong
-        if wrong:
-            damaged[name] = wrong
-        else:
-            good.append((part, found))
+        looked = _looked_at(folder, part, schema, pack, thoroughly=thoroughly, only=only)
+        if looked.wrong:
+            damaged[name] = looked.wrong
+        if looked.pack is not None and looked.pack is not pack:
+            packs[part[1]], groups[part[1]] = looked.pack, looked.groups
+        if not looked.wrong or looked.groups:
+            good.append((part, looked.schema))
     there = {part[1] for part, _ in good}
-    return Checked(tuple(good), damaged, {n: pack for n, pack in packs.items() if n in there})
+    sound = {name: pack for name, pack in packs.items() if name in there}
+    return Checked(tuple(good), damaged, sound, groups)
 
 
-def _jobs_in(packs: Mapping[str, Pack], part: Part) -> Collection[str]:
-    pack = packs.get(part[1])
-    return () if pack is None else pack.trails
+def _holds(part: Part, pack: Pack | None, job_id: str) -> bool:
+    return part[1] == f"{job_id}.parquet" if pack is None else job_id in pack.trails
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was found of a part: its columns, what is wrong, and of a pack what is read."""
+
+    schema: Any = None
+    wrong: str = ""
+    pack: Pack | None = None
+    groups: tuple[int, ...] = ()
 
 
 def _looked_at(
-    folder: RunFolder, part: Part, schema: Schema, pack: Pack | None, thoroughly: bool
-) -> tuple[Any, str]:
+    folder: RunFolder,
+    part: Part,
+    schema: Schema,
+    pack: Pack | None,
+    *,
+    thoroughly: bool,
+    only: str,
+) -> _Looked:
     """The columns of a part, and what is wrong with its rows as far as they are looked at."""
     import pyarrow.parquet as pq
 
-    name = "/".join(part)
-    if thoroughly:
-        table = decode(folder.place.read(name))
-        jobs = [part[1].removesuffix(".parquet")] if pack is None else pack.trails
-        return table.schema, wrong_rows(table, schema, jobs)
-    if pack is not None:
-        return pack.schema, ""
-    files, root = folder.place.arrow()
-    return pq.read_schema(f"{root}/{name}", filesystem=files), ""
+    name, (files, root) = "/".join(part), folder.place.arrow()
+    try:
+        if pack is not None and (thoroughly or only):
+            with file_of(f"{root}/{name}", files) as file:
+                return _looked_into(pack, file, schema, only)
+        if pack is not None:
+            return _Looked(pack.schema, wrong_types(pack.schema, schema), pack)
+        if thoroughly:
+            table = decode(folder.place.read(name))
+            wrong = wrong_rows(table, schema, [part[1].removesuffix(".parquet")])
+            return _Looked(table.schema, wrong_types(table.schema, schema) or wrong)
+        found = pq.read_schema(f"{root}/{name}", filesystem=files)
+        return _Looked(found, wrong_types(found, schema))
+    except (BadInput, pa.ArrowException, OSError, ValueError) as error:
+        return _Looked(wrong=str(error).split("\n")[0][:200])
+
+
+def _looked_into(pack: Pack, file: Any, schema: Schema, only: str) -> _Looked:
+    """The row groups of a pack that can be read and whose rows are those of its jobs."""
+    wrong = wrong_types(pack.schema, schema)
+    if wrong:
+        return _Looked(pack.schema, wrong)
+    inside = groups_of(pack, file)
+    wanted = [k for k, jobs in enumerate(inside) if not only or only in dict(jobs)]
+    faults = {k: _wrong_group(pack, file, k, inside[k], schema) for k in wanted}
+    sound = tuple(k for k, fault in faults.items() if not fault)
+    if len(sound) == len(inside):
+        return _Looked(pack.schema, "", pack)
+    kept = tuple(job for k in sound for job in inside[k])
+    lost = sum(len(inside[k]) for k, fault in faults.items() if fault)
+    why = next((fault for fault in faults.values() if fault), "")
+    are = "is" if lost == 1 else "are"
+    told = f"{why}; {lost} of its {len(pack.jobs)} jobs {are} left out" if why else ""
+    trails = {job: pack.trails[job] for job, _ in kept}
+    return _Looked(pack.schema, told, replace(pack, jobs=kept, trails=trails), sound)
+
+
+def _wrong_group(
+    pack: Pack, file: Any, number: int, inside: Sequence[tuple[str, int]], schema: Schema
+) -> str:
+    try:
+        jobs = group_rows(pack, file, number, inside)
+    except BadInput as error:
+        return str(error)
+    return next(filter(None, (wrong_rows(job.table, schema, [job.id]) for job in jobs)), "")
 
 
 def wrong_rows(table: Any, schema: Schema, job_ids: Collection[str]) -> str:
@@ -129,7 +185,8 @@ def wrong_rows(table: Any, schema: Schema, job_ids: Collection[str]) -> str:
         if table[column].null_count:
             return f"a row has no '{column}'"
     keys = list(zip(*(table[column].to_pylist() for column in schema.key), strict=True))
-    if len(set(keys)) != len(keys):
+    # Of rows whose benchmark is not here nothing is known but whose job they are.
+    if schema.key != JOB_KEY and len(set(keys)) != len(keys):
         return "two rows have the same key"
     jobs = {key[: len(JOB_KEY)] for key in keys}
     if jobs and {fingerprint(*job, size=10) for job in jobs} != set(job_ids):
@@ -176,9 +233,7 @@ def connect(
         ) from error
     connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
     if checked is not None:
-        connection.execute(
-            _rows_view(connection, folder, checked, schema, source or partial(_dataset, folder))
-        )
+        connection.execute(_rows_view(connection, folder, checked, schema, source))
     connection.execute(f"create view errors as {_errors(connection, folder, errors)}")
     for name, table in (tables or {}).items():
         connection.register(name, table)
@@ -191,9 +246,10 @@ def _rows_view(
     folder: RunFolder,
     checked: Checked,
     schema: Schema,
-    source: Source,
+    source: Source | None,
 ) -> str:
     """Register parts and scores; the statement that makes the view of them."""
+    source = source or partial(_dataset, folder, groups=checked.groups)
     pieces = [
         _legacy_select(connection, source, group, schema, k)
         for k, group in enumerate(_by_layout(checked))
@@ -270,17 +326,24 @@ def _canonical(type_: Any) -> Any:
     return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)
 
 
-def _dataset(folder: RunFolder, parts: Sequence[Part], columns: Mapping[str, Any]) -> Any:
+def _dataset(
+    folder: RunFolder,
+    parts: Sequence[Part],
+    columns: Mapping[str, Any],
+    groups: Groups | None = None,
+) -> Any:
+    """Parts as one data set of Arrow's, of some packs only some row groups."""
     from pyarrow import dataset
 
     files, root = folder.place.arrow()
     checking = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
-    return dataset.dataset(
-        [f"{root}/{'/'.join(part)}" for part in parts],
-        schema=pa.schema(list(columns.items())),
-        format=dataset.ParquetFileFormat(default_fragment_scan_options=checking),
-        filesystem=files,
-    )
+    parquet = dataset.ParquetFileFormat(default_fragment_scan_options=checking)
+    some = groups or {}
+    fragments = [
+        parquet.make_fragment(f"{root}/{'/'.join(part)}", files, row_groups=some.get(part[1]))
+        for part in parts
+    ]
+    return dataset.FileSystemDataset(fragments, pa.schema(list(columns.items())), parquet, files)
 
 
 def _columns(checked: Checked, schema: Schema) -> set[str]:
@@ -304,7 +367,7 @@ def _scores(
         types = {c.name: arrow_type(c.kind) for c in wanted.columns}
         table = f"score_{number}"
         connection.register(
-            f"{table}_parts", _dataset(folder, [part for part, _ in checked.parts], types)
+            f"{table}_parts", _dataset(folder, [p for p, _ in checked.parts], types, checked.groups)
         )
         key = ", ".join(quoted(name) for name in schema.key)
         # One value for a key, whatever a damaged file repeats.
