@@ -66,16 +66,22 @@ class Watch:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """Two nodes with a core each, as far as Ray knows."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two nodes with a core each, as far as Ray knows.
+
+    Tests of this file that another process runs wait until these are over: two clusters at once
+    starve each other on a small machine.
+    """
+    from filelock import FileLock  # Ray needs it too
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": QUICK_TO_NOTICE}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    made.add_node(num_cpus=1)
-    made.wait_for_nodes()
-    yield made
-    made.shutdown()
+    with FileLock(tmp_path_factory.getbasetemp().parent / "ray.lock"):
+        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": QUICK_TO_NOTICE}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        made.add_node(num_cpus=1)
+        made.wait_for_nodes()
+        yield made
+        made.shutdown()
 
 
 @pytest.fixture

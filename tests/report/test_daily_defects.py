@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import ClassVar
 
 import cv2
 import numpy as np
@@ -35,7 +34,7 @@ from segmeter.report.clickmaps import ShownMap, map_page
 from segmeter.report.page import Page, render
 from segmeter.report.tables import table_view
 from segmeter.report.writing import write_report
-from segmeter.store import Run
+from segmeter.store import Run, RunFolder
 
 
 def page(*blocks: object) -> str:
@@ -114,11 +113,12 @@ def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> 
 
 
 def test_a_run_remembers_where_its_data_lies(own: Path, tmp_path: Path) -> None:
-    class Told:
-        commands: ClassVar = [{"command": f"segmeter run noc --data '{own}' -m x"}]
-
-    assert remembered(Told(), None).data == own  # type: ignore[arg-type]
-    assert remembered(Told(), tmp_path).data == tmp_path  # type: ignore[arg-type]
+    plan = Plan("noc", (Spec("oracle"),), (Spec("drawn"),))
+    with RunFolder.claimed(tmp_path / "run", plan) as folder:
+        folder.sign({"command": f"segmeter run noc --data '{own}' -m x"})
+    run = Run.open(tmp_path / "run")
+    assert remembered(run, None).data == own
+    assert remembered(run, tmp_path).data == tmp_path
 
 
 def test_fetch_does_not_point_to_an_option_it_lacks() -> None:
