@@ -7,9 +7,9 @@ line parts paragraphs, `` `code` `` and ``**strong**`` are the only marks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ __all__ = [
     "phrase",
 ]
 
+Record = TypeVar("Record")
 Numbers = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
@@ -134,6 +135,24 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
     note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        records: Iterable[Record],
+        columns: Mapping[Column, Callable[[Record], Cell]],
+        caption: str = "",
+        note: str = "",
+    ) -> Table:
+        """A row per record: under each column what it tells of one.
+
+        >>> sides = {Column("side"): lambda s: s, Column("area"): lambda s: s * s}
+        >>> Table.of("squares", [2, 3], sides).rows
+        [[2, 4], [3, 9]]
+        """
+        rows = [[tell(record) for tell in columns.values()] for record in records]
+        return cls(name, list(columns), rows, caption, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from segmeter.benchmarks.boxes.statistics import differences_of, scored, summary_of
 from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.summary_tables import DATA, By, summary_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
-    Cell,
     Column,
     Label,
     Note,
@@ -82,19 +82,11 @@ def _precision(rows: Sequence[SummaryRow]) -> Table:
     return _table("boxes-ap", rows, _AP, "AP of the masks")
 
 
-def _table(
-    name: str, rows: Sequence[SummaryRow], columns: Mapping[str, str], caption: str
-) -> Table:
-    shown = [m for m in columns if any(r.measure == m for r in rows)]
-    made: list[list[Cell]] = []
-    for who in dict.fromkeys(_who(r) for r in rows):
-        values = {r.measure: Value.of(r) for r in rows if _who(r) == who}
-        model, dataset, source, reading = who
-        cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
-        made.append([Label(model, reading=reading), dataset, source, *cells])
-    head = [Column("model"), Column("data"), Column("boxes")]
-    head += [Column(columns[m], "%", 1, better="higher") for m in shown]
-    return Table(name, head, made, caption, "95 % intervals from resampling pictures.")
+def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:
+    measures = {m: Column(title, "%", 1, better="higher") for m, title in titles.items()}
+    by: By = {**DATA, Column("boxes"): lambda row: row.user}
+    note = "95 % intervals from resampling pictures."
+    return summary_table(name, rows, measures, by=by, caption=caption, note=note)
 
 
 def _established(found: Sequence[Difference]) -> list[Section]:

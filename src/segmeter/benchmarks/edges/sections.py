@@ -15,6 +15,7 @@ from segmeter.benchmarks.edges.statistics import (
     rows_of_group,
 )
 from segmeter.benchmarks.seism.sections import precision_recall_chart
+from segmeter.benchmarks.summary_tables import summary_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
@@ -112,17 +113,12 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
 
 
 def _table(dataset: str, rows: Sequence[SummaryRow], pictures: int) -> Table:
-    values = {(r.model, r.reading, r.measure): Value.of(r) for r in rows}
-    keys = dict.fromkeys((row.model, row.reading) for row in rows)
-    ranked = sorted(keys, key=lambda key: -(values[(*key, "ods")].value or 0.0))
-    body: list[list[Cell]] = [
-        [Label(model, reading=reading), *(values[(model, reading, name)] for name in MEASURES)]
-        for model, reading in ranked
-    ]
-    return Table(
+    return summary_table(
         f"{dataset_label(dataset)}-edges",
-        [Column("method"), *(Column(n.upper(), digits=3, better="higher") for n in MEASURES)],
-        body,
+        rows,
+        {name: Column(name.upper(), digits=3, better="higher") for name in MEASURES},
+        who="method",
+        ranked=True,
         caption=f"Edges against people's boundaries, {pictures} pictures, 95 % intervals",
     )
 

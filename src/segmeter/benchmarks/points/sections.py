@@ -16,6 +16,7 @@ from segmeter.benchmarks.points.statistics import (
     played,
     summary_of,
 )
+from segmeter.benchmarks.summary_tables import DATA, By, summary_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
@@ -41,7 +42,11 @@ from segmeter.core.sections import (
 __all__ = ["baseline_of", "sections"]
 
 _MOST_DOTS = 8
-_MEASURES = ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
+_MEASURES = {
+    name: Column(name.replace("iou", "mIoU"), "%", 1, better="higher")
+    for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
+}
+_WHERE: By = {**DATA, Column("user"): lambda row: row.user}
 _READINGS = (
     "**published** and **sound** differ where a prediction is perfect (published clicks the "
     "corner as background, sound is content and carries its mask on) and where the false "
@@ -100,18 +105,9 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
 
 
 def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
-    shown = [m for m in _MEASURES if any(r.measure == m for r in rows)]
-    made: list[list[Cell]] = []
-    varied = [k for k in (0, 1) if len({(r.dataset, r.user)[k] for r in rows}) > 1]
-    for who in dict.fromkeys(_who(r) for r in rows):
-        values = {r.measure: Value.of(r) for r in rows if _who(r) == who}
-        model, dataset, user, reading = who
-        cells: list[Cell] = [values.get(m, Value(None)) for m in shown]
-        where: list[Cell] = [dataset, user]
-        made.append([Label(model, reading=reading), *(where[k] for k in varied), *cells])
-    columns = [Column("model"), *(Column(("data", "user")[k]) for k in varied)]
-    columns += [Column(m.replace("iou", "mIoU"), "%", 1, better="higher") for m in shown]
-    return Table(name, columns, made, caption, "95 % intervals from resampling pictures.")
+    varied = {c: tell for c, tell in _WHERE.items() if len(set(map(tell, rows))) > 1}
+    note = "95 % intervals from resampling pictures."
+    return summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
 
 
 def _side_by_side(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from segmeter.benchmarks.seism.statistics import (
     human_points,
     summary,
 )
+from segmeter.benchmarks.summary_tables import summary_table
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
@@ -139,37 +141,30 @@ def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
 
 def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:
     names = ("fb-ods", "fb-ois", "fb-ap", "fop-ods", "fop-ois", "fop-ap")
-    columns = [Column("method"), *(_column(name) for name in names)]
-    body = _body(rows, names)
-    if people:
-        # As text: people are no method, and the best of the methods is the one set strong.
-        human = {f"{measure}-ods": f"{point.f:.3f}" for measure, point in people.items()}
-        body.append([Label("people"), *(human.get(name) for name in names)])
-    return Table(
+    table = _ranked(
         f"{dataset_label(dataset)}-curves",
-        columns,
-        body,
-        caption="F over settings, with 95 % intervals; people are each judged by the others",
+        rows,
+        names,
+        "F over settings, with 95 % intervals; people are each judged by the others",
     )
+    if not people:
+        return table
+    # As text: people are no method, and the best of the methods is the one set strong.
+    human = {_column(f"{m}-ods").title: f"{point.f:.3f}" for m, point in people.items()}
+    line: list[Cell] = [human.get(column.title) for column in table.columns[1:]]
+    return replace(table, rows=[*table.rows, [Label("people"), *line]])
 
 
 def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
-    names = (
-        "covering-ods",
-        "covering-ois",
-        "covering-best",
-        "pri-ods",
-        "pri-ois",
-        "voi-ods",
-        "voi-ois",
-    )
-    columns = [Column("method"), *(_column(name) for name in names)]
-    return Table(
-        f"{dataset_label(dataset)}-regions",
-        columns,
-        _body(rows, names),
-        caption="The region benchmark of BSDS500 (VoI in bits, lower is better)",
-    )
+    names = [f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")]
+    caption = "The region benchmark of BSDS500 (VoI in bits, lower is better)"
+    return _ranked(f"{dataset_label(dataset)}-regions", rows, names, caption)
+
+
+def _ranked(name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption: str) -> Table:
+    """A line per method and reading, the highest first statistic first."""
+    columns = {name: _column(name) for name in names}
+    return summary_table(name, rows, columns, who="method", ranked=True, caption=caption)
 
 
 def _column(name: str) -> Column:
@@ -180,22 +175,6 @@ def _column(name: str) -> Column:
         digits=3,
         better="lower" if measure == "voi" else "higher",
     )
-
-
-def _body(rows: Sequence[SummaryRow], names: Sequence[str]) -> list[list[Cell]]:
-    """A line per method and reading, best F_b first."""
-    keys = dict.fromkeys((row.model, row.reading) for row in rows)
-    values = {(r.model, r.reading, r.measure): Value.of(r) for r in rows}
-
-    def rank(key: tuple[str, str]) -> float:
-        found = values.get((*key, names[0]))
-        return -(found.value or 0.0) if found else 0.0
-
-    return [
-        [Label(model, reading=reading), *(values.get((model, reading, name)) for name in names)]
-        for model, reading in sorted(keys, key=rank)
-        if any((model, reading, name) in values for name in names)
-    ]
 
 
 def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
