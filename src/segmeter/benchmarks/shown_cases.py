@@ -18,7 +18,7 @@ __all__ = [
     "case_at_hand",
     "cases_at_hand",
     "frame_of",
-    "played",
+    "rows_played",
     "title",
 ]
 

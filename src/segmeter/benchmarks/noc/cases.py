@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from segmeter.benchmarks.noc.leaderboard import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions, targets_of
-from segmeter.benchmarks.sessions import mask_of, prompt_of
-from segmeter.core.benchmarks import Results, Row
-from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.scenes import Scene, Target
+from segmeter.benchmarks.shown_cases import (
+    NO_MASKS,
+    Case,
+    Key,
+    cases_at_hand,
+    frame_of,
+    rows_played,
+)
+from segmeter.core.benchmarks import Results
+from segmeter.core.errors import BadInput
 from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
 from segmeter.stats.goals import Goal
 from segmeter.stats.rounds import first_round
 
-__all__ = ["Case", "cases_of", "hardest", "replays"]
+__all__ = ["cases_of", "hardest", "replays"]
 
 _GALLERY, _REPLAYED, _MODELS = 8, 5, 3
-Key = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One target with its scene, at hand to be shown."""
-
-    key: Key
-    scene: Scene
-    target: Target
 
 
 def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
@@ -41,20 +36,8 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
     """
     order = _by_hardness(comparison)
     chosen = [*order[:_GALLERY], order[len(order) // 2], _disputed(comparison)]
-    cases: list[Case] = []
-    try:
-        for key in dict.fromkeys(chosen):
-            scene = run.scene(comparison.groups[0].key[1], key[0])
-            if scene.header.kind != "picture":
-                return [], "they are volumes; 'segmeter run volumes' has a page to scroll through"
-            target = next(t for t in scene.targets if t.id == key[1])
-            scene.pixels  # noqa: B018  # read now: a missing picture is told here
-            cases.append(Case(key, scene, target))
-    except SegmeterError as error:
-        return [], str(error)
-    except StopIteration:
-        return [], "the data set no longer holds the targets that were scored"
-    return cases, ""
+    dataset = comparison.groups[0].dataset
+    return cases_at_hand(run, [(dataset, key) for key in dict.fromkeys(chosen)])
 
 
 def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gallery | Note:
@@ -65,7 +48,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
     for case in cases[:_GALLERY]:
         frames = _frames(run, comparison.groups[0], case)
         if not frames:
-            return Note("Masks were not kept in this run, so objects cannot be shown.", "warning")
+            return NO_MASKS
         reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
         upto = reached or len(frames)
         said = [f.prompt for f in frames[:upto] if f.prompt is not None]
@@ -73,7 +56,7 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
             Illustration(
                 case.scene.pixels,
                 _caption(comparison, case),
-                f"{_title(case)} with the truth, the mask of {best} and its clicks",
+                f"{case.title} with the truth, the mask of {best} and its clicks",
                 outlines=(
                     Outline(case.target.mask, "truth", "the truth"),
                     Outline(frames[upto - 1].mask, "guess", best),
@@ -127,7 +110,7 @@ def _replay(
     )
     return Replay(
         key,
-        f"{_title(case)}, {model}: {outcome}",
+        f"{case.title}, {model}: {outcome}",
         Illustration(case.scene.pixels, close=True),
         frames,
         case.target.mask,
@@ -144,28 +127,13 @@ def _reached(group: ClickSessions, key: Key, goal: Goal) -> int:
 
 def _frames(run: Results, group: ClickSessions, case: Case) -> list[ReplayFrame]:
     """The rounds of one session; none when masks were not kept."""
-    model, dataset, user, reading = group.key
-    key, shape = case.key, case.scene.shape
-    rows = [
-        row
-        for row in run.job_rows(model, dataset, key[0])
-        if (row["user"], row["reading"], row["target"]) == (user, reading, key[1])
-    ]
+    rows = rows_played(run, group, case.key, (group.user,))
     if any(row["mask"] is None for row in rows):
         return []
     try:
-        return [_frame(row, shape, "boundary-iou" in group.others) for row in rows]
+        return [frame_of(row, case.scene.shape) for row in rows]
     except BadInput:  # a run that was damaged or made up
         return []
-
-
-def _frame(row: Row, shape: tuple[int, ...], boundary: bool) -> ReplayFrame:
-    prompt = prompt_of(row)
-    scores = {"IoU": row["iou"]}
-    if boundary:
-        scores["boundary"] = row["boundary_iou"]
-    seconds = None if prompt is None else row["seconds_answer"]
-    return ReplayFrame(mask_of(row, shape), prompt, scores, seconds)
 
 
 def _by_hardness(comparison: Comparison) -> list[Key]:
@@ -204,15 +172,8 @@ def _caption(comparison: Comparison, case: Case) -> str:
             reached = _reached(group, case.key, comparison.goals.lead)
             never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
             told.append(f"{group.key[0]}: {reached or never}")
-    return "\n".join([f"**{_title(case)}**", *told])
+    return "\n".join([f"**{case.title}**", *told])
 
 
 def _curve(group: ClickSessions, key: Key) -> Any:
     return group.iou[group.keys.index(key)]
-
-
-def _title(case: Case) -> str:
-    scene, target = case.key
-    if case.target.label and target.isdecimal():  # a class says more than a number
-        return f"{scene}, {case.target.label} ({target})"
-    return scene if target in ("", scene, "0", "1") else f"{scene}, {target}"
