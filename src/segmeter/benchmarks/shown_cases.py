@@ -30,8 +30,9 @@ NO_MASKS = Note("Masks were not kept in this run, so objects cannot be shown.", 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One target with its scene, whose picture is at hand."""
+    """One target with its scene, whose picture is at hand; `dataset` as the run names it."""
 
+    dataset: str
     key: Key
     scene: Scene
     target: Target
@@ -61,7 +62,7 @@ def case_at_hand(run: Results, dataset: str, key: Key) -> Case:
     if target is None:
         raise NotFound("the data set no longer holds the targets that were scored")
     scene.pixels  # noqa: B018  # read now: a missing picture is told here
-    return Case(key, scene, target)
+    return Case(dataset, key, scene, target)
 
 
 def cases_at_hand(run: Results, places: Iterable[tuple[str, Key]]) -> tuple[list[Case], str]:

@@ -42,6 +42,14 @@ class Interval:
     def parted_from_zero(self) -> bool:
         return self.low > 0 or self.high < 0
 
+    def times(self, factor: float) -> Interval:
+        """The same in another unit; a positive factor keeps the limits in their order.
+
+        >>> Interval(0.5, 0.25, 0.75).times(100)
+        Interval(value=50.0, low=25.0, high=75.0)
+        """
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
 
 class Resampling:
     """Scenes drawn anew many times; the same draws for every model, so that they pair.

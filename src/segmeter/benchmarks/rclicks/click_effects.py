@@ -1,4 +1,4 @@
-"""Conclusions: does it matter where people click, and how sure are we? One paragraph per model."""
+"""Effects of where people click: do they matter, and how sure is that? A paragraph per model."""
 
 from __future__ import annotations
 
@@ -75,8 +75,7 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
         f"{sample.value:.2f}: {_percent(more)}, p {p_in_words(robot.null.p if robot.null else 1)}.",
     ]
     if "noc" in f.parts:
-        share, p = f.parts["noc"].share, f.parts["noc"].p
-        scaled = Interval(100 * share.value, 100 * share.low, 100 * share.high)
+        scaled, p = f.parts["noc"].share.times(100), f.parts["noc"].p
         told.append(
             f"Of what differs between people on one object, {scaled.value:.0f} %"
             f"{_limits(scaled, 0)} lies between the groups, p {p_in_words(p)}; the rest is the "

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.rclicks.estimates import Findings
-from segmeter.benchmarks.rclicks.figures import Key, hardness, title_of
+from segmeter.benchmarks.rclicks.figures import ranked_by_noise
 from segmeter.benchmarks.sessions import mask_of
+from segmeter.benchmarks.shown_cases import NO_MASKS, Case, cases_at_hand
 from segmeter.clickability.groups import GROUPS, group_of_pixels
 from segmeter.clickability.map_sources import source
 from segmeter.clickability.maps import ClickMap
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
-from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Scene, Target
 from segmeter.core.sections import Block, Gallery, Illustration, Note, Outline
 from segmeter.users.clicking_group import ClickingGroup
 
@@ -42,75 +41,43 @@ _LEGEND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """One target with its scene, at hand to be shown."""
-
-    dataset: str
-    scene: Scene
-    target: Target
-    mean: float
-    spread: float
-
-    @property
-    def noise(self) -> float:
-        return self.spread / (self.mean + 1e-9)
-
-    @property
-    def title(self) -> str:
-        return title_of(self.scene.id, self.target.id)
-
-
 def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
     """First clicks, depth, the map in use and its ten groups (as Fig. 4 and 6)."""
-    cases, why = _cases(run, found, _SHOWN_MAPS, 0)
+    chosen, why = _noisy_cases(run, found, _SHOWN_MAPS, 0)
     if why:
         return [Note(f"Maps cannot be shown: {why}", "warning")]
     user = _user(run)
     blocks: list[Block] = []
-    for case in cases:
-        truth = Outline(case.target.mask, "truth", "the object")
+    for case, _ in chosen:
         dots = _first_points(run, case)
-        pictures = [
-            Illustration(
-                case.scene.pixels,
-                f"**{case.title}** and {len(dots)} first clicks",
-                outlines=(truth,),
-                prompts=dots,
-                close=True,
-            )
-        ]
+        pictures = [_clicked(case, f"**{case.title}** and {len(dots)} first clicks", dots)]
         for name, words in _map_names(user).items():
             map = _map(name, user, case)
-            pictures.append(_over(case, _heated(case.scene.pixels, map), words, truth))
+            pictures.append(_over(case, _heated(case.scene.pixels, map), words))
         groups = group_of_pixels(_map(user.map, user, case), 0)
         drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
-        pictures.append(_over(case, drawn, "groups: dark G1 to bright G10", truth))
+        pictures.append(_over(case, drawn, "groups: dark G1 to bright G10"))
         blocks.append(Gallery(pictures, _LEGEND))
     return blocks
 
 
 def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
     """Targets by noise against signal of the first click, with mean masks (as Fig. 15, 16)."""
-    cases, why = _cases(run, found, _HARD, _EASY)
+    chosen, why = _noisy_cases(run, found, _HARD, _EASY)
     if why:
         return [Note(f"Objects cannot be shown: {why}", "warning")]
     models = list(dict.fromkeys(f.trial.model for f in found))[:_MODELS]
     reading = found[0].trial.reading
     blocks: list[Block] = []
-    for case in cases:
-        truth = Outline(case.target.mask, "truth", "the object")
-        caption = f"**{case.title}** · NSR {100 * case.noise:.1f} %"
-        dots = _first_points(run, case)
-        pictures = [
-            Illustration(case.scene.pixels, caption, outlines=(truth,), prompts=dots, close=True)
-        ]
+    for case, noise in chosen:
+        caption = f"**{case.title}** · NSR {100 * noise:.1f} %"
+        pictures = [_clicked(case, caption, _first_points(run, case))]
         for model in models:
             mean = _mean_mask(run, model, case, reading)
             if mean is None:
-                return [Note("Masks were not kept in this run, so none can be shown.", "warning")]
+                return [NO_MASKS]
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
-            pictures.append(_over(case, shade, f"{model}: mean mask", truth))
+            pictures.append(_over(case, shade, f"{model}: mean mask"))
         blocks.append(Gallery(pictures))
     blocks.append(
         Note(
@@ -121,27 +88,16 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
     return blocks
 
 
-def _cases(
+def _noisy_cases(
     run: Results, found: Sequence[Findings], hard: int, easy: int
-) -> tuple[list[_Case], str]:
-    """The noisiest and the quietest targets of all data sets, or why there are none."""
-    ranked: list[tuple[float, str, Key, tuple[float, float]]] = []
-    for dataset, targets in hardness(found).items():
-        ranked += [(-s / (m + 1e-9), dataset, key, (m, s)) for key, (m, s) in targets.items()]
-    ranked.sort()
+) -> tuple[list[tuple[Case, float]], str]:
+    """The noisiest and the quietest targets of all data sets with their NSR, or why none."""
+    ranked = ranked_by_noise(found)
     quiet = ranked[max(hard, len(ranked) - easy) :] if easy else []
-    cases = []
-    try:
-        for _, dataset, (scene_id, target_id), (mean, spread) in (*ranked[:hard], *quiet):
-            scene = run.scene(dataset, scene_id)
-            target = next(t for t in scene.targets if t.id == target_id)
-            scene.pixels  # noqa: B018  # read now: a missing picture is told here
-            cases.append(_Case(dataset, scene, target, mean, spread))
-    except SegmeterError as error:
-        return [], str(error)
-    except StopIteration:
-        return [], "the data set no longer holds the targets that were scored"
-    return cases, "" if cases else "nobody made single first clicks"
+    chosen = [*ranked[:hard], *quiet]
+    cases, why = cases_at_hand(run, [(one.dataset, one.key) for one in chosen])
+    told = [(case, one.ratio) for case, one in zip(cases, chosen, strict=False)]
+    return told, why or ("" if told else "nobody made single first clicks")
 
 
 def _user(run: Results) -> ClickingGroup:
@@ -158,15 +114,22 @@ def _map_names(user: ClickingGroup) -> dict[str, str]:
     return {**words, user.map: f"{words.get(user.map, user.map)}: the map in use"}
 
 
-def _map(name: str, user: ClickingGroup, case: _Case) -> ClickMap:
+def _map(name: str, user: ClickingGroup, case: Case) -> ClickMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
     return maps.map(case.scene, case.target, case.target.mask, True, "sound")
 
 
-def _over(case: _Case, pixels: Pixels, caption: str, truth: Outline) -> Illustration:
-    said = f"{caption} of {case.title}"
-    return Illustration(pixels, caption, said, outlines=(truth,), close=True)
+def _clicked(case: Case, caption: str, dots: Sequence[Click]) -> Illustration:
+    pixels, truth = case.scene.pixels, Outline(case.target.mask, "truth", "the object")
+    return Illustration(pixels, caption, outlines=(truth,), prompts=dots, close=True)
+
+
+def _over(case: Case, pixels: Pixels, caption: str) -> Illustration:
+    truth = Outline(case.target.mask, "truth", "the object")
+    return Illustration(
+        pixels, caption, f"{caption} of {case.title}", outlines=(truth,), close=True
+    )
 
 
 def _heated(pixels: Pixels, map: ClickMap) -> Pixels:
@@ -196,7 +159,7 @@ def _blend(
     return np.clip(mixed, 0, 255).astype(np.uint8)
 
 
-def _first_points(run: Results, case: _Case) -> list[Click]:
+def _first_points(run: Results, case: Case) -> list[Click]:
     """Where people clicked first: recorded clicks, else drawn ones."""
     table = run.sql(
         """
@@ -213,7 +176,7 @@ def _first_points(run: Results, case: _Case) -> list[Click]:
 
 
 def _mean_mask(
-    run: Results, model: str, case: _Case, reading: str
+    run: Results, model: str, case: Case, reading: str
 ) -> npt.NDArray[np.float64] | None:
     """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
     rows = [

@@ -137,17 +137,13 @@ def _finding(
     statistic: Statistic, players: Floats, found: dict[str, Null], drawn: Resampling
 ) -> Finding:
     scale = 100.0 if statistic.percent else 1.0
-    seen = _scaled(interval_of(statistic, players, drawn), scale)
+    seen = interval_of(statistic, players, drawn).times(scale)
     null = found.get(statistic.name)
     if null is None:
         return Finding(statistic, seen, None, None)
-    excess = _scaled(excess_of(statistic, players, null, drawn), scale)
+    excess = excess_of(statistic, players, null, drawn).times(scale)
     shown = Null(null.mean * scale, null.low * scale, null.high * scale, null.p)
     return Finding(statistic, seen, shown, excess)
-
-
-def _scaled(interval: Interval, scale: float) -> Interval:
-    return Interval(interval.value * scale, interval.low * scale, interval.high * scale)
 
 
 def _rows(f: Findings) -> Iterator[SummaryRow]:
@@ -169,7 +165,7 @@ def _rows(f: Findings) -> Iterator[SummaryRow]:
     for measure, parts in f.parts.items():
         yield row("groups", f"between-{measure}", parts.between)
         yield row("groups", f"within-{measure}", parts.within)
-        yield row("groups", f"share-{measure}", _scaled(parts.share, 100))
+        yield row("groups", f"share-{measure}", parts.share.times(100))
         yield row("groups", f"share-{measure}:p", Interval(parts.p, parts.p, parts.p))
     yield row("groups", "base-iou@1", f.base_first)
     for who, clicks in f.first.items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
+from segmeter.benchmarks.shown_cases import Key, title
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
@@ -21,7 +23,7 @@ from segmeter.core.sections import (
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under
 
-__all__ = ["correlations", "curves", "hardness", "scatter", "title_of"]
+__all__ = ["FirstClickNoise", "correlations", "curves", "ranked_by_noise", "scatter"]
 
 
 def curves(found: Sequence[Findings]) -> Multiples:
@@ -54,36 +56,45 @@ def _areas(f: Findings) -> str:
     return f"{f.trial.model} on {dataset_label(f.trial.dataset)} {told}"
 
 
-Key = tuple[str, str]
+@dataclass(frozen=True, slots=True)
+class FirstClickNoise:
+    """Mean and spread of IoU after the first click on one target, averaged over the models."""
+
+    dataset: str
+    key: Key
+    mean: float
+    spread: float
+
+    @property
+    def ratio(self) -> float:
+        """Noise against signal (NSR)."""
+        return self.spread / (self.mean + 1e-9)
 
 
-def hardness(found: Sequence[Findings]) -> dict[str, dict[Key, tuple[float, float]]]:
-    """Mean and spread of IoU after the first click, of each target, averaged over the models.
+def hardness(found: Sequence[Findings]) -> dict[str, list[FirstClickNoise]]:
+    """Every target's noise by data set.
 
     Real people's clicks where there are any, else as many drawn from the map.
     """
-    tables: dict[str, dict[Key, list[tuple[float, float]]]] = {}
+    tables: dict[tuple[str, Key], list[tuple[float, float]]] = {}
     for f in found:
         clicks = f.first.get("people") or f.first.get("samples")
         if clicks is None:
             continue
         rows = zip(clicks.scores, clicks.means(), clicks.spreads(), strict=True)
         for key, mean, spread in rows:
-            here = tables.setdefault(f.trial.dataset, {}).setdefault(key, [])
-            here.append((float(mean), float(spread)))
-    return {
-        dataset: {key: _pair(np.mean(values, axis=0)) for key, values in targets.items()}
-        for dataset, targets in tables.items()
-    }
+            tables.setdefault((f.trial.dataset, key), []).append((float(mean), float(spread)))
+    made: dict[str, list[FirstClickNoise]] = {}
+    for (dataset, key), values in tables.items():
+        mean, spread = map(float, np.mean(values, axis=0))
+        made.setdefault(dataset, []).append(FirstClickNoise(dataset, key, mean, spread))
+    return made
 
 
-def _pair(means: Floats) -> tuple[float, float]:
-    return float(means[0]), float(means[1])
-
-
-def title_of(scene: str, target: str) -> str:
-    """An object by name; a number or the scene's own name again says nothing."""
-    return scene if target in ("", scene, "0", "1", "object") else f"{scene}, {target}"
+def ranked_by_noise(found: Sequence[Findings]) -> list[FirstClickNoise]:
+    """Targets of all data sets, the noisiest first."""
+    every = [noise for targets in hardness(found).values() for noise in targets]
+    return sorted(every, key=lambda noise: (-noise.ratio, noise.dataset, noise.key))
 
 
 def scatter(found: Sequence[Findings]) -> Chart | None:
@@ -93,10 +104,10 @@ def scatter(found: Sequence[Findings]) -> Chart | None:
         return None
     marks = []
     for dataset, targets in tables.items():
-        x, y = np.array(list(targets.values())).T
+        x, y = np.array([(noise.mean, noise.spread) for noise in targets]).T
         ratio = float(np.mean(y / (x + 1e-9)))
         noisiest = np.argsort(-y / (x + 1e-9), kind="stable")[:_NAMED]
-        labels = [title_of(*key) if i in noisiest else "" for i, key in enumerate(targets)]
+        labels = [title(*noise.key) if i in noisiest else "" for i, noise in enumerate(targets)]
         marks.append(Points(f"{dataset_label(dataset)} (NSR {100 * ratio:.1f} %)", x, y, labels))
     people = any("people" in f.first for f in found)
     who = "people's recorded clicks" if people else "clicks drawn from the click map"

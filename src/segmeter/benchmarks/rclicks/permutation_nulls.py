@@ -64,8 +64,7 @@ def excess_of(statistic: Statistic, players: Floats, null: Null, drawn: Resampli
     if null.terms is not None:
         gaps = terms_of(statistic, players) - null.terms
         scale = len(players) if statistic.kind == "sum" else 1
-        found = drawn.interval(gaps)
-        return Interval(found.value * scale, found.low * scale, found.high * scale)
+        return drawn.interval(gaps).times(scale)
     seen = interval_of(statistic, players, drawn)
     return Interval(seen.value - null.mean, seen.low - null.mean, seen.high - null.mean)
 

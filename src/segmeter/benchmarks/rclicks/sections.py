@@ -71,7 +71,7 @@ def _worth(lead: Sequence[Findings]) -> Section:
         "than a large one. p is two-sided: the share of shuffles that lie at least as far from "
         "their own mean as what was seen. It asks whether the labels matter on these "
         "photographs; the interval asks what other photographs would give: one may leave out "
-        "zero while the other finds no more than nothing."
+        "zero while the other finds no difference from the null."
     )
     return Section("What the numbers are worth", text, [null_table(f) for f in lead])
 

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from segmeter.benchmarks.rclicks.estimates import Findings
-from segmeter.benchmarks.rclicks.figures import hardness, title_of
+from segmeter.benchmarks.rclicks.figures import FirstClickNoise, ranked_by_noise
+from segmeter.benchmarks.shown_cases import title
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.intervals import Interval, Resampling
+from segmeter.stats.nulls import Null
+from segmeter.stats.variance_components import Components
 
 __all__ = ["components_table", "null_table", "paper_tables", "ranking_table", "short_table"]
 
@@ -184,41 +187,30 @@ _WORDS = {
 
 
 # What the text is about; the others are folded away.
+_VERDICTS = {True: "differs from the null", False: "not shown to differ from the null"}
 _MAIN = tuple(name for name in _WORDS if name.endswith(("-noc", "-noc-ratio", "-auc-all")))
 
 
 def null_table(f: Findings, everything: bool = False) -> Table:
     """Statistics that have a null: seen, under the null, what is left, and p."""
     model, dataset, reading = f.key
-    rows: list[list[Cell]] = []
-    for name in _WORDS if everything else _MAIN:
-        words = _WORDS[name]
-        finding = f.by_name[name]
-        if finding.null is None or finding.excess is None:
-            continue
-        seen, null, excess = finding.seen, finding.null, finding.excess
-        rows.append(
-            [
-                words,
-                Value.of(seen),
-                Value(null.mean, null.low, null.high),
-                Value.of(excess),
-                null.p,
-                "more than nothing" if null.p < 0.05 else "no more than nothing",
-            ]
-        )
-    columns = [
-        Column("statistic"),
-        Column("seen", "95 % interval", 2),
-        Column("under the null", "middle 95 %", 2),
-        Column("left", "95 % interval", 2),
-        Column("p", "uncorrected", 3),
-        Column("verdict"),
-    ]
-    return Table(
+    told = {name: f.by_name[name] for name in (_WORDS if everything else _MAIN)}
+    columns: dict[Column, Callable[[tuple[str, Interval, Null, Interval]], Cell]] = {
+        Column("statistic"): lambda r: r[0],
+        Column("seen", "95 % interval", 2): lambda r: Value.of(r[1]),
+        Column("under the null", "middle 95 %", 2): lambda r: Value(r[2].mean, r[2].low, r[2].high),
+        Column("left", "95 % interval", 2): lambda r: Value.of(r[3]),
+        Column("p", "uncorrected", 3): lambda r: r[2].p,
+        Column("verdict"): lambda r: _VERDICTS[r[2].p < 0.05],
+    }
+    return Table.of(
         f"nulls-{model}-{dataset_label(dataset)}-{reading}" + ("-all" if everything else ""),
+        [
+            (_WORDS[name], one.seen, one.null, one.excess)
+            for name, one in told.items()
+            if one.null is not None and one.excess is not None
+        ],
         columns,
-        rows,
         f"{model}, {dataset_label(dataset)}: clicks of the reading {reading}",
     )
 
@@ -226,39 +218,25 @@ def null_table(f: Findings, everything: bool = False) -> Table:
 def components_table(found: Sequence[Findings]) -> Table | None:
     """Where the spread comes from, of trials with two draws or more."""
     units = {"noc": "clicks to 90 %", "auc": "IoU AuC, %"}
-    rows: list[list[Cell]] = [
-        [
-            Label(f.trial.model, reading=f.trial.reading),
-            f.trial.dataset,
-            units[measure],
-            Value.of(parts.between),
-            Value.of(parts.within),
-            Value.of(parts.share),
-            parts.p,
-        ]
-        for f in found
-        for measure, parts in f.parts.items()
-    ]
-    if not rows:
-        return None
-    columns = [
-        Column("model"),
-        Column("data"),
-        Column("of"),
-        Column("between groups", "variance", 3),
-        Column("within a group", "variance", 3),
-        Column("share between", "%", 1, percent=True),
-        Column("p", "of no share", 3),
-    ]
-    return Table(
+    columns: dict[Column, Callable[[tuple[Findings, str, Components]], Cell]] = {
+        Column("model"): lambda r: Label(r[0].trial.model, reading=r[0].trial.reading),
+        Column("data"): lambda r: r[0].trial.dataset,
+        Column("of"): lambda r: units[r[1]],
+        Column("between groups", "variance", 3): lambda r: Value.of(r[2].between),
+        Column("within a group", "variance", 3): lambda r: Value.of(r[2].within),
+        Column("share between", "%", 1, percent=True): lambda r: Value.of(r[2].share),
+        Column("p", "of no share", 3): lambda r: r[2].p,
+    }
+    table = Table.of(
         "components",
+        [(f, measure, parts) for f in found for measure, parts in f.parts.items()],
         columns,
-        rows,
         "Where the spread comes from",
         "Means over objects. Between groups: what the kind of click changes. Within: what two "
         "clicks of the same kind differ by. An estimate below zero means that groups differ "
         "less than chance alone would make them.",
     )
+    return table if table.rows else None
 
 
 _RANKED = 20
@@ -266,41 +244,28 @@ _RANKED = 20
 
 def ranking_table(found: Sequence[Findings]) -> Table | None:
     """The objects whose first click is noisiest, with each model's noise against signal."""
-    ranked = [
-        (s / (m + 1e-9), dataset, key, m, s)
-        for dataset, targets in hardness(found).items()
-        for key, (m, s) in targets.items()
-    ]
+    ranked = ranked_by_noise(found)
     if not ranked:
         return None
-    ranked.sort(key=lambda row: (-row[0], row[1], row[2]))
-    models = list(dict.fromkeys(f.trial.model for f in found))
+    columns: dict[Column, Callable[[FirstClickNoise], Cell]] = {
+        Column("object"): lambda one: title(*one.key),
+        Column("data"): lambda one: one.dataset,
+        Column("NSR@1", "%, all models", 1, percent=True): lambda one: one.ratio,
+        Column("mean IoU", "%", 1, percent=True): lambda one: one.mean,
+        Column("std", "%", 1, percent=True): lambda one: one.spread,
+    }
     noise = {(f.trial.model, f.trial.dataset): _noise_of(f) for f in found}
-    rows: list[list[Cell]] = [
-        [
-            title_of(scene, target),
-            dataset,
-            ratio,
-            mean,
-            spread,
-            *(noise.get((model, dataset), {}).get((scene, target)) for model in models),
-        ]
-        for ratio, dataset, (scene, target), mean, spread in ranked[:_RANKED]
-    ]
-    columns = [
-        Column("object"),
-        Column("data"),
-        Column("NSR@1", "%, all models", 1, percent=True),
-        Column("mean IoU", "%", 1, percent=True),
-        Column("std", "%", 1, percent=True),
-        *(Column(model, "NSR@1, %", 1, percent=True, shade=True) for model in models),
-    ]
-    return Table(
+    for model in dict.fromkeys(f.trial.model for f in found):
+        columns[Column(model, "NSR@1, %", 1, percent=True, shade=True)] = lambda one, m=model: (  # type: ignore[misc]
+            noise.get((m, one.dataset), {}).get(one.key)
+        )
+    shown = ranked[:_RANKED]
+    return Table.of(
         "hard-objects",
+        shown,
         columns,
-        rows,
         "Objects by noise against signal of the first click",
-        f"The {len(rows)} noisiest of {len(ranked)}; mean and spread are averaged over the models "
+        f"The {len(shown)} noisiest of {len(ranked)}; mean and spread are averaged over the models "
         "before they are divided.",
     )
 

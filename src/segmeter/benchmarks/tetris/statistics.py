@@ -15,7 +15,7 @@ import numpy as np
 from segmeter.benchmarks.grouping import differences_in, summary_row
 from segmeter.benchmarks.tetris.groups import WITHIN, AttackedSessions, Floats, groups
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.stats.intervals import Interval, Resampling, share_interval
+from segmeter.stats.intervals import Resampling, share_interval
 
 __all__ = ["AREAS", "differences", "differences_of", "rows_of", "summary"]
 
@@ -44,8 +44,7 @@ def _row(group: AttackedSessions, measure: str, values: Floats, share: bool = Fa
     known = ~np.isnan(values)
     clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
     if share:
-        part = share_interval(values[known], clusters)
-        limits = Interval(100 * part.value, 100 * part.low, 100 * part.high)
+        limits = share_interval(values[known], clusters).times(100)
     else:
         limits = Resampling(clusters, seed=group.dataset).interval(values[known])
     return summary_row(group, measure, limits, int(known.sum()))

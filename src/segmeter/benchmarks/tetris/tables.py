@@ -274,7 +274,7 @@ def extremes_table(summary: Summary) -> Table | None:
         "How far from the true extremes of the first click the attack stays",
         "True extremes by clicking at every few pixels of the object; found means within 5 "
         "points. A search that also looks between those may do better than they: it is then off "
-        "by less than nothing. For models without a gradient the attack is the search.",
+        "by less than 0. For models without a gradient the attack is the search.",
     )
     return _told(table, summary)
 

@@ -203,7 +203,7 @@ def _measures(group: VolumeSessions) -> Iterator[tuple[str, Interval]]:
         yield of(f"seconds-to-{goal}")
         never = never_reached(group.dice, goal / 100)
         share = share_interval(never, group.clusters)
-        yield f"never@{goal}", Interval(100 * share.value, 100 * share.low, 100 * share.high)
+        yield f"never@{goal}", share.times(100)
     yield of("dice-published")
     if group.user.startswith("cvpr25-clicks"):
         for measure in _challenge(group):
