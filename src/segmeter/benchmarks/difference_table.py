@@ -24,15 +24,16 @@ def difference_table(
     caption: str = "",
     note: str = "",
 ) -> Table:
-    """A row per difference: what `said` tells of it, by column, then how large and how sure."""
-    rows: list[list[Cell]] = [
-        [
-            *(say(d) for say in said.values()),
-            Value.of(d),
-            d.p_holm,
-            "yes" if d.established else "no",
-        ]
-        for d in found
-    ]
-    columns = [*map(Column, said), difference, p, Column("established")]
-    return Table(name, columns, rows, caption, note)
+    """A row per difference: what `said` tells of it, by column, then how large and how sure.
+
+    The column `data` is left out where all are of one data set.
+    """
+    every = list(found)
+    told = dict(said)
+    if len({d.dataset for d in every}) == 1:
+        told.pop("data", None)
+    columns: dict[Column, Say] = {Column(title): say for title, say in told.items()}
+    columns[difference] = Value.of
+    columns[p] = lambda d: d.p_holm
+    columns[Column("established")] = lambda d: "yes" if d.established else "no"
+    return Table.of(name, every, columns, caption, note)

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Player, Trajectory, play
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
-from segmeter.core.models import Model
+from segmeter.core.models import Model, View
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
@@ -28,12 +28,14 @@ __all__ = [
     "Defaults",
     "fill",
     "judge_by",
+    "kernel_threads",
     "mask_of",
     "play_all",
     "play_scene",
     "prompt_of",
     "rows_of",
     "target_columns",
+    "timed_look",
 ]
 
 
@@ -90,9 +92,7 @@ def play_all(
     `until` ends a session once the scores of a round satisfy it; in the first `oracle_rounds`
     every candidate is judged.
     """
-    start = perf_counter()
-    view = model.look(scene)
-    seconds_look = perf_counter() - start
+    view, seconds_look = timed_look(model, scene)
     players = [
         Player(target, user, reading)
         for target in scene.targets
@@ -100,8 +100,7 @@ def play_all(
         for reading in plan.readings
     ]
     judge = judge_by(plan.measures, scene.header.spacing_mm)
-    threads = ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
-    with threads as pool:
+    with kernel_threads(plan) as pool:
         records = play(
             scene,
             view,
@@ -114,6 +113,18 @@ def play_all(
             oracle_rounds=oracle_rounds,
         )
     return records, seconds_look
+
+
+def timed_look(model: Model, scene: Scene) -> tuple[View, float]:
+    """What a model makes of a scene, and the seconds that took."""
+    start = perf_counter()
+    view = model.look(scene)
+    return view, perf_counter() - start
+
+
+def kernel_threads(plan: Plan) -> ThreadPoolExecutor | nullcontext[None]:
+    """Threads for the users' own arithmetic, where the plan gives a worker more than one."""
+    return ThreadPoolExecutor(plan.threads) if plan.threads > 1 else nullcontext()
 
 
 def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None) -> Judge:

@@ -81,6 +81,10 @@ class Comparison:
     def never(self) -> str:
         return f"never@{self.goals.lead.tag}"
 
+    @property
+    def waiting(self) -> str:
+        return f"waiting-to-{self.goals.lead.tag}"
+
     def value(self, model: str, measure: str) -> Value:
         row = self.rows.get((model, measure))
         return Value.of(row)
@@ -277,35 +281,24 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
     """The first model against every other one, as far as it is established."""
     best = comparison.models[0]
     found = [
-        (other, d)
+        d
         for other in comparison.models[1:]
         for measure in compared(comparison.groups, comparison.goals)
         if (d := comparison.behind(other, best, measure)) is not None
     ]
     if not found:
         return None
-    columns = [
-        Column(f"compared with {best}"),
-        Column("in"),
-        Column("difference", f"less {best}'s", 2),
-        Column("p", "corrected (Holm)", 3),
-        Column("verdict"),
-    ]
     pairs = len(comparison.models) * (len(comparison.models) - 1) // 2
-    rows: list[list[Cell]] = [
-        [
-            other,
-            _named(d.measure, comparison),
-            Value.of(d),
-            d.p_holm,
-            _conclusion(d, pairs),
-        ]
-        for other, d in found
-    ]
-    return Table(
+    return Table.of(
         name,
-        columns,
-        rows,
+        found,
+        {
+            Column(f"compared with {best}"): lambda d: d.first,
+            Column("in"): lambda d: _named(d.measure, comparison),
+            Column("difference", f"less {best}'s", 2): Value.of,
+            Column("p", "corrected (Holm)", 3): lambda d: d.p_holm,
+            Column("verdict"): lambda d: _conclusion(d, pairs),
+        },
         caption=comparison.title,
         note="Paired on the same objects, with 95 % intervals from resampling photographs; p by "
         "exchanging the two models within photographs, corrected for the number of pairs.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -314,32 +314,24 @@ def _parts(group: ClickSessions, comparison: Comparison) -> dict[str, float]:
 
 
 def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]) -> Table:
-    rows: list[list[Cell]] = [
-        [
-            model,
-            comparison.title,
-            devices.get(model, ""),
-            comparison.value(model, f"waiting-to-{comparison.goals.lead.tag}"),
-            comparison.value(model, "seconds-look"),
-            comparison.value(model, "seconds-answer"),
-            comparison.value(model, "seconds-user"),
-        ]
-        for comparison in comparisons
-        for model in comparison.models
-    ]
-    columns = [
-        Column("model"),
-        Column("data"),
-        Column("device"),
-        Column("waiting", "s per object, to the goal", 2),
-        Column("look", "s, an object's share", 2),
-        Column("answer", "s per round", 3),
-        Column("simulated user", "s per round", 4),
-    ]
-    return Table(
+    Told = Callable[[tuple[Comparison, str]], Cell]
+
+    def seconds(measure: str) -> Told:
+        return lambda r: r[0].value(r[1], measure)
+
+    columns: dict[Column, Told] = {
+        Column("model"): lambda r: r[1],
+        Column("data"): lambda r: r[0].title,
+        Column("device"): lambda r: devices.get(r[1], ""),
+        Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(r[1], r[0].waiting),
+        Column("look", "s, an object's share", 2): seconds("seconds-look"),
+        Column("answer", "s per round", 3): seconds("seconds-answer"),
+        Column("simulated user", "s per round", 4): seconds("seconds-user"),
+    }
+    return Table.of(
         "latency",
+        [(comparison, model) for comparison in comparisons for model in comparison.models],
         columns,
-        rows,
         "Measured seconds of machines",
         "A look is the model's median "
         "over scenes, shared by a scene's objects. Answers are shares of batched "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import Say, difference_table
+from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.rclicks.click_effects import (
     FEWEST_PHOTOGRAPHS,
     p_in_words,
@@ -153,18 +153,14 @@ def _both(members: Sequence[Findings]) -> str:
 
 
 def _table(compared: Sequence[Difference]) -> Table:
-    several = len({d.dataset for d in compared}) > 1
-    said: dict[str, Say] = {
-        "models": lambda d: f"{d.first} − {d.second}",
-        "data": lambda d: d.dataset,
-        "in": lambda d: _IN[d.measure],
-    }
-    if not several:
-        del said["data"]
     return difference_table(
         "rclicks-differences",
         compared,
-        said,
+        {
+            "models": lambda d: f"{d.first} − {d.second}",
+            "data": lambda d: d.dataset,
+            "in": lambda d: _IN[d.measure],
+        },
         difference=Column("difference", "95 % interval", 2),
         p=Column("p", "corrected (Holm)", 3),
         caption="Which differences between models are established",

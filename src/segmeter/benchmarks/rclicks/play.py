@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
-from segmeter.benchmarks.sessions import judge_by, rows_of
+from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_look
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.lockstep import Player, play
@@ -28,12 +25,10 @@ __all__ = ["play_people", "players_of", "singles_of"]
 
 def play_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""
-    start = perf_counter()
-    view = model.look(scene)
-    seconds_look = perf_counter() - start
+    view, seconds_look = timed_look(model, scene)
     judge = judge_by(plan.measures)
     records = []
-    with _threads(plan.threads) as pool:
+    with kernel_threads(plan) as pool:
         for players, rounds in (
             (players_of(scene, plan), plan.rounds),
             (singles_of(scene, plan, settings), 1),
@@ -80,7 +75,3 @@ def _people(scene: Scene, target: str, settings: Settings) -> Sequence[ReplayUse
     _, first_rounds = open_clicks(Path(settings.clicks))
     found = recorded(first_rounds, scene.dataset, scene.id, target)
     return [ReplayUser(settings.clicks, i + 1) for i in range(len(found))]
-
-
-def _threads(count: int) -> Executor | nullcontext[None]:
-    return ThreadPoolExecutor(count) if count > 1 else nullcontext()

@@ -255,10 +255,12 @@ def ranking_table(found: Sequence[Findings]) -> Table | None:
         Column("std", "%", 1, percent=True): lambda one: one.spread,
     }
     noise = {(f.trial.model, f.trial.dataset): _noise_of(f) for f in found}
+
+    def of_model(model: str) -> Callable[[FirstClickNoise], Cell]:
+        return lambda one: noise.get((model, one.dataset), {}).get(one.key)
+
     for model in dict.fromkeys(f.trial.model for f in found):
-        columns[Column(model, "NSR@1, %", 1, percent=True, shade=True)] = lambda one, m=model: (  # type: ignore[misc]
-            noise.get((m, one.dataset), {}).get(one.key)
-        )
+        columns[Column(model, "NSR@1, %", 1, percent=True, shade=True)] = of_model(model)
     shown = ranked[:_RANKED]
     return Table.of(
         "hard-objects",

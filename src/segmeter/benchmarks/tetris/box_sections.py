@@ -24,7 +24,7 @@ def sections(run: Results) -> list[Section]:
     ]
     blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
     compared = established_table(
-        summary, [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
+        [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
     )
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.own_modules import OwnModules
-from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of
+from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_look
 from segmeter.benchmarks.tetris import TETRIS_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
@@ -94,9 +93,7 @@ class TetrisBoxes(OwnModules):
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
         if "box" not in subject.card.abilities:
             raise BadInput(f"model '{subject.card.name}' takes no boxes; leave it out")
-        start = perf_counter()
-        view = subject.look(scene)
-        seconds = perf_counter() - start
+        view, seconds = timed_look(subject, scene)
         players = _players(scene, plan)
         records = play(scene, view, players, plan.rounds, judge_by(plan.measures), seed=plan.seed)
         maps = {target.id: shift_map(view, target) for target in scene.targets}

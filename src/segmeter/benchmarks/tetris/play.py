@@ -12,12 +12,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import judge_by, rows_of
+from segmeter.benchmarks.sessions import judge_by, rows_of, timed_look
 from segmeter.benchmarks.tetris import Settings
 from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probed
 from segmeter.core import catalogue
@@ -74,9 +73,7 @@ class _Member:
 
 def play_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
     """Look once; play base and attacks together, then what is known of the first click."""
-    start = perf_counter()
-    view = model.look(scene)
-    seconds_look = perf_counter() - start
+    view, seconds_look = timed_look(model, scene)
     team = Witness()
     users = [catalogue.users.make(spec) for spec in plan.users]
     playing = players(scene, view, users, plan.readings, team)

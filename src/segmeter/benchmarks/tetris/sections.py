@@ -75,7 +75,7 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
     compared = [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
-    table = established_table(summary, compared)
+    table = established_table(compared)
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "

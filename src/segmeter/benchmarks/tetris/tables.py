@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
@@ -61,6 +61,10 @@ TARGETS = {"grabcut": 50, "berkeley": 100, "davis": 345, "coco-mval": 800, "tetr
 PAPER_ROUNDS = 10
 
 
+_Printed = tuple[AttackedSessions, str, dict[str, float]]
+"""A group, the kind of IoU, and what the paper prints of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Groups of a run with their statistics at hand."""
@@ -80,6 +84,24 @@ class Summary:
     def datasets(self) -> list[str]:
         return list(dict.fromkeys(group.dataset for group in self.groups))
 
+    def tell(self, measure: str) -> Callable[[AttackedSessions], Value]:
+        return lambda group: self.value(group, measure)
+
+    @property
+    def several(self) -> bool:
+        """Whether a table has to name the data set."""
+        return len(self.datasets) > 1
+
+    def columns(
+        self, measures: Mapping[str, Column]
+    ) -> dict[Column, Callable[[AttackedSessions], Cell]]:
+        """Model and data set of a group, and its statistics."""
+        return {
+            Column("model"): lambda group: group.model,
+            **({Column("data"): lambda group: group.dataset} if self.several else {}),
+            **{column: self.tell(measure) for measure, column in measures.items()},
+        }
+
     @property
     def models(self) -> list[str]:
         return list(dict.fromkeys(group.model for group in self.groups))
@@ -94,7 +116,7 @@ class Summary:
 
 def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     """Min, Base, Max and D of every data set side by side, as in the paper's tables."""
-    several = len(summary.datasets) > 1
+    several = summary.several
     columns = [Column("model")]
     for dataset in summary.datasets:
         for role in _ROLES:
@@ -128,23 +150,12 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     )
 
 
-def _told(table: Table, summary: Summary) -> Table:
-    """A table without its second column, the data, where there is but one data set."""
-    if len(summary.datasets) > 1:
-        return table
-    rows = [[row[0], *row[2:]] for row in table.rows]
-    return replace(table, columns=[table.columns[0], *table.columns[2:]], rows=rows)
-
-
-def established_table(summary: Summary, differences: Sequence[Difference]) -> Table | None:
+def established_table(differences: Sequence[Difference]) -> Table | None:
     """Which models differ in what the click can do."""
     names = {"iou-d": "D", "iou-min": "Min"}
-    found = [d for d in differences if d.measure in names]
-    if not found:
-        return None
     table = difference_table(
         "tetris-differences",
-        found,
+        [d for d in differences if d.measure in names],
         {
             "models": lambda d: f"{d.first} − {d.second}",
             "data": lambda d: d.dataset,
@@ -155,7 +166,7 @@ def established_table(summary: Summary, differences: Sequence[Difference]) -> Ta
         caption="Which differences between models are established",
         note="Paired on the same objects; p by exchanging the two models within photographs.",
     )
-    return _told(table, summary)
+    return table if table.rows else None
 
 
 def as_in_the_paper(group: AttackedSessions) -> bool:
@@ -184,38 +195,33 @@ def beside_the_paper(summary: Summary) -> Table | None:
 
     Like with like: a group stands here only with the paper's number of targets and clicks.
     """
-    rows: list[list[Cell]] = []
-    for group in summary.groups:
-        if not (group.complete and as_in_the_paper(group)):
-            continue
-        model = group.model.partition("?")[0]
-        for kind, measure in (("iou", "iou"), ("biou", "boundary-iou")):
-            printed = paper_rows(group.dataset, model, measure)
-            if printed is None:
-                continue
-            own = {role: summary.value(group, f"{kind}-{role}") for role in _ROLES}
-            rows.append(
-                [
-                    Label(group.model, reading=group.reading),
-                    group.dataset,
-                    "IoU" if kind == "iou" else "Boundary IoU",
-                    *(own[role] for role in _ROLES),
-                    *(printed[role] for role in ("min", "max", "d")),
-                    (own["d"].value or 0.0) - printed["d"],
-                ]
-            )
-    if not rows:
+
+    def here(role: str) -> Callable[[_Printed], Value]:
+        return lambda r: summary.value(r[0], f"{r[1]}-{role}")
+
+    def there(role: str) -> Callable[[_Printed], float]:
+        return lambda r: r[2][role]
+
+    kinds = {"iou": "IoU", "biou": "Boundary IoU"}
+    measures = {"iou": "iou", "biou": "boundary-iou"}
+    found = [
+        (group, kind, printed)
+        for group in summary.groups
+        if group.complete and as_in_the_paper(group)
+        for kind, measure in measures.items()
+        if (printed := paper_rows(group.dataset, group.model.partition("?")[0], measure))
+    ]
+    columns: dict[Column, Callable[[_Printed], Cell]] = {
+        Column("model"): lambda r: Label(r[0].model, reading=r[0].reading),
+        **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
+        Column("measure"): lambda r: kinds[r[1]],
+        **{Column(title, "here, %", 2): here(role) for role, title in _TITLES.items()},
+        **{Column(_TITLES[role], "paper, %", 2): there(role) for role in ("min", "max", "d")},
+        Column("D", "here − paper", 2): lambda r: (here("d")(r).value or 0.0) - r[2]["d"],
+    }
+    if not found:
         return None
-    ours = [Column(_TITLES[role], "here, %", 2) for role in _ROLES]
-    theirs = [Column(_TITLES[role], "paper, %", 2) for role in ("min", "max", "d")]
-    table = Table(
-        "beside-the-paper",
-        [Column("model"), Column("data"), Column("measure"), *ours, *theirs,
-         Column("D", "here − paper", 2)],
-        rows,
-        "Beside the paper's rows",
-    )  # fmt: skip
-    return _told(table, summary)
+    return Table.of("beside-the-paper", found, columns, "Beside the paper's rows")
 
 
 def first_table(summary: Summary, reading: str) -> Table:
@@ -228,55 +234,47 @@ def first_table(summary: Summary, reading: str) -> Table:
         "distance-min": Column("centre to worst", "% of diagonal", 1),
         "distance-max": Column("centre to best", "% of diagonal", 1),
     }
-    rows: list[list[Cell]] = [
-        [group.model, group.dataset, *(summary.value(group, m) for m in measures)]
-        for group in summary.of(reading)
-    ]
-    table = Table(
+    return Table.of(
         "first-click",
-        [Column("model"), Column("data"), *measures.values()],
-        rows,
+        summary.of(reading),
+        summary.columns(measures),
         "IoU after the first click: worst, centre and best click found, and how far they lie apart",
         "Distances are from the centre click, in diagonals of the object's box.",
     )
-    return _told(table, summary)
 
 
 def extremes_table(summary: Summary) -> Table | None:
     """How far the attack, and the search, stay from the true extremes."""
-    rows: list[list[Cell]] = []
-    for group in summary.of("sound"):
-        if "all-min" not in group.singles:
-            continue
-        for role, said in (("min", "worst"), ("max", "best")):
-            targets = int((~np.isnan(group.singles[f"all-{role}"])).sum())
-            names = (f"all-{role}", f"gap-{role}", f"found-{role}", f"search-gap-{role}",
-                     f"search-found-{role}")  # fmt: skip
-            values = [summary.value(group, name) for name in names]
-            rows.append([group.model, group.dataset, said, targets, *values])
-    if not rows:
-        return None
-    columns = [
-        Column("model"),
-        Column("data"),
-        Column("click"),
-        Column("objects", "", 0),
-        Column("true extreme", "IoU, %", 1),
-        Column("attack off by", "points", 2, plot=True),
-        Column("attack finds it", "% of objects", 0),
-        Column("search off by", "points", 2),
-        Column("search finds it", "% of objects", 0),
-    ]
-    table = Table(
+
+    def told(measure: str) -> Callable[[tuple[AttackedSessions, str]], Value]:
+        return lambda r: summary.value(r[0], f"{measure}-{r[1]}")
+
+    roles = {"min": "worst", "max": "best"}
+    known = [group for group in summary.of("sound") if "all-min" in group.singles]
+    measures = {
+        "all": Column("true extreme", "IoU, %", 1),
+        "gap": Column("attack off by", "points", 2, plot=True),
+        "found": Column("attack finds it", "% of objects", 0),
+        "search-gap": Column("search off by", "points", 2),
+        "search-found": Column("search finds it", "% of objects", 0),
+    }
+    columns: dict[Column, Callable[[tuple[AttackedSessions, str]], Cell]] = {
+        Column("model"): lambda r: r[0].model,
+        **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
+        Column("click"): lambda r: roles[r[1]],
+        Column("objects", "", 0): lambda r: int((~np.isnan(r[0].singles[f"all-{r[1]}"])).sum()),
+        **{column: told(measure) for measure, column in measures.items()},
+    }
+    table = Table.of(
         "extremes",
+        [(group, role) for group in known for role in roles],
         columns,
-        rows,
         "How far from the true extremes of the first click the attack stays",
         "True extremes by clicking at every few pixels of the object; found means within 5 "
         "points. A search that also looks between those may do better than they: it is then off "
         "by less than 0. For models without a gradient the attack is the search.",
     )
-    return _told(table, summary)
+    return table if table.rows else None
 
 
 def people_table(summary: Summary) -> Table | None:
@@ -289,16 +287,9 @@ def people_table(summary: Summary) -> Table | None:
         "coverage": Column("people inside", "% of clicks", 1),
         "people-distance": Column("people to centre", "% of diagonal", 1),
     }
-    rows: list[list[Cell]] = [
-        [group.model, group.dataset, *(summary.value(group, m) for m in measures)]
-        for group in summary.of("sound")
-        if "coverage" in group.singles
-    ]
-    if not rows:
-        return None
-    columns = [Column("model"), Column("data"), *measures.values()]
-    table = Table("people", columns, rows, "Real people's first clicks and the attack's range")
-    return _told(table, summary)
+    clicked = [group for group in summary.of("sound") if "coverage" in group.singles]
+    caption = "Real people's first clicks and the attack's range"
+    return Table.of("people", clicked, summary.columns(measures), caption) if clicked else None
 
 
 def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
