@@ -49,16 +49,17 @@ def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> i
 
     Examples: `segmeter demo`, `segmeter demo volumes`
     """
-    from segmeter.cli._tables import print_summary
     from segmeter.cli._terminal import Bar
     from segmeter.engine import run_plan
-    from segmeter.report.writing import write_report
-    from segmeter.store import Run
 
     place = weights or _beside()
     plan = _plan(what, place)
     folder = out or _folder_for(plan)
     tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar(), soonest=_SMALL)
+    from segmeter.cli._tables import print_summary
+    from segmeter.report.writing import write_report
+    from segmeter.store import Run
+
     print_summary(folder, tally, as_json=False)
     (page,) = write_report(Run.open(folder))
     typer.echo(f"the report lies at {Path(page).resolve()}")

@@ -298,10 +298,14 @@ def _from_hub_cache(hub: str) -> Path | None:
     if not hub:
         return None
     try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+        from huggingface_hub.constants import HF_HUB_CACHE
     except ImportError:
         return None
+    if not (Path(HF_HUB_CACHE) / f"models--{hub.replace('/', '--')}").is_dir():
+        return None  # known without the rest of that package, half of what `doctor` imported
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
     try:
         path = Path(snapshot_download(hub, local_files_only=True))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
