@@ -69,6 +69,23 @@ def test_every_command_has_help_with_an_example_and_no_empty_option() -> None:
             assert getattr(parameter, "help", None), f"{' '.join(path)} {parameter.name}"
 
 
+def test_the_help_shows_no_types_of_python_and_the_panels_in_order(typed: Typed) -> None:
+    _, said, _ = typed("run", "--help")
+    assert "bool" not in said
+    assert "list[" not in said
+    _, said, _ = typed("--help")
+    names = ["demo", "run", "report", "table", "study", "similarity", "clickmap"]
+    places = [said.index(f" {name} ") for name in names]
+    assert places == sorted(places)
+
+
+def test_what_a_command_writes_is_always_told_with_out() -> None:
+    found = typer.main.get_command(commands()).commands  # type: ignore[attr-defined]
+    for name, command in found.items():
+        for parameter in command.params if name != "fetch" else ():  # fetches to, and from
+            assert "--to" not in parameter.opts or {"--out", "-o"} <= set(parameter.opts), name
+
+
 INTERRUPTED = """
 import os, signal
 from segmeter.models.drawn import Disc

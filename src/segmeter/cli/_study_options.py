@@ -42,7 +42,7 @@ Db = Annotated[
 KindName = Annotated[str, Option("--kind", help="clicks, clicks-round2, rate or interact.")]
 PreviewPage = Annotated[Path | None, Option("--out", "-o", help="Page; PLAN.html by default.")]
 Host = Annotated[str, Option("--host", help="Address to listen on.")]
-Port = Annotated[int, Option("--port", min=1, max=65535, help="Port.")]
+Port = Annotated[int, Option("--port", min=1, max=65535, help="Port to listen on.")]
 Password = Annotated[
     str | None,
     Option(
@@ -55,7 +55,7 @@ RootPath = Annotated[str, Option("--root-path", help="Path under which a reverse
 Proxy = Annotated[
     str, Option("--behind", help="Address of a reverse proxy whose headers to trust.")
 ]
-Count = Annotated[int, Option("--count", "-n", min=1, max=10_000, help="Links.")]
+Count = Annotated[int, Option("--count", "-n", min=1, max=10_000, help="How many links.")]
 Role = Annotated[str, Option("--role", help="person, or tester for spot checks.")]
 PublicAddress = Annotated[str, Option("--address", help="Address of the study as people reach it.")]
 ExportFolder = Annotated[Path, Option("--out", "-o", help="Folder for the files.")]

@@ -16,18 +16,11 @@ from typing import Any, cast
 import typer
 
 import segmeter.cli
+from segmeter.cli._help import Command, Group, panel_of
 from segmeter.cli._words import printable, speak_plainly
 from segmeter.core.errors import SegmeterError
 
 __all__ = ["Exit", "app", "commands", "run_app"]
-
-# How the help is ordered; a command that is not named here comes after these.
-_PANELS = {
-    "Start here": ("demo", "list", "doctor", "fetch", "check"),
-    "Play and judge": ("run", "report", "compare", "score", "browse", "leaderboard"),
-    "For papers and projects": ("table", "figure", "cite", "costs", "export", "runs", "merge"),
-    "People": ("study", "similarity", "calibrate", "train", "lifelike", "fairness"),
-}
 
 
 class Exit:
@@ -42,8 +35,9 @@ class Exit:
 
 app = typer.Typer(
     name="segmeter",
-    epilog="Exit codes: 0 done; 1 done, but some scenes failed; 2 bad input, or no room to "
-    "write; 70 a fault, with its trace; 130 interrupted.",
+    cls=Group,
+    epilog="Exit codes: 0 done; 1 done, but something failed or was found wrong; 2 bad input, or "
+    "no room to write; 70 a fault, with its trace; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -107,7 +101,7 @@ def run_app() -> None:
 
 
 def commands(typed: Sequence[str] = ()) -> typer.Typer:
-    """The application with all its commands, one module each, in the order of the help.
+    """The application with all its commands, one module each.
 
     Where the command is known that was typed, its module alone is imported.
     """
@@ -115,13 +109,12 @@ def commands(typed: Sequence[str] = ()) -> typer.Typer:
     offered = [name for name in modules if name != "app" and not name.startswith("_")]
     for name in [word for word in typed if word in offered] or offered:
         importlib.import_module(f"segmeter.cli.{name}")
-    places = [(panel, name) for panel, names in _PANELS.items() for name in names]
-    panels = {name: panel for panel, name in places}
-    order = {name: place for place, (_, name) in enumerate(places)}
-    app.registered_commands.sort(key=lambda c: order.get(_name(c), len(order)))
-    infos: list[Any] = [*app.registered_commands, *app.registered_groups]
-    for info in infos:
-        info.rich_help_panel = panels.get(_name(info), "More instruments")
+    groups: list[Any] = app.registered_groups
+    for info in (*app.registered_commands, *groups):
+        info.rich_help_panel = panel_of(_name(info))
+    for one in (app, *(info.typer_instance for info in groups)):
+        for command in one.registered_commands:
+            command.cls = Command
     return app
 
 

@@ -17,7 +17,12 @@ __all__ = ["check"]
 
 _NAMED = 20
 
-Subject = Annotated[str, typer.Argument(help="Model or data set by name, folder, file.py:name.")]
+Subject = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Model or data set by name, a folder of data, or file.py:name."
+    ),
+]
 PageFile = Annotated[
     Path | None, typer.Option("--page", help="Write a page of overlays (for data).")
 ]

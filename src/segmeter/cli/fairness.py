@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
+from segmeter.cli._help import Group
 from segmeter.cli._option_values import dataset_spec, roots
 from segmeter.cli._options import AsJson, Data, OneDataset
 from segmeter.cli.app import Exit, app
 
 __all__ = ["people", "places"]
 
-_group = typer.Typer(no_args_is_help=True, help="Who and where: groups of masks and pictures.")
+_group = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Who and where: groups of masks and pictures."
+)
 app.add_typer(_group, name="fairness")
 
 

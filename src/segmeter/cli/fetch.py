@@ -43,7 +43,7 @@ def fetch(
     listing: Listing = False,
     as_json: AsJson = False,
 ) -> int:
-    """Fetch a model's weights; stopped, the same command goes on.
+    """Fetch a model's weights; where it was stopped, the same command goes on.
 
     Example: `segmeter fetch mobile-sam`
     """

@@ -13,8 +13,10 @@ from segmeter.core.errors import BadInput
 
 __all__ = ["figure"]
 
-FigureOut = Annotated[Path, typer.Option("--out", "-o", help="fig.pdf, fig.svg or fig.png.")]
-MeasureName = Annotated[str, typer.Option("--measure", help="Which measure.")]
+FigureOut = Annotated[
+    Path, typer.Option("--out", "-o", help="Figure to write: .pdf, .svg or .png.")
+]
+MeasureName = Annotated[str, typer.Option("--measure", help="Measure to draw, such as iou.")]
 
 
 @app.command()

@@ -26,7 +26,7 @@ __all__ = ["board", "leaderboard"]
 
 _WIDTH = 6
 
-To = Annotated[Path, typer.Option("--to", help="The page to write.")]
+To = Annotated[Path, typer.Option("--to", "--out", "-o", help="The page to write.")]
 
 
 @app.command()

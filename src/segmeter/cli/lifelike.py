@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["lifelike"]
 
-To = Annotated[Path, typer.Option("--to", help="The file to write, such as clicks.csv.")]
-People = Annotated[int, typer.Option("--people", min=1, help="Clicks an object.")]
+To = Annotated[
+    Path, typer.Option("--to", "--out", "-o", help="The file to write, such as clicks.csv.")
+]
+People = Annotated[int, typer.Option("--people", min=1, help="Clicks per object.")]
 FirstOnly = Annotated[bool, typer.Option("--first-only", help="Leave out later rounds.")]
 MasksFolder = Annotated[
     Path | None, typer.Option("--masks", help="Folder for later rounds' previous masks.")

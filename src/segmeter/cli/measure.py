@@ -33,7 +33,7 @@ Guess = Annotated[
     Path, typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
 ]
 Truths = Annotated[
-    list[Path], typer.Argument(metavar="GT...", help="Ground truths; one file may hold several.")
+    list[Path], typer.Argument(metavar="GT", help="Ground truths; one file may hold several.")
 ]
 Kind = Annotated[
     str, typer.Option("--as", help="What the files hold: partition, object or proposals.")

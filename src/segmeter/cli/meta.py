@@ -35,7 +35,8 @@ Methods = Annotated[
     typer.Option("--method", help="Segmenter, or folder of results, for SABD and SISD."),
 ]
 Baselines = Annotated[
-    list[str] | None, typer.Option("--baseline", help="What a segmenter should beat.")
+    list[str] | None,
+    typer.Option("--baseline", help="What a segmenter should beat; a quadtree by default."),
 ]
 TrainingSet = Annotated[
     str | None,

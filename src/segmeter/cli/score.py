@@ -14,7 +14,7 @@ from segmeter.cli.app import Exit, app
 __all__ = ["score"]
 
 MeasureNames = Annotated[
-    list[str], typer.Option("--measure", help="Measure by name; 'segmeter list measures'.")
+    list[str], typer.Option("--measure", help="Measure to add; see 'segmeter list measures'.")
 ]
 
 

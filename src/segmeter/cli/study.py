@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from segmeter.cli import _study_options as options
+from segmeter.cli._help import Group
 from segmeter.cli._option_values import roots
 from segmeter.cli._options import CostFile, Data, Weights
 from segmeter.cli.app import Exit, app
@@ -22,6 +23,7 @@ __all__ = ["study_app"]
 
 study_app = typer.Typer(
     name="study",
+    cls=Group,
     help="Studies with real people: where they click, what they think of masks.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -115,7 +117,7 @@ def invite(
     db: options.Db = None,
     data: Data = None,
 ) -> int:
-    """Print single-use links, one a line.
+    """Print single-use links, one per line.
 
     Example: `segmeter study invite study.toml -n 20 --address https://study.example.org`
     """

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter.cli._clicked import clicked_datasets, say_of_samples
+from segmeter.cli._help import Group
 from segmeter.cli._option_values import finite, roots
 from segmeter.cli._options import Data, MasksShown, PictureSets, Seed
 from segmeter.cli.app import Exit, app
@@ -28,7 +29,7 @@ __all__ = ["clickability"]
 _PICTURES = "Which pictures"
 _NETWORK = "The network and its training"
 
-_group = typer.Typer(no_args_is_help=True, help="Train networks from recorded clicks.")
+_group = typer.Typer(cls=Group, no_args_is_help=True, help="Train networks from recorded clicks.")
 app.add_typer(_group, name="train")
 
 

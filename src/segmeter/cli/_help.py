@@ -1,0 +1,62 @@
+"""How the help looks: commands by what people come for, options without Python's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+__all__ = ["Command", "Group", "panel_of"]
+
+_PANELS = {
+    "Start here": ("demo", "list", "doctor", "fetch", "check"),
+    "Play and judge": ("run", "report", "compare", "score", "browse", "leaderboard"),
+    "For papers and projects": ("table", "figure", "cite", "costs", "export", "runs", "merge"),
+    "People": ("study", "similarity", "calibrate", "train", "lifelike", "fairness"),
+}
+_ORDER = [name for names in _PANELS.values() for name in names]
+
+
+class Command(TyperCommand):
+    """A command whose help is for people who never saw its source."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plainly(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """Several commands, in the order of the panels; one that no panel names comes last."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plainly(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=_place)
+
+
+def panel_of(command: str) -> str:
+    """The panel that a command stands in.
+
+    >>> panel_of("run"), panel_of("meta")
+    ('Play and judge', 'More instruments')
+    """
+    found = (panel for panel, names in _PANELS.items() if command in names)
+    return next(found, "More instruments")
+
+
+def _place(command: str) -> int:
+    return _ORDER.index(command) if command in _ORDER else len(_ORDER)
+
+
+def _plainly(parameters: list[Any]) -> list[Any]:
+    """Flags show no type, lists that of one item, numbers no difference of kinds."""
+    for parameter in parameters:
+        if parameter.param_type_name != "option" or parameter.metavar is not None:
+            continue
+        if parameter.is_flag:
+            parameter.metavar = ""
+        elif parameter.multiple:
+            parameter.metavar = "<str>"
+        elif parameter.min is not None or parameter.max is not None:
+            parameter.metavar = "<n>"
+    return parameters
