@@ -14,6 +14,7 @@ import numpy as np
 
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_names
+from segmeter.core.sections import Note
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
@@ -29,6 +30,7 @@ __all__ = [
     "picture_table",
     "resampling",
     "summary_row",
+    "uneven",
 ]
 
 G = TypeVar("G", bound=Group)
@@ -77,6 +79,18 @@ def differences_in(
 def paired(group: Group, values: Floats) -> PairedValues:
     """One number per target of a group (or a row of them), to be compared with another's."""
     return PairedValues(group.model, group.keys, group.clusters, values)
+
+
+def uneven(where: str, groups: Sequence[Group]) -> Note | None:
+    """A warning where models were not scored on the same targets."""
+    if len({frozenset(group.keys) for group in groups}) < 2:
+        return None
+    counts = ", ".join(f"{group.model} {len(group.keys)}" for group in groups)
+    return Note(
+        f"On {where} the models were not scored on the same objects ({counts}): their means are "
+        "not comparable, their paired differences are.",
+        "warning",
+    )
 
 
 def resampling(group: Group, resamples: int = 2000) -> Resampling:

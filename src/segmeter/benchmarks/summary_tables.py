@@ -1,13 +1,16 @@
-"""Tables of a run's summary: a line per model and reading, a column per statistic."""
+"""Tables of numbers: a run's summary by model and reading, and square ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.sections import Cell, Column, Label, Table, Value
+from segmeter.stats.intervals import Floats
 
-__all__ = ["DATA", "By", "summary_table"]
+__all__ = ["DATA", "By", "matrix_table", "summary_table"]
 
 By = Mapping[Column, Callable[[SummaryRow], Cell]]
 """What tells groups apart beside model and reading, column by column."""
@@ -52,3 +55,19 @@ def summary_table(
         made.append([*head, *(Value.of(line.get(m)) for m in shown)])
     columns = [Column(who), *told, *(measures[m] for m in shown)]
     return Table(name, columns, made, caption, note)
+
+
+def matrix_table(
+    name: str, labels: Sequence[str], values: Floats, caption: str, note: str = ""
+) -> Table:
+    """A square table, each cell tinted by its value; a dash where there is none.
+
+    >>> matrix_table("r", ["a", "b"], np.array([[1, 0.5], [0.5, np.nan]]), "").rows
+    [['a', 1.0, 0.5], ['b', 0.5, None]]
+    """
+    columns = [Column(""), *(Column(label, "", 2, shade=True) for label in labels)]
+    rows: list[list[Cell]] = [
+        [label, *(None if np.isnan(value) else float(value) for value in row)]
+        for label, row in zip(labels, values, strict=True)
+    ]
+    return Table(name, columns, rows, caption, note)

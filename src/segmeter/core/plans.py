@@ -90,6 +90,11 @@ class Plan:
     def id(self) -> str:
         return fingerprint(self.to_json(), size=8)
 
+    @property
+    def leading_reading(self) -> Reading:
+        """The one that a report's sentences are about: `sound` where it was played."""
+        return "sound" if "sound" in self.readings else self.readings[0]
+
     def differs_in(self, other: Plan) -> list[str]:
         """Names of the fields in which two plans differ."""
         return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]

@@ -49,7 +49,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     groups = [replace(group, model=told(group.model)) for group in scored(run)]
     rows = [row for group in groups for row in summary_of(group, run.plan.readings)]
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     return [
         _overview(rows, lead),
         Section("Average precision by size and class", blocks=[_precision(rows)]),

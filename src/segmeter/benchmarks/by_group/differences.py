@@ -11,6 +11,7 @@ from segmeter.benchmarks.by_group.only_targets import OnlyTargets
 from segmeter.benchmarks.by_group.splitting import TargetGroups, said_of_targets
 from segmeter.core.benchmarks import Benchmark, Difference, Results
 from segmeter.core.errors import BadInput
+from segmeter.core.wording import counted
 from segmeter.stats.comparisons import holm
 
 __all__ = ["GroupedDifference", "differences_by_group", "in_words"]
@@ -68,17 +69,13 @@ def in_words(found: GroupedDifference) -> str:
     'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), established (p 0.020, Holm over 2 comparisons).'
     """  # noqa: E501  # one line of output
     d = found.difference
-    objects = "1 object" if d.targets == 1 else f"{d.targets} objects"
+    objects = counted(d.targets, "object")
     sure = "established" if d.established else "not established"
-    over = f"p {d.p_holm:.3f}, Holm over {_counted(found.comparisons)}"
+    over = f"p {d.p_holm:.3f}, Holm over {counted(found.comparisons, 'comparison')}"
     told = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
     if d.value == 0:
         told = f"has as much {d.measure} as {d.second}{_interval(d)}"
     return f"{found.by} {found.group}, {objects}: {d.first} {told}, {sure} ({over})."
-
-
-def _counted(comparisons: int) -> str:
-    return "1 comparison" if comparisons == 1 else f"{comparisons} comparisons"
 
 
 def _signed(value: float) -> str:

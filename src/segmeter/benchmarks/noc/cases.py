@@ -21,6 +21,7 @@ from segmeter.benchmarks.shown_cases import (
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
+from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal
 from segmeter.stats.rounds import first_round
 
@@ -104,10 +105,9 @@ def _replay(
 ) -> Replay:
     model, _, user, reading = group.key
     reached = _reached(group, case.key, goal)
-    clicks = "1 click" if reached == 1 else f"{reached} clicks"
-    outcome = (
-        f"{goal.short} after {clicks}" if reached else f"not {goal.short} in {len(frames)} rounds"
-    )
+    outcome = f"not {goal.short} in {len(frames)} rounds"
+    if reached:
+        outcome = f"{goal.short} after {counted(reached, 'click')}"
     return Replay(
         key,
         f"{case.title}, {model}: {outcome}",

@@ -13,13 +13,13 @@ from segmeter.core.sections import (
     Answer,
     Cell,
     Column,
-    Note,
     Phrase,
     Quantity,
     Table,
     Value,
     phrase,
 )
+from segmeter.core.wording import counted, signed
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Resampling
@@ -33,7 +33,6 @@ __all__ = [
     "comparison_table",
     "leaderboard",
     "ordered",
-    "uneven",
 ]
 
 HARDEST = "the-hardest-objects"  # the section's anchor
@@ -213,8 +212,8 @@ def _extent(comparison: Comparison) -> str:
     group = comparison.groups[0]
     objects, scenes = len(group.keys), len(set(group.clusters))
     played = (
-        f"{_many(objects, 'object')} in {_many(scenes, 'photograph')}, up to "
-        f"{_many(group.rounds, 'round')}"
+        f"{counted(objects, 'object')} in {counted(scenes, 'photograph')}, up to "
+        f"{counted(group.rounds, 'round')}"
     )
     return (
         f"Played: {played}. What is not reached is drawn by hand ({_by_hand(comparison.cost)}); "
@@ -225,10 +224,6 @@ def _extent(comparison: Comparison) -> str:
 def _by_hand(cost: CostModel) -> str:
     length = f" and {cost.by_hand_px:g}{_TIED}s per pixel of outline" if cost.by_hand_px else ""
     return f"{cost.by_hand:g}{_TIED}s per object{length}"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _tied(text: str) -> str:
@@ -262,8 +257,8 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         name,
         columns,
         rows,
-        caption=f"{comparison.title}: {_many(len(group.keys), 'object')} in "
-        f"{_many(len(set(group.clusters)), 'photograph')}, {_many(group.rounds, 'round')}, "
+        caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
+        f"{counted(len(set(group.clusters)), 'photograph')}, {counted(group.rounds, 'round')}, "
         f"reading {comparison.reading}",
         note="95 % intervals from resampling photographs. Strong: better than every other model, "
         "and that is established. An object that never reaches the goal costs its rounds and "
@@ -347,19 +342,6 @@ def _at_odds(d: Difference, pairs: int) -> str:
     return ""
 
 
-def uneven(comparison: Comparison) -> Note | None:
-    """A warning where models were not scored on the same targets."""
-    known = [set(group.keys) for group in comparison.groups]
-    if all(keys == known[0] for keys in known):
-        return None
-    counts = ", ".join(f"{g.key[0]} {len(g.keys)}" for g in comparison.groups)
-    return Note(
-        f"On {comparison.title} the models were not scored on the same objects ({counts}): their "
-        "means are not comparable, their paired differences are.",
-        "warning",
-    )
-
-
 def _told(comparison: Comparison, measure: str, digits: int, unit: str) -> Quantity:
     """The first model's number with its interval, where there is one that says something."""
     value = comparison.value(comparison.models[0], measure)
@@ -417,7 +399,7 @@ def _sure(d: Difference, digits: int) -> str:
     conclusion = (
         "and that is **established**" if d.established else "but that is **not established**"
     )
-    low, high = _signed(d.low, digits), _signed(d.high, digits)
+    low, high = signed(d.low, digits), signed(d.high, digits)
     if np.isnan(d.low) or low == high:
         return conclusion
     return f"{conclusion} (95{_TIED}% interval {low} to {high})"
@@ -438,11 +420,6 @@ def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
             f"5{_TIED}%."
         )
     return "What is not established could turn with other photographs."
-
-
-def _signed(value: float, digits: int) -> str:
-    text = f"{value:+.{digits}f}"
-    return text.replace("-", "−") if float(text) else text.replace("-", "+")
 
 
 def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import resampling
+from segmeter.benchmarks.grouping import resampling, uneven
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.leaderboard import (
     Comparison,
@@ -15,7 +15,6 @@ from segmeter.benchmarks.noc.leaderboard import (
     comparison_table,
     leaderboard,
     ordered,
-    uneven,
 )
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
@@ -71,7 +70,7 @@ def sections(run: Results) -> list[Section]:
 def comparisons(run: Results, found: Sequence[ClickSessions] | None = None) -> list[Comparison]:
     """The run's models set against each other, by data set and user, in its leading reading."""
     cost = cost_of(run)
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     return _comparisons(groups(run, cost) if found is None else found, lead, cost, goals_of(run))
 
 
@@ -109,7 +108,7 @@ def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
         blocks += [
             answer(comparison, len(comparisons) > 1),
             leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
-            uneven(comparison),
+            uneven(comparison.title, comparison.groups),
         ]
     return Section("Which model costs least", blocks=[b for b in blocks if b is not None])
 

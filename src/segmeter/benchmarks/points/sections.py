@@ -59,7 +59,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     groups = [replace(group, model=told(group.model)) for group in played(run)]
     rows = summary_of(groups)
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     found = differences_of(groups)
     chosen = told(baseline_of(run))
     return [

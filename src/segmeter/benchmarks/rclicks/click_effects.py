@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from segmeter.benchmarks.rclicks.estimates import Finding, Findings
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
+from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 
-__all__ = ["FEWEST_PHOTOGRAPHS", "conclusions", "p_in_words", "photographs_in_words"]
+__all__ = ["FEWEST_PHOTOGRAPHS", "conclusions", "photographs_in_words"]
 
 _ESTABLISHED = 0.05
 FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
@@ -69,16 +70,16 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     robot, area = f.by_name["dsb-noc-ratio"], f.seen("dgr-auc-all")
     told = [
         f"Least against most likely tenth: clicks {_percent(f.seen('dgr-noc-ratio'))}, "
-        f"p {p_in_words(p_clicks)}; mean IoU over the rounds {_points(area)}, "
-        f"p {p_in_words(p_quality)}; both corrected for the number of questions.",
+        f"p {p_value(p_clicks)}; mean IoU over the rounds {_points(area)}, "
+        f"p {p_value(p_quality)}; both corrected for the number of questions.",
         f"To 90 % IoU the robot that clicks centres needs {base.value:.2f} clicks, people "
-        f"{sample.value:.2f}: {_percent(more)}, p {p_in_words(robot.null.p if robot.null else 1)}.",
+        f"{sample.value:.2f}: {_percent(more)}, p {p_value(robot.null.p if robot.null else 1)}.",
     ]
     if "noc" in f.parts:
         scaled, p = f.parts["noc"].share.times(100), f.parts["noc"].p
         told.append(
             f"Of what differs between people on one object, {scaled.value:.0f} %"
-            f"{_limits(scaled, 0)} lies between the groups, p {p_in_words(p)}; the rest is the "
+            f"{_limits(scaled, 0)} lies between the groups, p {p_value(p)}; the rest is the "
             "chance of single clicks."
         )
     told.append(_printed(f.by_name["dgr-noc"]))
@@ -90,9 +91,9 @@ def _printed(finding: Finding) -> str:
     if finding.null is None or finding.excess is None:
         return ""
     return (
-        f"The paper's formula would print ΔGR {_signed(finding.seen.value, 1)} %; shuffling who "
-        f"clicked gives {_signed(finding.null.mean, 1)} % under the null, and "
-        f"{_signed(finding.excess.value, 1)}{_limits(finding.excess, 1)} are left."
+        f"The paper's formula would print ΔGR {signed(finding.seen.value, 1)} %; shuffling who "
+        f"clicked gives {signed(finding.null.mean, 1)} % under the null, and "
+        f"{signed(finding.excess.value, 1)}{_limits(finding.excess, 1)} are left."
     )
 
 
@@ -112,24 +113,15 @@ def _lower(i: Interval) -> Quantity:
 
 
 def _percent(i: Interval) -> str:
-    return f"{_signed(i.value, 1)} %" + _limits(i, 1, _HOW_SURE)
+    return f"{signed(i.value, 1)} %" + _limits(i, 1, _HOW_SURE)
 
 
 def _points(i: Interval) -> str:
-    return f"{_signed(i.value, 2)} points" + _limits(i, 2)
+    return f"{signed(i.value, 2)} points" + _limits(i, 2)
 
 
 def _limits(i: Interval, digits: int, words: str = "") -> str:
     """Nothing where there is none: one photograph, or all alike, which tells of no others."""
     if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
         return ""
-    return f" ({words}{_signed(i.low, digits)} to {_signed(i.high, digits)})"
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
-
-
-def p_in_words(p: float) -> str:
-    """Two or three decimals, never a zero."""
-    return "below 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+    return f" ({words}{signed(i.low, digits)} to {signed(i.high, digits)})"

@@ -10,12 +10,11 @@ import numpy as np
 from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.shown_cases import Key, title
+from segmeter.benchmarks.summary_tables import matrix_table
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
-    Cell,
     Chart,
-    Column,
     Multiples,
     Points,
     Table,
@@ -184,18 +183,10 @@ def _matrix(tables: Sequence[Mapping[str, Floats]], over: str, unsigned: bool) -
     """Pearson above the diagonal, Spearman below."""
     names = [n for n in tables[0] if all(n in t for t in tables)]
     values = np.mean([_both([t[n] for n in names]) for t in tables], axis=0)
-    shown = np.abs(values) if unsigned else values
-    rows: list[list[Cell]] = [
-        [name, *(None if i == k else float(shown[i, k]) for k in range(len(names)))]
-        for i, name in enumerate(names)
-    ]
-    columns = [Column(""), *(Column(name, "", 2, shade=True) for name in names)]
+    np.fill_diagonal(values, np.nan)
     note = "Pearson above the diagonal, Spearman below it. A dash where nothing varies."
-    return Table("correlations", columns, _dashed(rows), f"Correlations {over}", note)
-
-
-def _dashed(rows: list[list[Cell]]) -> list[list[Cell]]:
-    return [[None if isinstance(c, float) and np.isnan(c) else c for c in row] for row in rows]
+    shown = np.abs(values) if unsigned else values
+    return matrix_table("correlations", names, shown, f"Correlations {over}", note)
 
 
 def _both(columns: Sequence[Floats]) -> Floats:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.rclicks.click_effects import (
-    FEWEST_PHOTOGRAPHS,
-    p_in_words,
-    photographs_in_words,
-)
+from segmeter.benchmarks.rclicks.click_effects import FEWEST_PHOTOGRAPHS, photographs_in_words
 from segmeter.benchmarks.rclicks.estimates import Findings, differences_of
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import dataset_label
@@ -24,6 +20,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
+from segmeter.core.wording import p_value
 
 __all__ = ["pairwise_result"]
 
@@ -113,7 +110,7 @@ def _many(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
 def _detail(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
     means = "; ".join(f"{f.trial.model} {_clicks(f)}" for f in members)
     pairs = "; ".join(
-        f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_in_words(d.p_holm)}"
+        f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
         for d in against.values()
     )
     told = (

@@ -18,7 +18,7 @@ def sections(run: Results) -> list[Section]:
     found = groups(run)
     rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
     summary = Summary(found, rows)
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     blocks: list[Block] = [
         _answer(summary, lead, dataset) for dataset in summary.datasets if summary.of(lead, dataset)
     ]

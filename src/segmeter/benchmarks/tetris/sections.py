@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.grouping import resampling
+from segmeter.benchmarks.grouping import resampling, uneven
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.groups import AttackedSessions, groups, roles_of
@@ -52,7 +52,7 @@ def sections(run: Results) -> list[Section]:
     found = groups(run)
     rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
     summary = Summary(found, rows)
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     made = [
         _what_hangs_on_it(run, summary, lead),
         _beside(summary),
@@ -70,8 +70,8 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
         members = summary.of(lead, dataset)
         if members:
             blocks.append(_answer(run, summary, members))
-        if len({group.keys for group in members}) > 1:
-            blocks.append(_uneven(dataset, members))
+        warning = uneven(dataset_label(dataset), members)
+        blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
     compared = [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
@@ -134,15 +134,6 @@ def _unequal(run: Results, summary: Summary) -> list[Block]:
             "warning",
         )
     ]
-
-
-def _uneven(dataset: str, members: Sequence[AttackedSessions]) -> Note:
-    counts = ", ".join(f"{group.model} {len(group.keys)}" for group in members)
-    return Note(
-        f"On {dataset_label(dataset)} the models were not scored on the same objects ({counts}): "
-        "their means are not comparable, their paired differences are.",
-        "warning",
-    )
 
 
 def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:

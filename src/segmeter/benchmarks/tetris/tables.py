@@ -10,7 +10,8 @@ from importlib import resources
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.tetris.groups import AttackedSessions, Floats
+from segmeter.benchmarks.summary_tables import matrix_table
+from segmeter.benchmarks.tetris.groups import AttackedSessions
 from segmeter.benchmarks.tetris.statistics import AREAS
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.dataset_names import dataset_label
@@ -298,7 +299,7 @@ def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
     if len(members) < 3:
         return None
     table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
-    return _matrix(
+    return matrix_table(
         f"spearman-metrics-{dataset_label(dataset)}",
         [m.replace("biou", "BIoU").replace("iou", "IoU") for m in AREAS],
         spearman(table),
@@ -316,18 +317,9 @@ def dataset_matrix(summary: Summary, reading: str, measure: str) -> Table | None
         [[float(held[m, d].each(measure).mean()) for d in summary.datasets] for m in models]
     )
     said = measure.replace("biou", "BIoU").replace("iou", "IoU")
-    return _matrix(
+    return matrix_table(
         f"spearman-datasets-{measure}",
         list(map(dataset_label, summary.datasets)),
         spearman(table),
         f"{said}: rank correlation of data sets over {len(models)} models",
     )
-
-
-def _matrix(name: str, labels: Sequence[str], values: Floats, caption: str) -> Table:
-    columns = [Column(""), *(Column(label, "", 2, shade=True) for label in labels)]
-    rows: list[list[Cell]] = [
-        [label, *(None if np.isnan(v) else float(v) for v in row)]
-        for label, row in zip(labels, values, strict=True)
-    ]
-    return Table(name, columns, rows, caption)

@@ -54,7 +54,7 @@ __all__ = ["sections"]
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = groups(run, cost_of(run))
-    lead = "sound" if "sound" in run.plan.readings else run.plan.readings[0]
+    lead = run.plan.leading_reading
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
         if group.key[3] == lead:
