@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import ClassVar
+from sys import modules
+from typing import Any, ClassVar
 
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.sections import Section
@@ -13,21 +14,25 @@ __all__ = ["OwnModules"]
 
 
 class OwnModules:
-    """A benchmark whose `summary`, `differences` and `sections` are functions of named modules.
+    """A benchmark whose `summary`, `differences` and `sections` are functions of its own modules.
 
     They are imported when first asked for: looking a benchmark up, or running it, needs none
     of what its statistics and pictures need.
     """
 
     __slots__ = ()
-    statistics_in: ClassVar[str]
-    sections_in: ClassVar[str]
+    statistics_in: ClassVar[str] = "statistics"
+    sections_in: ClassVar[str] = "sections"
 
     def summary(self, run: Results) -> list[SummaryRow]:
-        return list(import_module(self.statistics_in).summary(run))
+        return list(self._module(self.statistics_in).summary(run))
 
     def differences(self, run: Results) -> list[Difference]:
-        return list(import_module(self.statistics_in).differences(run))
+        return list(self._module(self.statistics_in).differences(run))
 
     def sections(self, run: Results) -> Sequence[Section]:
-        return list(import_module(self.sections_in).sections(run))
+        return list(self._module(self.sections_in).sections(run))
+
+    def _module(self, name: str) -> Any:
+        """A module beside the one that the benchmark is in."""
+        return import_module(f".{name}", modules[type(self).__module__].__package__)

@@ -57,8 +57,6 @@ class Boxes(OwnModules):
     """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
 
     name: str = "boxes"
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.boxes.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.boxes.sections"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
     settings: ClassVar[dict[str, object]] = offered(Settings, ("digest",))
     schema: ClassVar[Schema] = BOX_ROWS

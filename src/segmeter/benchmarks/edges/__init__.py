@@ -54,8 +54,6 @@ class Edges(OwnModules):
     """
 
     name: str = "edges"
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.edges.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.edges.sections"
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     settings: ClassVar[dict[str, object]] = {"baselines": True}
     schema: ClassVar[Schema] = EDGE_ROWS

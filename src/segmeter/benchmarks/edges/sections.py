@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from importlib import resources
 
 from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
 from segmeter.benchmarks.edges.statistics import (
@@ -14,6 +12,7 @@ from segmeter.benchmarks.edges.statistics import (
     groups,
     rows_of_group,
 )
+from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.summary_tables import summary_table
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
@@ -70,8 +69,7 @@ def sections(run: Results) -> list[Section]:
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 5 of the paper's supplement, and a reproduction's numbers."""
-    text = resources.files("segmeter.benchmarks.edges").joinpath("table5.csv").read_text()
-    return list(csv.DictReader(text.splitlines()))
+    return published_rows("edges", "table5.csv")
 
 
 def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRow]) -> Section:

@@ -30,8 +30,6 @@ class Noc(OwnModules):
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
     users_apart: ClassVar[bool] = True
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.noc.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.noc.sections"
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:

@@ -42,8 +42,6 @@ class Points(OwnModules):
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
     users_apart: ClassVar[bool] = True
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.points.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.points.sections"
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     settings: ClassVar[dict[str, object]] = offered(Settings)
 

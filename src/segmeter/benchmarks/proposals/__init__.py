@@ -65,8 +65,6 @@ class Proposals(OwnModules):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
     name: str = "proposals"
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.proposals.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.proposals.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "ar@1000",
         "ar@1000-small",

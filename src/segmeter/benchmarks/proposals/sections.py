@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from importlib import resources
 
 from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
 from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups, measure_name
+from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.dataset_names import dataset_label
@@ -60,8 +59,7 @@ def sections(run: Results) -> list[Section]:
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 6 of the paper's supplement, and a public attempt."""
-    text = resources.files("segmeter.benchmarks.proposals").joinpath("table6.csv").read_text()
-    return list(csv.DictReader(text.splitlines()))
+    return published_rows("proposals", "table6.csv")
 
 
 def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference]) -> Section:

@@ -78,8 +78,7 @@ class Rclicks(OwnModules):
 
     name: str = "rclicks"
     schema: ClassVar[Schema] = SESSION_ROWS
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.rclicks.estimates"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.rclicks.sections"
+    statistics_in: ClassVar[str] = "estimates"
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",

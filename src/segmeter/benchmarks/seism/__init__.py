@@ -60,8 +60,6 @@ class Seism(OwnModules):
 
     name: str = "seism"
     schema: ClassVar[Schema] = SEISM_ROWS
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.seism.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.seism.sections"
     headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
 
     def plan(self, plan: Plan) -> Plan:

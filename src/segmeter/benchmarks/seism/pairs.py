@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib import resources
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.benchmarks.published_tables import published_rows
 from segmeter.core.errors import BadInput
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.outlines import Grid, Outline, outline
@@ -176,5 +175,4 @@ def _boundary(truths: Sequence[Cut], guess: Cut, grid: Grid) -> BoundaryCounts:
 
 
 def _published_partners() -> dict[str, str]:
-    text = resources.files("segmeter.benchmarks.seism").joinpath("partners.csv").read_text()
-    return {row["picture"]: row["partner"] for row in csv.DictReader(text.splitlines())}
+    return {row["picture"]: row["partner"] for row in published_rows("seism", "partners.csv")}

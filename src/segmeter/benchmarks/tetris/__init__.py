@@ -79,8 +79,6 @@ class Tetris(OwnModules):
 
     name: str = "tetris"
     schema: ClassVar[Schema] = TETRIS_ROWS
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.tetris.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.tetris.sections"
     headline: ClassVar[tuple[str, ...]] = (
         "iou-min",
         "iou-base",

@@ -76,8 +76,7 @@ class TetrisBoxes(OwnModules):
 
     name: str = "tetris-boxes"
     schema: ClassVar[Schema] = TETRIS_ROWS
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.tetris.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.tetris.box_sections"
+    sections_in: ClassVar[str] = "box_sections"
     headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:

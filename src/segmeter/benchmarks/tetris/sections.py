@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from segmeter.benchmarks.grouping import resampling, uneven
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
-from segmeter.benchmarks.tetris.groups import AttackedSessions, groups, roles_of
-from segmeter.benchmarks.tetris.statistics import differences_of, rows_of
+from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
 from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
     TARGETS,
@@ -49,10 +48,7 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    found = groups(run)
-    rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
-    summary = Summary(found, rows)
-    lead = run.plan.leading_reading
+    summary, lead = Summary.of_run(run), run.plan.leading_reading
     made = [
         _what_hangs_on_it(run, summary, lead),
         _beside(summary),
@@ -74,8 +70,7 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
-    compared = [d for s in summary.datasets for d in differences_of(summary.of(lead, s))]
-    table = established_table(compared)
+    table = established_table(summary, lead)
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "

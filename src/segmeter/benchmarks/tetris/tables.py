@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.summary_tables import matrix_table
-from segmeter.benchmarks.tetris.groups import AttackedSessions
-from segmeter.benchmarks.tetris.statistics import AREAS
-from segmeter.core.benchmarks import Difference, SummaryRow
+from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
+from segmeter.benchmarks.tetris.statistics import AREAS, differences_of, rows_of
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.rankings import spearman
@@ -72,6 +71,12 @@ class Summary:
 
     groups: Sequence[AttackedSessions]
     rows: dict[tuple[str, str, str, str], SummaryRow]
+
+    @classmethod
+    def of_run(cls, run: Results) -> Summary:
+        found = groups(run)
+        rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
+        return cls(found, rows)
 
     def value(self, group: AttackedSessions, measure: str) -> Value:
         row = self.rows.get((group.model, group.dataset, group.reading, measure))
@@ -151,12 +156,13 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
     )
 
 
-def established_table(differences: Sequence[Difference]) -> Table | None:
+def established_table(summary: Summary, reading: str) -> Table | None:
     """Which models differ in what the click can do."""
     names = {"iou-d": "D", "iou-min": "Min"}
+    compared = [d for s in summary.datasets for d in differences_of(summary.of(reading, s))]
     table = difference_table(
         "tetris-differences",
-        [d for d in differences if d.measure in names],
+        [d for d in compared if d.measure in names],
         {
             "models": lambda d: f"{d.first} − {d.second}",
             "data": lambda d: d.dataset,
@@ -179,16 +185,11 @@ def as_in_the_paper(group: AttackedSessions) -> bool:
 def paper_rows(dataset: str, model: str, measure: str) -> dict[str, float] | None:
     """What the paper prints for a model on a data set: min, max and d."""
     wanted = (measure, *PRINTED.get(model, ("", "", "")), DATASETS.get(dataset, ""))
-    for row in _printed():
+    for row in published_rows("tetris", "paper.csv"):
         key = (row["measure"], row["method"], row["backbone"], row["train_data"], row["dataset"])
         if key == wanted:
             return {role: float(row[role]) for role in ("min", "max", "d")}
     return None
-
-
-def _printed() -> Iterator[dict[str, str]]:
-    text = resources.files("segmeter.benchmarks.tetris").joinpath("paper.csv").read_text()
-    yield from csv.DictReader(text.splitlines())
 
 
 def beside_the_paper(summary: Summary) -> Table | None:

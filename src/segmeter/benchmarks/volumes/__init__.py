@@ -34,8 +34,6 @@ class Volumes(OwnModules):
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
     users_apart: ClassVar[bool] = True
-    statistics_in: ClassVar[str] = "segmeter.benchmarks.volumes.statistics"
-    sections_in: ClassVar[str] = "segmeter.benchmarks.volumes.sections"
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
 
     def plan(self, plan: Plan) -> Plan:
