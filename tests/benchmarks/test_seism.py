@@ -18,13 +18,13 @@ from segmeter.benchmarks.seism.discrimination import (
     meta_rows,
     sweep_method,
 )
-from segmeter.benchmarks.seism.figures import draw_densities
 from segmeter.benchmarks.seism.meta_sections import meta_sections
 from segmeter.benchmarks.seism.methods import ResultsFolder
 from segmeter.benchmarks.seism.pairs import human_pairs, partners, turned
 from segmeter.benchmarks.seism.sections import sections
 from segmeter.benchmarks.seism.statistics import differences, groups, human_points, summary
 from segmeter.benchmarks.seism.work import rows_of
+from segmeter.cli._seism_figures import draw_densities
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound

@@ -221,7 +221,7 @@ def _boxes(view: View, target: Target, out: Path) -> tuple[dict[str, Any], bytes
     import numpy as np
 
     from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.benchmarks.tetris.shift_figure import shift_picture
+    from segmeter.cli._shift_figure import shift_picture
     from segmeter.users.box_search import search_boxes
 
     found = search_boxes(view, target, progress=_progress("boxes drawn otherwise"))

@@ -102,7 +102,7 @@ def _check(
 def _measure_proposals(
     guess: Path, truth: Path, void: int | None, boundaries: bool, figure: Path | None, as_json: bool
 ) -> None:
-    from segmeter.benchmarks.seism.figures import draw_proposals
+    from segmeter.cli._seism_figures import draw_proposals
 
     curves = proposal_curves(guess, truth, void, boundaries)
     write_figure(draw_proposals, curves, figure)

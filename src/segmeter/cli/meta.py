@@ -70,8 +70,8 @@ def meta(
     Example: `segmeter meta --measure fop --measure ssc --dataset bsds500`
     """
     from segmeter.benchmarks.seism.discrimination import Training, densities_of, meta_rows
-    from segmeter.benchmarks.seism.figures import draw_densities
     from segmeter.benchmarks.seism.pairs import human_pairs
+    from segmeter.cli._seism_figures import draw_densities
 
     sweeps = _Sweeps(_measures(measure), limit, workers, roots(data, None))
     given = _annotated(dataset, sweeps.places)
