@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study import tables as t
 from segmeter.study.ledger import Ledger, open_engine, rebuild
-from segmeter.study.plan import Validity
+from segmeter.study.migrations.versions import v0001_first
+from segmeter.study.plan_parts import Validity
 from segmeter.study.running import RunningStudy
 
 
@@ -187,6 +190,40 @@ def test_the_migrations_make_the_tables_of_today(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path}/new.db", None)
     with ledger.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), t.METADATA) == []
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_the_first_migration_stays_what_it_was(dialect: str) -> None:
+    made = io.StringIO()
+    context = MigrationContext.configure(
+        dialect_name=dialect, opts={"as_sql": True, "output_buffer": made}
+    )
+    with Operations.context(context):
+        v0001_first.upgrade()
+    kept = Path(__file__).with_name(f"tables-0001.{dialect}.sql").read_text("utf-8")
+    assert [line.rstrip() for line in made.getvalue().strip().splitlines()] == kept.splitlines()
+
+
+def test_what_was_withdrawn_is_not_left_in_the_files(
+    begin: Callable[..., RunningStudy], visit: Any, tmp_path: Path
+) -> None:
+    study = begin()
+    person = visit(study).join()
+    code = person.person().encode()
+    person.answer(person.batch()["trials"][0])
+    assert any(code in path.read_bytes() for path in tmp_path.iterdir())
+    assert study.withdraw(code.decode())
+    assert not any(code in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_damaged_log_is_named(begin: Callable[..., RunningStudy], tmp_path: Path) -> None:
+    begin().ledger.engine.dispose()
+    log = tmp_path / "plan.events.jsonl"
+    log.write_text("[1]\n" + log.read_text("utf-8"), encoding="utf-8")
+    with pytest.raises(BadInput, match="is damaged; move it away"):
+        begin()
+    with pytest.raises(BadInput, match="line 1: not an event"):
+        rebuild(log, f"sqlite:///{tmp_path}/again.db")
 
 
 def test_addresses_that_are_no_database_are_refused(tmp_path: Path) -> None:

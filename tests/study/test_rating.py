@@ -20,7 +20,7 @@ from segmeter.core.prompts import Box, Click
 from segmeter.study import tables as t
 from segmeter.study.drawing import VIEWS, zoom_window
 from segmeter.study.exports import export, rating_rows
-from segmeter.study.plan import Validity
+from segmeter.study.plan_parts import Validity
 from segmeter.study.running import RunningStudy
 
 PLAN = """

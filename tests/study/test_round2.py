@@ -65,7 +65,7 @@ def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
         extra = study.stimuli.mask(scene, name, "fp", "left")
         assert missing.overlap(truth) == missing.area > 0
         assert extra.overlap(truth) == 0 < extra.area
-    assert "missing" in visit(study).join().http.get("/work").text
+    assert "An outline of an object has an error" in visit(study).join().http.get("/work").text
     fill_with_people(study)
     with study.ledger.reading() as connection:
         export(connection, study.plan, study.stimuli, tmp_path / "out")

@@ -167,9 +167,8 @@ def test_without_a_session_there_is_nothing(study: RunningStudy, visit: Any) -> 
     person = visit(study).join()
     trial = person.batch()["trials"][0]["id"]
     stranger = visit(study)
-    assert (
-        stranger.http.get(f"/pictures/{trial}/picture", follow_redirects=False).status_code == 303
-    )
+    assert stranger.http.get(f"/pictures/{trial}/picture").status_code == 401
+    assert stranger.http.get("/guidelines", follow_redirects=False).status_code == 303
     assert stranger.http.post("/api/batch").status_code == 401
 
 

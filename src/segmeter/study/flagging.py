@@ -7,8 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from segmeter.study import lookups
 from segmeter.study import tables as t
 from segmeter.study.ledger import Writing
+from segmeter.study.lookups import Row
 from segmeter.study.messages import ClickAnswer, ContentAnswer, RatingAnswer
 from segmeter.study.plan import Plan
 from segmeter.study.refusals import Refused
@@ -18,7 +20,6 @@ from segmeter.study.validity import batch_verdict, click_flags, timing_flags
 __all__ = ["Answer", "answer_flags", "revalidate_batch"]
 
 Answer = ClickAnswer | RatingAnswer | ContentAnswer
-Row = sa.RowMapping
 
 
 def answer_flags(plan: Plan, stimuli: Stimuli, task: Row, given: Answer) -> dict[str, Any]:
@@ -50,13 +51,7 @@ def _click_flags(plan: Plan, stimuli: Stimuli, task: Row, given: ClickAnswer) ->
 
 def revalidate_batch(work: Writing, plan: Plan, stimuli: Stimuli, batch: str) -> int:
     """One batch under other rules; returns how many of its trials changed."""
-    asked = (
-        sa.select(t.trials, *t.TASK_COLUMNS)
-        .join(t.tasks, t.tasks.c.id == t.trials.c.task)
-        .where(t.trials.c.batch == batch)
-        .order_by(t.trials.c.place)
-    )
-    rows = work.connection.execute(asked).mappings().all()
+    rows = lookups.trials_of(work.connection, batch)
     flags = [_flags_again(plan, stimuli, row) for row in rows]
     state, reason, counts = batch_verdict(plan, flags)
     changed: list[list[Any]] = [

@@ -29,6 +29,8 @@ from segmeter.study.migrations import upgrade
 __all__ = ["Ledger", "Writing", "open_engine", "rebuild"]
 
 _LARGEST_GROUP = 64
+# What people withdraw is overwritten, not only left out.
+_SQLITE_RULES = ("journal_mode=wal", "synchronous=full", "foreign_keys=on", "secure_delete=on")
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -50,7 +52,7 @@ def _sqlite(address: sa.URL) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _(connection: Any, record: object) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
-        for rule in ("journal_mode=wal", "synchronous=full", "foreign_keys=on"):
+        for rule in _SQLITE_RULES:
             connection.execute(f"pragma {rule}")
 
     @sa.event.listens_for(engine, "begin")
@@ -206,7 +208,14 @@ class Ledger:
                 work = Writing(connection, _last_number(connection) + 1)
                 work.record("erased", {"invitation": invitation})
             self._rewrite(connection)
-            return True
+        self._scrub()
+        return True
+
+    def _scrub(self) -> None:
+        """Empty SQLite's write-ahead log, which still has what was deleted."""
+        if self.engine.dialect.name == "sqlite":
+            with contextlib.closing(self.engine.raw_connection()) as connection:
+                connection.cursor().execute("pragma wal_checkpoint(truncate)")
 
     def catch_up(self) -> int:
         """Log what was committed before a crash and not logged; a torn last line is redone."""
@@ -255,12 +264,19 @@ def _read_log(log: Path) -> Iterator[dict[str, Any]]:
             for number, line in enumerate(file, 1):
                 if not line.endswith("\n"):
                     return  # torn by a crash: it was never acknowledged
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError:
-                    raise BadInput(f"{log.name}, line {number}: not a JSON object") from None
+                yield _event(line, f"{log.name}, line {number}")
     except OSError as error:
         raise NotFound(f"no log '{log}': {error.strerror}") from None
+
+
+def _event(line: str, where: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except (json.JSONDecodeError, RecursionError):
+        event = None
+    if not isinstance(event, dict) or not {"number", "at", "kind", "person", "body"} <= set(event):
+        raise BadInput(f"{where}: not an event of a study")
+    return event
 
 
 def _whole_lines(log: Path) -> set[int]:
@@ -271,7 +287,12 @@ def _whole_lines(log: Path) -> set[int]:
     end = raw.rfind(b"\n") + 1
     if end < len(raw):
         os.truncate(log, end)
-    return {int(json.loads(line)["number"]) for line in raw[:end].splitlines()}
+    try:
+        return {int(json.loads(line)["number"]) for line in raw[:end].splitlines()}
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(
+            f"the log '{log}' is damaged; move it away, and it is written again from the database"
+        ) from None
 
 
 def _event_lines(connection: sa.Connection) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.datasets.pictures import picture_size
-from segmeter.study.plan import Masks
+from segmeter.study.plan_parts import Masks
 
 __all__ = ["MaskFolder", "RunMasks", "open_masks"]
 
@@ -42,7 +42,6 @@ class MaskFolder:
 
     def mask(self, scene: str, target: str, shape: tuple[int, ...]) -> Mask | None:
         """The file's mask; one of another size than the scene is refused before it is read."""
-
         for name in (f"{scene}_{target}.png", f"{scene}.png"):
             path = (self._folder / name).resolve()
             if path.parent == self._folder and path.is_file():
@@ -76,7 +75,7 @@ def _read_run(run: Path, model: str, round: int) -> Mapping[Key, str]:
 
     opened = Run.open(run)
     if "mask" not in opened.sql("select * from rows limit 0").column_names:
-        raise BadInput(f"the run '{run}' kept no masks; run it with --keep-masks")
+        raise BadInput(f"the run '{run}' kept no masks; play it again with masks kept")
     table = opened.sql(
         """
         select scene, target, mask from rows

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.errors import BadInput
+from segmeter.study.plan_tables import near
 
 __all__ = ["BUILT_IN", "SHOWS", "Mode", "Screen", "read_mode"]
 
@@ -92,8 +93,8 @@ def _screen(mode: str, table: Any, number: int) -> Screen:
             raise BadInput(f"{where}: there is no '{key}'; a screen has show, seconds, blocked")
     show, seconds = table.get("show"), table.get("seconds")
     if show not in SHOWS:
-        near = suggestion(str(show), SHOWS)
-        raise BadInput(f"{where}: 'show' is one of {', '.join(SHOWS)}, not '{show}';{near}")
+        hint = near(str(show), SHOWS)
+        raise BadInput(f"{where}: 'show' is one of {', '.join(SHOWS)}, not '{show}'{hint}")
     if seconds is not None and not _is_duration(seconds):
         raise BadInput(f"{where}: 'seconds' is from 0.05 to {_LONGEST_SECONDS:g}, not {seconds!r}")
     blocked = table.get("blocked", seconds is not None)

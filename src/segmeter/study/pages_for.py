@@ -10,7 +10,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from segmeter.study.modes import Mode
+from segmeter.study.modes import Mode, Screen
 from segmeter.study.plan import Plan
 from segmeter.study.wording import read_words
 
@@ -18,9 +18,8 @@ __all__ = ["Pages"]
 
 _FOR_SCRIPTS = (
     "look",
-    "loading",
-    "start",
     "go_on",
+    "try_again",
     "round_done",
     "round_done_text",
     "all_done",
@@ -29,7 +28,10 @@ _FOR_SCRIPTS = (
     "paused_text",
     "over",
     "over_text",
-    "lost",
+    "stale",
+    "stale_text",
+    "fault",
+    "fault_text",
     "progress",
     "click_now_first",
     "click_now_fn",
@@ -38,11 +40,6 @@ _FOR_SCRIPTS = (
     "training_failed",
     "interact_wait",
     "interact_correct",
-    "view_picture",
-    "view_masked",
-    "view_alone",
-    "view_zoom",
-    "view_zoom_masked",
 )
 
 
@@ -61,8 +58,8 @@ class Pages:
         )
 
     def language(self, request: Request, chosen: str | None = None) -> str:
-        """The language asked for, or the browser's, or the plan's first."""
-        asked = [chosen or "", request.query_params.get("language", "")]
+        """The language asked for now, or chosen before, or the browser's, or the plan's first."""
+        asked = [request.query_params.get("language", ""), chosen or ""]
         accepted = request.headers.get("accept-language", "")[:200].split(",")
         asked += [part.split(";")[0].strip() for part in accepted]
         for name in asked:
@@ -93,14 +90,22 @@ class Pages:
         versions = self.plan.texts.get(name, {})
         return versions.get(language) or versions.get("") or next(iter(versions.values()), "")
 
-    def steps(self, mode: Mode, language: str) -> list[str]:
-        """What will happen in a trial, screen by screen."""
+    def steps(self, modes: Sequence[Mode], language: str) -> list[str]:
+        """What will happen in a trial, screen by screen; in short where modes are mixed."""
         words = self.words[language]
+        if len(modes) > 1:
+            return [words["step_mixed"], words["step_picture_ask"]]
         told = [
-            words[f"step_{screen.show}"].format(seconds=_seconds(screen.seconds or 0, words))
-            for screen in mode.screens[:-1]
+            words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
+            for screen in modes[0].screens[:-1]
         ]
         return [*told, words["step_picture_ask"]]
+
+    def _step(self, screen: Screen) -> str:
+        """The word for a screen; in a second round the mask that is shown is an error."""
+        errors = self.plan.kind == "clicks-round2"
+        shows_mask = screen.show not in ("picture", "text")
+        return "step_error" if errors and shows_mask else f"step_{screen.show}"
 
     def minutes(self, modes: Sequence[Mode]) -> int:
         """About how long a batch takes, two seconds for each click included."""

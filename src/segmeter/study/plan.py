@@ -11,70 +11,15 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
 from segmeter.study.modes import BUILT_IN, Mode, Screen, read_mode
+from segmeter.study.plan_parts import Masks, Rating, Validity
+from segmeter.study.plan_tables import PlanTable
 
-__all__ = ["KINDS", "Masks", "Plan", "Rating", "Reference", "Validity", "read_plan"]
+__all__ = ["KINDS", "Plan", "parse_plan", "read_plan"]
 
 KINDS = ("clicks", "clicks-round2", "rate", "interact")
 _DEVICES = ("pc", "mobile")
 _LARGEST_FILE = 1 << 20
-_TEXTS = ("consent", "pay", "welcome", "contact")
-
-
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """When an answer counts.
-
-    `radius` is the share of the picture's diagonal by which a click may miss the target;
-    a batch counts when `batch_minimum` of its clicks (without margin) are on their targets;
-    a screen may miss its time by `late_ms`; a batch of ratings counts when at least the share
-    `gold` of its masks with known answers was rated within their range.
-    """
-
-    radius: float = 0.01
-    batch_minimum: int = 7
-    late_ms: float = 50.0
-    focus: bool = True
-    gold: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Masks:
-    """Where masks come from: the truth, a run's model and round, or a folder of PNG files."""
-
-    name: str
-    source: str = "truth"
-    run: str = ""
-    model: str = ""
-    round: int = 1
-    folder: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A job with a known answer: the scores that pass for it."""
-
-    scene: str
-    target: str
-    masks: str
-    low: int
-    high: int
-
-    def passes(self, score: int) -> bool:
-        return self.low <= score <= self.high
-
-
-@dataclass(frozen=True, slots=True)
-class Rating:
-    """How masks are rated; `training` comes first, one of `gold` hides in every batch."""
-
-    prompt: str = "point"
-    overlap: float = 0.1
-    pilot: int = 1
-    spot_checks: float = 0.05
-    least_area: int = 576
-    pass_mark: float = 0.8
-    training: tuple[Reference, ...] = ()
-    gold: tuple[Reference, ...] = ()
+_TEXTS = ("title", "welcome", "consent", "pay", "contact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +50,10 @@ class Plan:
     words: str = ""
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     descriptions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    validity: Validity = Validity()
+    validity: Validity = field(default_factory=Validity)
     masks: tuple[Masks, ...] = ()
     best_below: float = 0.95
-    rating: Rating = Rating()
+    rating: Rating = field(default_factory=Rating)
     models: tuple[str, ...] = ()
     rounds: int = 20
     folder: Path = Path()
@@ -166,7 +111,13 @@ def parse_plan(text: str, folder: Path) -> Plan:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"the plan is not TOML: {error}") from None
-    top = _Reader(table, "the plan")
+    plan = _read(PlanTable(table, "the plan"), text, folder)
+    _check(plan)
+    return plan
+
+
+def _read(top: PlanTable, text: str, folder: Path) -> Plan:
+    """Every value of a plan with its default and its range."""
     kind = top.choice("kind", KINDS)
     data, design = top.part("data"), top.part("design")
     modes = _modes(top.tables("mode"), design, kind)
@@ -195,14 +146,13 @@ def parse_plan(text: str, folder: Path) -> Plan:
         languages=top.names("languages") or ("en", "de"),
         words=top.words("words", "", 500),
         texts=_texts(top.part("texts"), _TEXTS),
-        validity=_validity(top.part("validity"), kind, batch),
-        masks=tuple(_masks(part) for part in top.tables("masks")),
-        rating=_rating(top.part("rating")),
+        validity=Validity.read(top.part("validity"), kind, batch),
+        masks=tuple(map(Masks.read, top.tables("masks"))),
+        rating=Rating.read(top.part("rating")),
         folder=folder,
     )
     for part in (top, data, design):
         part.done()
-    _check(plan)
     return plan
 
 
@@ -217,8 +167,7 @@ def _check(plan: Plan) -> None:
     names = [*plan.conditions]
     if len(set(names)) != len(names):
         raise BadInput("two conditions have the same name; rename one")
-    known = {"training": plan.rating.training, "gold": plan.rating.gold}
-    for name, references in known.items():
+    for name, references in plan.rating.known.items():
         for reference in references:
             if reference.masks not in plan.conditions:
                 raise BadInput(
@@ -226,7 +175,7 @@ def _check(plan: Plan) -> None:
                 )
 
 
-def _modes(tables: Sequence[Mapping[str, Any]], design: _Reader, kind: str) -> tuple[Mode, ...]:
+def _modes(tables: Sequence[Mapping[str, Any]], design: PlanTable, kind: str) -> tuple[Mode, ...]:
     own = {mode.name: mode for mode in map(read_mode, tables)}
     known = {**BUILT_IN, **own}
     if kind == "rate":
@@ -241,7 +190,7 @@ def _modes(tables: Sequence[Mapping[str, Any]], design: _Reader, kind: str) -> t
     return tuple(known[name] for name in named)
 
 
-def _devices(design: _Reader) -> tuple[str, ...]:
+def _devices(design: PlanTable) -> tuple[str, ...]:
     devices = design.names("devices") or _DEVICES
     for device in devices:
         if device not in _DEVICES:
@@ -249,74 +198,7 @@ def _devices(design: _Reader) -> tuple[str, ...]:
     return devices
 
 
-def _validity(part: _Reader, kind: str, batch: int) -> Validity:
-    counted = kind in ("clicks", "clicks-round2")
-    found = Validity(
-        radius=part.number("radius", 0.01, 0.0, 1.0),
-        batch_minimum=part.whole("batch_minimum", -(-7 * batch // 10) if counted else 0, 0, batch),
-        late_ms=part.number("late_ms", 50.0, 1.0, 10_000.0),
-        focus=part.flag("focus", True),
-        gold=part.number("gold", 0.5, 0.0, 1.0),
-    )
-    part.done()
-    return found
-
-
-def _masks(table: Mapping[str, Any]) -> Masks:
-    part = _Reader(table, "[[masks]]")
-    found = Masks(
-        name=part.words("name", "", 100),
-        source=part.choice("source", ("truth", "run", "folder"), "truth"),
-        run=part.words("run", "", 1000),
-        model=part.words("model", "", 300),
-        round=part.whole("round", 1, 1, 1000),
-        folder=part.words("folder", "", 1000),
-    )
-    part.done()
-    if not found.name:
-        raise BadInput("[[masks]]: 'name' is missing; people never see it, the export has it")
-    if found.source == "run" and not (found.run and found.model):
-        raise BadInput(f"[[masks]] {found.name}: a run's masks need 'run' and 'model'")
-    if found.source == "folder" and not found.folder:
-        raise BadInput(f"[[masks]] {found.name}: say which 'folder' the PNG files lie in")
-    return found
-
-
-def _rating(part: _Reader) -> Rating:
-    found = Rating(
-        prompt=part.choice("prompt", ("point", "box"), "point"),
-        overlap=part.number("overlap", 0.1, 0.0, 1.0),
-        pilot=part.whole("pilot", 1, 1, 50),
-        spot_checks=part.number("spot_checks", 0.05, 0.0, 1.0),
-        least_area=part.whole("least_area", 576, 0, 10**8),
-        pass_mark=part.number("pass_mark", 0.8, 0.0, 1.0),
-        training=_references(part, "training"),
-        gold=_references(part, "gold"),
-    )
-    part.done()
-    return found
-
-
-def _references(rating: _Reader, name: str) -> tuple[Reference, ...]:
-    return tuple(_reference(table, f"[[rating.{name}]]") for table in rating.tables(name))
-
-
-def _reference(table: Mapping[str, Any], where: str) -> Reference:
-    part = _Reader(table, where)
-    found = Reference(
-        part.words("scene", "", 300),
-        part.words("target", "", 300),
-        part.words("masks", "", 100),
-        part.whole("low", 1, 1, 10),
-        part.whole("high", 10, 1, 10),
-    )
-    part.done()
-    if found.low > found.high:
-        raise BadInput(f"{where} {found.scene}: 'low' is above 'high'")
-    return found
-
-
-def _texts(part: _Reader, known: Sequence[str] | None) -> dict[str, dict[str, str]]:
+def _texts(part: PlanTable, known: Sequence[str] | None) -> dict[str, dict[str, str]]:
     """`{name: {language: text}}`; a plain text stands for every language."""
     found = {}
     for name, value in part.table.items():
@@ -328,77 +210,3 @@ def _texts(part: _Reader, known: Sequence[str] | None) -> dict[str, dict[str, st
             raise BadInput(f'{part.where}: \'{name}\' is a text, or {{ en = "...", de = "..." }}')
         found[name] = dict(versions)
     return found
-
-
-class _Reader:
-    """A table of the plan; every value is asked for once, and what nobody asked for is wrong."""
-
-    def __init__(self, table: Mapping[str, Any], where: str) -> None:
-        self.table = table
-        self.where = where
-        self._asked: set[str] = set()
-
-    def part(self, name: str) -> _Reader:
-        return _Reader(self._typed(name, {}, dict, "a table"), f"[{name}]")
-
-    def tables(self, name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._typed(name, [], list, "a list of tables")
-        if not all(isinstance(each, dict) for each in found):
-            raise BadInput(f"{self.where}: '{name}' is written as [[{name}]] tables")
-        return found
-
-    def words(self, name: str, default: str, longest: int) -> str:
-        text: str = self._typed(name, default, str, "a text")
-        if len(text) > longest or any(ord(c) < 32 and c not in "\n\t" for c in text):
-            raise BadInput(f"{self.where}: '{name}' is a text of at most {longest} letters")
-        return text
-
-    def names(self, name: str) -> tuple[str, ...]:
-        found = self._typed(name, [], list, "a list of texts")
-        if not all(isinstance(each, str) and 0 < len(each) < 500 for each in found):
-            raise BadInput(f"{self.where}: '{name}' is a list of texts")
-        if len(set(found)) != len(found):
-            raise BadInput(f"{self.where}: '{name}' names something twice")
-        return tuple(found)
-
-    def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
-        chosen = self._typed(name, default, str, f"one of {', '.join(choices)}")
-        if chosen not in choices:
-            near = suggestion(str(chosen), choices)
-            raise BadInput(
-                f"{self.where}: '{name}' is one of {', '.join(choices)}, not '{chosen}';{near}"
-            )
-        return str(chosen)
-
-    def whole(self, name: str, default: int, low: int, high: int) -> int:
-        value = self._typed(name, default, int, "a whole number")
-        if isinstance(value, bool) or not low <= value <= high:
-            raise BadInput(f"{self.where}: '{name}' is from {low} to {high}, not {value}")
-        return int(value)
-
-    def number(self, name: str, default: float, low: float, high: float) -> float:
-        value = self._typed(name, default, (int, float), "a number")
-        if isinstance(value, bool) or not low <= value <= high:
-            raise BadInput(f"{self.where}: '{name}' is from {low:g} to {high:g}, not {value}")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        return bool(self._typed(name, default, bool, "true or false"))
-
-    def done(self) -> None:
-        """Refuse what nobody asked for: a misspelt rule would silently not hold."""
-        for name in self.table:
-            if name not in self._asked:
-                raise BadInput(
-                    f"{self.where}: there is no '{name}';{suggestion(name, self._asked)} "
-                    f"there are {', '.join(sorted(self._asked))}"
-                )
-
-    def _typed(self, name: str, default: Any, kind: Any, what: str) -> Any:
-        self._asked.add(name)
-        value = self.table.get(name, default)
-        if value is None:
-            raise BadInput(f"{self.where}: '{name}' is missing; it is {what}")
-        if not isinstance(value, kind):
-            raise BadInput(f"{self.where}: '{name}' is {what}, not {value!r}")
-        return value

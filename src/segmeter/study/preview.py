@@ -43,7 +43,19 @@ def _design(plan: Plan, tasks: list[Task], wanted: int) -> Section:
         rows.append((name, count, _told(plan.mode(name)) if plan.kind != "rate" else "five views"))
     batches = -(-wanted // plan.batch)
     note = Note(f"{wanted} answers are about {batches} batches of {plan.batch}.")
-    return Section("Design", "", [Table("design", columns, rows), note])
+    missing = [Note(text, "warning") for text in _missing(plan)]
+    return Section("Design", "", [Table("design", columns, rows), note, *missing])
+
+
+def _missing(plan: Plan) -> Iterator[str]:
+    """What people would look for and not find; a study can begin without it."""
+    for name, why in (("consent", "a general text stands in"), ("contact", "nobody is named")):
+        if name not in plan.texts:
+            yield f"`[texts]` has no `{name}`: {why}."
+    for name, versions in {**plan.texts, **plan.descriptions}.items():
+        lacking = [each for each in plan.languages if each not in versions]
+        if lacking and "" not in versions:
+            yield f"`{name}` is not written in {', '.join(lacking)}: another language is shown."
 
 
 def _told(mode: Mode) -> str:

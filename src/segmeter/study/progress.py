@@ -132,20 +132,31 @@ def _dropped(connection: sa.Connection) -> list[dict[str, Any]]:
 
 def _seconds(connection: sa.Connection) -> list[dict[str, Any]]:
     """Median seconds that an answer took, by condition."""
+    clicking = _clicking_ms(connection)
     asked = (
-        sa.select(t.tasks.c.condition, t.trials.c.answer)
+        sa.select(t.tasks.c.condition, t.trials.c.id, t.trials.c.answer)
         .join(t.tasks, t.tasks.c.id == t.trials.c.task)
         .where(t.trials.c.answer != "")
     )
     found: dict[str, list[float]] = {}
-    for condition, text in connection.execute(asked):
+    for condition, trial, text in connection.execute(asked):
         answer = json.loads(text)
-        seconds = answer.get("seconds", answer.get("latency_ms", 0.0) / 1000)
+        waited_ms = answer.get("latency_ms", answer.get("review_ms", 0.0))
+        seconds = answer.get("seconds", (waited_ms + clicking.get(trial, 0.0)) / 1000)
         found.setdefault(condition, []).append(seconds)
     return [
         {"condition": name, "answers": len(values), "median": float(np.median(values))}
         for name, values in sorted(found.items())
     ]
+
+
+def _clicking_ms(connection: sa.Connection) -> dict[str, float]:
+    """How long each trial with a model in the loop took until its last mask was there."""
+    found: dict[str, float] = {}
+    for trial, text in connection.execute(sa.select(t.steps.c.trial, t.steps.c.step)):
+        step = json.loads(text)
+        found[trial] = found.get(trial, 0.0) + step["user_ms"] + step["answer_ms"]
+    return found
 
 
 def _one(connection: sa.Connection, asked: Any) -> int:

@@ -13,3 +13,13 @@ class Refused(SegmeterError):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
+
+    @property
+    def sentence(self) -> str:
+        """For a page: with a capital and a full stop.
+
+        >>> Refused(403, "log in first").sentence
+        'Log in first.'
+        """
+        why = str(self)
+        return f"{why[:1].upper()}{why[1:]}."

@@ -27,9 +27,10 @@ from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.study import tables as t
+from segmeter.study.lookups import Row
 from segmeter.study.messages import StepAsk
 from segmeter.study.refusals import Refused
-from segmeter.study.running import Row, RunningStudy
+from segmeter.study.running import RunningStudy
 
 __all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
 

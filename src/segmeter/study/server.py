@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from segmeter.core.errors import SegmeterError
-from segmeter.study.conduct_routes import conduct_routes
+from segmeter.study import conduct_routes, joining_routes, work_routes
+from segmeter.study.gate import Gate
 from segmeter.study.guards import Limiter, Shield
 from segmeter.study.pages_for import Pages
-from segmeter.study.people_routes import people_routes
 from segmeter.study.refusals import Refused
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
+from segmeter.study.site import Site
 
 __all__ = ["create_app"]
 
@@ -28,6 +28,8 @@ _STATIC = Path(__file__).parent / "static"
 _PER_SECOND, _BURST = 20.0, 150
 # An address may be that of a whole class.
 _PER_ADDRESS, _ADDRESS_BURST = 400.0, 4000
+# What a refusal says to people; anything else is a fault.
+_SAID = {403: "stale", 404: "missing", 409: "over", 410: "over", 423: "paused", 429: "busy"}
 
 
 def create_app(
@@ -49,45 +51,55 @@ def create_app(
         Whether each client may only make so many requests; load tests take it off.
     """
     app = FastAPI(title="segmeter study", docs_url=None, redoc_url=None, openapi_url=None)
-    pages = Pages(study.plan)
     door = Limiter(0.2, 10) if limited else None
-    app.include_router(people_routes(study, pages, segmenting, door))
-    secret = password or secrets.token_urlsafe(32)
-    app.include_router(conduct_routes(study, pages, secret, door))
+    secret = study.ledger.secret()
+    gate = Gate(secret, password or secrets.token_urlsafe(32), door)
+    app.state.site = Site(study, Pages(study.plan), gate, door, segmenting, secret)
+    for routes in (joining_routes, work_routes, conduct_routes):
+        app.include_router(routes.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
     if limited:
         sessions, addresses = Limiter(_PER_SECOND, _BURST), Limiter(_PER_ADDRESS, _ADDRESS_BURST)
         app.add_middleware(Shield, sessions=sessions, addresses=addresses)
     else:
         app.add_middleware(Shield, sessions=None)
-    for kind, answer in _complaints(pages).items():
-        app.add_exception_handler(kind, answer)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _missing)
+    app.add_exception_handler(SegmeterError, _fault)
     return app
 
 
-def _complaints(pages: Pages) -> dict[Any, Callable[[Request, Any], Response]]:
-    """Errors as short answers: sentences of ours, never a trace."""
-    from fastapi.exceptions import RequestValidationError
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _complaint(request, error)
 
-    def refused(request: Request, error: Refused) -> Response:
-        if error.status == 401 and not request.url.path.startswith("/api"):
-            return RedirectResponse(request.scope["root_path"] + "/", 303)
-        return JSONResponse({"error": str(error)}, error.status)
 
-    def invalid(request: Request, error: RequestValidationError) -> Response:
-        where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
-        return JSONResponse({"error": f"not as it should be: {', '.join(where)}"}, 422)
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    where = [".".join(map(str, each["loc"][1:])) for each in error.errors()[:5]]
+    return _complaint(request, Refused(422, f"not as it should be: {', '.join(where)}"))
 
-    def missing(request: Request, error: HTTPException) -> Response:
-        why = "there is nothing here" if error.status_code == 404 else "this cannot be done"
-        return PlainTextResponse(why, error.status_code)
 
-    def ours(request: Request, error: SegmeterError) -> Response:
-        return JSONResponse({"error": "this cannot be shown"}, 500)
+def _missing(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    why = "there is nothing here" if error.status_code == 404 else "this cannot be done"
+    return _complaint(request, Refused(error.status_code, why))
 
-    return {
-        Refused: refused,
-        RequestValidationError: invalid,
-        HTTPException: missing,
-        SegmeterError: ours,
-    }
+
+def _fault(request: Request, error: Exception) -> Response:
+    return _complaint(request, Refused(500, "this cannot be shown"))
+
+
+def _complaint(request: Request, refused: Refused) -> Response:
+    """A page where somebody follows a link or sends a form, else a short JSON; never a trace."""
+    site: Site = request.app.state.site
+    status = refused.status
+    path = request.scope["path"].removeprefix(request.scope["root_path"])
+    if status == 401 and not path.startswith(("/api/", "/pictures/")):
+        return site.redirect(request, "/")
+    if "text/html" not in request.headers.get("accept", ""):
+        return JSONResponse({"error": str(refused)}, status)
+    if path.startswith("/conduct"):
+        return site.show("refusal.html", request, status=status, why=refused.sentence)
+    return site.message(request, _SAID.get(status, "fault"), site.known(request), status)

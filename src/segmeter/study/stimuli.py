@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -25,6 +25,7 @@ from segmeter.core.scenes import Scene, Target
 from segmeter.study import drawing
 from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
 from segmeter.study.plan import Plan
+from segmeter.study.plan_tables import near
 
 __all__ = ["Shown", "Stimuli"]
 
@@ -66,18 +67,27 @@ class Stimuli:
         found = [masks for masks in self.plan.masks if masks.source != "truth"]
         return {masks.name: open_masks(masks, self.plan.folder) for masks in found}
 
-    def targets(self) -> Iterator[tuple[str, str]]:
+    def targets(self) -> list[tuple[str, str]]:
         """Every target that the plan shows: scene and target."""
         known = self.dataset.scenes()
         for scene in self.plan.scenes:
             if scene not in known:
-                raise BadInput(f"[data] scenes: the data set has no scene '{scene}'")
+                hint = near(scene, known)
+                raise BadInput(f"[data] scenes: the data set has no scene '{scene}'{hint}")
+        found: dict[tuple[str, str], bool] = {}  # and whether words are missing for it
+        names: set[str] = set()
         for scene in self.plan.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
             shrink = min(1.0, self.plan.largest_side / max(loaded.shape))
             for target in loaded.targets:
+                names |= {target.id, f"{scene}/{target.id}"}
                 if self._wanted(scene, target, shrink):
-                    yield scene, target.id
+                    told = self._described(scene, target.id, "en") or target.label
+                    found[scene, target.id] = not told
+        self._check_named(names)
+        self._check_references(known)
+        self._check_described([key for key, bare in found.items() if bare])
+        return list(found)
 
     def shown(self, scene: str) -> Shown:
         return self._shown.get(scene, lambda: self._show(scene))
@@ -92,17 +102,20 @@ class Stimuli:
         truth = shown.targets[target].mask
         if part == "first":
             return truth
-        given = self._source_mask(scene, target, source)
+        given = self.rated_mask(scene, target, source)
+        if given is None:
+            raise NotFound(f"'{source}' has no mask of '{scene}/{target}'")
         if part == "mask":
             return given
         return truth - given if part == "fn" else given - truth
 
     def rated_mask(self, scene: str, target: str, source: str) -> Mask | None:
         """The mask to be rated; None where its source has none."""
-        try:
-            return self._source_mask(scene, target, source)
-        except NotFound:
-            return None
+        shown = self.shown(scene)
+        if source not in self.sources:
+            return shown.targets[target].mask
+        found = self.sources[source].mask(scene, target, shown.scene.shape)
+        return None if found is None else shown.fitted(found)
 
     def errors_of(self, scene: str, target: str) -> list[tuple[str, str]]:
         """For a second round: of each kind of error the source whose mask is best, not too good.
@@ -170,24 +183,36 @@ class Stimuli:
         if chosen and name not in chosen and f"{scene}/{name}" not in chosen:
             return False
         least = self.plan.rating.least_area if self.plan.kind == "rate" else 1
-        if target.mask.area * shrink**2 < least:
-            return False
-        told = any(mode.told for mode in self.plan.modes)
-        if told and not (self._described(scene, name, "en") or target.label):
-            raise BadInput(
-                f"'{scene}/{name}' has no description, which a mode shows; "
-                "write one under [descriptions] or leave the target out"
-            )
-        return True
+        return target.mask.area * shrink**2 >= least
 
-    def _source_mask(self, scene: str, target: str, source: str) -> Mask:
-        shown = self.shown(scene)
-        if source not in self.sources:
-            return shown.targets[target].mask
-        found = self.sources[source].mask(scene, target, shown.scene.shape)
-        if found is None:
-            raise NotFound(f"'{source}' has no mask of '{scene}/{target}'")
-        return shown.fitted(found)
+    def _check_named(self, known: set[str]) -> None:
+        """Refuse names of targets that the data lacks: what was misspelt would not be shown."""
+        named = {"[data] targets": self.plan.targets, "[descriptions]": self.plan.descriptions}
+        for where, names in named.items():
+            for name in names:
+                if name not in known:
+                    hint = near(name, known)
+                    raise BadInput(f"{where}: no scene that is shown has a target '{name}'{hint}")
+
+    def _check_references(self, known: Sequence[str]) -> None:
+        """Refuse masks with known answers whose target the data lacks."""
+        for name, references in self.plan.rating.known.items():
+            for each in references:
+                targets = self.dataset.load(each.scene).targets if each.scene in known else ()
+                if each.target not in [target.id for target in targets]:
+                    where = f"'{each.scene}/{each.target}'"
+                    raise BadInput(f"[[rating.{name}]]: the data set has no target {where}")
+
+    def _check_described(self, bare: Sequence[tuple[str, str]]) -> None:
+        """Refuse a plan with a mode that shows words where targets have none."""
+        if not bare or not any(mode.told for mode in self.plan.modes):
+            return
+        scene, target = bare[0]
+        more = f", nor have {len(bare) - 1} more" if len(bare) > 1 else ""
+        raise BadInput(
+            f"'{scene}/{target}' has no description, which a mode shows{more}; "
+            "write them under [descriptions] or leave the targets out"
+        )
 
 
 class _Kept(Generic[Made]):

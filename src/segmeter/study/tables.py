@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 __all__ = [
@@ -23,106 +25,100 @@ __all__ = [
 METADATA = sa.MetaData()
 
 
-def _text(name: str, *, key: bool = False, optional: bool = False) -> sa.Column[str]:
-    return sa.Column(name, sa.Text, primary_key=key, nullable=optional)
+Columns = list[sa.Column[Any]]
 
 
-def _number(name: str, *, optional: bool = False) -> sa.Column[float]:
-    return sa.Column(name, sa.Double, nullable=optional)
+def _texts(*names: str, optional: bool = False) -> Columns:
+    return [sa.Column(name, sa.Text, nullable=optional) for name in names]
 
 
-def _whole(name: str, *, key: bool = False) -> sa.Column[int]:
-    return sa.Column(name, sa.Integer, primary_key=key, nullable=False)
+def _numbers(*names: str, optional: bool = False) -> Columns:
+    return [sa.Column(name, sa.Double, nullable=optional) for name in names]
+
+
+def _wholes(*names: str) -> Columns:
+    return [sa.Column(name, sa.Integer, nullable=False) for name in names]
+
+
+def _key(name: str, *to: str) -> sa.Column[str]:
+    """A primary key of text, perhaps that of another table."""
+    return sa.Column(name, sa.Text, *map(sa.ForeignKey, to), primary_key=True)
+
+
+def _refers(name: str, to: str) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, sa.ForeignKey(to), nullable=False)
 
 
 def _by_trial(name: str, text: str) -> sa.Table:
     """What happened in a trial, one after the other."""
-    trial = sa.Column("trial", sa.Text, sa.ForeignKey("trials.id"), primary_key=True)
-    return sa.Table(name, METADATA, trial, _whole("number", key=True), _number("at"), _text(text))
+    number = sa.Column("number", sa.Integer, primary_key=True)
+    trial = _key("trial", "trials.id")
+    return sa.Table(name, METADATA, trial, number, *_numbers("at"), *_texts(text))
 
 
 study = sa.Table(
     "study",
     METADATA,
-    _whole("id", key=True),
-    _text("secret"),
-    _text("plan"),
-    _text("state"),
+    sa.Column("id", sa.Integer, primary_key=True),
+    *_texts("secret", "plan", "state"),
 )
-plans = sa.Table("plans", METADATA, _text("hash", key=True), _text("text"), _number("since"))
+plans = sa.Table("plans", METADATA, _key("hash"), *_texts("text"), *_numbers("since"))
 tasks = sa.Table(
     "tasks",
     METADATA,
-    _text("id", key=True),
-    _text("scene"),
-    _text("target"),
-    _text("condition"),
-    _text("part"),
-    _text("source"),
-    _text("role"),
-    _whole("place"),
+    _key("id"),
+    *_texts("scene", "target", "condition", "part", "source", "role"),
+    *_wholes("place"),
 )
 cells = sa.Table(
     "cells",
     METADATA,
-    sa.Column("task", sa.Text, sa.ForeignKey("tasks.id"), primary_key=True),
-    _text("device", key=True),
-    _whole("wanted"),
-    _whole("valid"),
-    _whole("open"),
+    _key("task", "tasks.id"),
+    _key("device"),
+    *_wholes("wanted", "valid", "open"),
 )
 invitations = sa.Table(
     "invitations",
     METADATA,
-    _text("id", key=True),
-    _text("role"),
-    _text("label"),
-    _number("made"),
-    _text("person", optional=True),
+    _key("id"),
+    *_texts("role", "label"),
+    *_numbers("made"),
+    *_texts("person", optional=True),
 )
 people = sa.Table(
     "people",
     METADATA,
-    _text("id", key=True),
-    _text("session"),
-    _text("role"),
-    _text("language"),
-    _text("device", optional=True),
-    _text("condition", optional=True),
-    _number("joined"),
+    _key("id"),
+    *_texts("session", "role", "language"),
+    *_texts("device", "condition", optional=True),
+    *_numbers("joined"),
     sa.Column("passed", sa.Boolean, nullable=True),
-    _text("plan"),
+    *_texts("plan"),
     sa.Index("people_session", "session", unique=True),
 )
 batches = sa.Table(
     "batches",
     METADATA,
-    _text("id", key=True),
-    sa.Column("person", sa.Text, sa.ForeignKey("people.id"), nullable=False),
-    _text("device"),
-    _text("condition"),
-    _text("role"),
-    _text("state"),
-    _text("reason"),
-    _number("opened"),
-    _number("deadline"),
-    _number("closed", optional=True),
-    _text("plan"),
+    _key("id"),
+    _refers("person", "people.id"),
+    *_texts("device", "condition", "role", "state", "reason"),
+    *_numbers("opened", "deadline"),
+    *_numbers("closed", optional=True),
+    *_texts("plan"),
     sa.Index("batches_person", "person"),
     sa.Index("batches_state", "state", "deadline"),
 )
 trials = sa.Table(
     "trials",
     METADATA,
-    _text("id", key=True),
-    sa.Column("batch", sa.Text, sa.ForeignKey("batches.id"), nullable=False),
-    _whole("place"),
-    sa.Column("task", sa.Text, sa.ForeignKey("tasks.id"), nullable=False),
-    _number("answered", optional=True),
-    _text("answer"),
-    _text("flags"),
-    _whole("counts"),
-    _text("plan"),
+    _key("id"),
+    _refers("batch", "batches.id"),
+    *_wholes("place"),
+    _refers("task", "tasks.id"),
+    *_numbers("answered", optional=True),
+    *_texts("answer", "flags"),
+    *_wholes("counts"),
+    *_texts("plan"),
     sa.Index("trials_batch", "batch", "place"),
     sa.Index("trials_task", "task"),
 )
@@ -132,10 +128,10 @@ events = sa.Table(
     "events",
     METADATA,
     sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    _number("at"),
-    _text("kind"),
-    _text("person", optional=True),
-    _text("body"),
+    *_numbers("at"),
+    *_texts("kind"),
+    *_texts("person", optional=True),
+    *_texts("body"),
     sa.Index("events_person", "person"),
 )
 

@@ -46,10 +46,9 @@ def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
         raise BadInput("the plan leaves no target to show; look at [data]")
     order = generator(plan.seed, "queue").permutation(len(found)).tolist()
     main = [_task(found[k], place) for place, k in enumerate(order)]
-    known = {"training": plan.rating.training, "gold": plan.rating.gold}
     with_answers = [
         Task(secrets.token_urlsafe(12), r.scene, r.target, r.masks, "mask", r.masks, role, place)
-        for role, references in known.items()
+        for role, references in plan.rating.known.items()
         for place, r in enumerate(references)
     ]
     return main + with_answers

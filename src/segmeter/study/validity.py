@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.study.plan import Plan, Validity
+from segmeter.study.plan import Plan
+from segmeter.study.plan_parts import Validity
 
 __all__ = ["batch_verdict", "click_flags", "distance_to", "timing_flags"]
 

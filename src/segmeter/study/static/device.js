@@ -7,7 +7,8 @@ for (const button of document.querySelectorAll("[data-device]")) {
   button.classList.toggle("guess", guessed);
   button.querySelector("em").hidden = !guessed;
   button.addEventListener("click", async () => {
-    await post("/api/device", { device: button.dataset.device });
+    // Refused, the page is asked for again, and says why.
+    await post("/api/device", { device: button.dataset.device }).catch(() => {});
     location.assign(`${document.body.dataset.base}/work`);
   });
 }

@@ -1,6 +1,6 @@
 // Rating: five views of a mask, one score; the last scores may be changed until the round is handed in.
-import { addressOf, nonce, post, words } from "./server.js";
-import { after, complain, filled } from "./rounds.js";
+import { nonce, pictureFile, post, words } from "./server.js";
+import { after, complain, filled, show as section } from "./rounds.js";
 
 const byId = (id) => document.getElementById(id);
 const views = [...document.querySelectorAll("[data-view]")];
@@ -12,25 +12,23 @@ let at = 0;
 let since = 0;
 let busy = false;
 let open = 0;
+let held = null;
 
 // Nobody rates a mask that is not there yet, nor two with one press.
 function wait(value) {
+  const focused = buttons.includes(document.activeElement) ? document.activeElement : held;
+  held = value ? focused : null;  // a button that is switched off loses the focus
   busy = value;
   for (const button of buttons) button.disabled = value;
+  byId("undo").disabled = value || at === 0;
+  byId("views").setAttribute("aria-busy", String(value));
+  if (!value) focused?.focus();
 }
 
-function section(id) {
-  for (const name of ["intro", "stage", "hand-in", "after"]) byId(name).hidden = name !== id;
-}
-
-const address = (trial, button) => addressOf(trial.id, button.dataset.view);
-
-function ahead(trial) {
-  return Promise.all(views.map((button) => new Promise((done) => {
-    const image = new Image();
-    image.onload = image.onerror = done;
-    image.src = address(trial, button);
-  })));
+// The views of a trial as addresses of files that are here already.
+async function loaded(trial) {
+  trial.views ??= Promise.all(views.map(async (button) => URL.createObjectURL(await pictureFile(trial.id, button.dataset.view))));
+  return trial.views;
 }
 
 async function show(number) {
@@ -40,13 +38,13 @@ async function show(number) {
   wait(true);
   const trial = trials[at];
   byId("count").textContent = filled(words.progress, { done: at + 1, count: trials.length });
-  byId("undo").disabled = at === 0;
   for (const button of buttons) button.setAttribute("aria-pressed", String(Number(button.dataset.score) === trial.score));
-  for (const button of views) button.firstElementChild.src = address(trial, button);
-  await Promise.all(views.map((button) => button.firstElementChild.decode().catch(() => {})));
+  const files = await loaded(trial);
+  views.forEach((button, number) => { button.firstElementChild.src = files[number]; });
+  await Promise.all(views.map((button) => button.firstElementChild.decode()));
   since = performance.now();
   wait(false);
-  if (at + 1 < trials.length) ahead(trials[at + 1]);
+  if (at + 1 < trials.length) loaded(trials[at + 1]).catch(() => {});  // said when it is shown
 }
 
 async function score(value) {
@@ -68,9 +66,9 @@ async function score(value) {
 function enlarge(number) {
   open = (number + views.length) % views.length;
   const image = full.querySelector("img");
-  image.src = address(trials[at], views[open]);
-  image.className = views[open].firstElementChild.className;
-  byId("name").textContent = views[open].firstElementChild.alt;
+  const { alt, className, src } = views[open].firstElementChild;
+  Object.assign(image, { alt, className, src });
+  byId("name").textContent = alt;
   if (!full.open) full.showModal();
 }
 
@@ -93,36 +91,37 @@ views.forEach((button, number) => {
 full.querySelector("img").addEventListener("click", () => full.close());
 byId("before").addEventListener("click", () => enlarge(open - 1));
 byId("next").addEventListener("click", () => enlarge(open + 1));
-byId("undo").addEventListener("click", () => show(at - 1));
-byId("back").addEventListener("click", () => show(trials.length - 1));
+byId("close").addEventListener("click", () => full.close());
+byId("undo").addEventListener("click", () => show(at - 1).catch(complain));
+byId("back").addEventListener("click", () => show(trials.length - 1).catch(complain));
 byId("again").addEventListener("click", () => location.reload());
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (/^[0-9]$/.test(event.key)) score(event.key === "0" ? 10 : Number(event.key));
   else if (event.key === "ArrowLeft" && full.open) enlarge(open - 1);
   else if (event.key === "ArrowRight" && full.open) enlarge(open + 1);
-  else if (event.key === "Backspace" && at > 0 && !byId("stage").hidden) show(at - 1);
+  else if (event.key === "Backspace" && at > 0 && !busy && !full.open && !byId("stage").hidden) show(at - 1).catch(complain);
 });
 
 try {
   const batch = await post("/api/batch");
   if (batch === null) {
-    after(words.all_done, words.all_done_text, false);
+    after(words.all_done, words.all_done_text);
   } else {
     trials = batch.trials;
     byId("practice").hidden = !batch.training;
     const first = Math.max(0, trials.findIndex((trial) => trial.score === null));
-    await ahead(trials[first]);
+    await loaded(trials[first]);
     byId("loaded").value = 1;
     byId("loading").textContent = "";
     byId("start").disabled = false;
-    byId("start").addEventListener("click", () => show(trials.every((t) => t.score !== null) ? trials.length : first));
+    byId("start").focus();
+    byId("start").addEventListener("click", () => show(trials.every((t) => t.score !== null) ? trials.length : first).catch(complain));
     byId("finish").addEventListener("click", async () => {
       try {
         const { passed } = await post(`/api/batches/${batch.batch}/finish`);
-        section("after");
-        if (passed === null) after(words.round_done, words.round_done_text, true);
-        else after(passed ? words.training_passed : words.training_failed, "", true);
+        if (passed === null) after(words.round_done, words.round_done_text, words.go_on);
+        else after(passed ? words.training_passed : words.training_failed, "", words.go_on);
       } catch (error) {
         complain(error);
       }

@@ -13,17 +13,21 @@ export function counted(done, count) {
   byId("bar").style.width = `${(100 * done) / count}%`;
 }
 
-function show(id) {
-  for (const name of ["intro", "stage", "after"]) {
+// One section at a time; its heading takes the focus, so that it is read out.
+export function show(id) {
+  for (const name of ["intro", "stage", "hand-in", "after"]) {
     const section = byId(name);
     if (section) section.hidden = name !== id;
   }
+  byId(id).querySelector("h1[tabindex]")?.focus();
 }
 
-export function after(title, text, again) {
+// What is over, and what its button says; without a label there is nothing more to do.
+export function after(title, text, label = "") {
   byId("after-title").textContent = title;
   byId("after-text").textContent = text;
-  byId("again").hidden = !again;
+  byId("again").textContent = label;
+  byId("again").hidden = !label;
   show("after");
 }
 
@@ -46,18 +50,21 @@ async function load(batch) {
   return trials;
 }
 
+// Refusals in the person's language: what the server says is for those who run the study.
+const COMPLAINTS = { 401: "stale", 403: "stale", 404: "over", 409: "over", 410: "over", 423: "paused" };
+
 export function complain(error) {
   if (!(error instanceof Refusal)) throw error;
-  if (error.status === 423) after(words.paused, words.paused_text, false);
-  else if (error.status === 410 || error.status === 409) after(words.over, words.over_text, true);
-  else after(error.message, "", true);
+  const name = COMPLAINTS[error.status] ?? "fault";
+  if (name === "fault") console.error(error.status, error.message);
+  after(words[name], words[`${name}_text`], name === "over" ? words.go_on : words.try_again);
 }
 
-export async function run(trial_, before = () => {}) {
+export async function run(trial_) {
   byId("again").addEventListener("click", () => location.reload());
   try {
     const batch = await post("/api/batch");
-    if (batch === null) return after(words.all_done, words.all_done_text, false);
+    if (batch === null) return after(words.all_done, words.all_done_text);
     const count = batch.trials.length;
     const trials = await load(batch);
     byId("loading").textContent = "";
@@ -65,7 +72,6 @@ export async function run(trial_, before = () => {}) {
     start.disabled = false;
     start.focus();
     await new Promise((done) => start.addEventListener("click", done, { once: true }));
-    before(batch);
     show("stage");
     for (const [k, trial] of trials.entries()) {
       counted(count - trials.length + k, count);
@@ -73,7 +79,7 @@ export async function run(trial_, before = () => {}) {
       for (const screen of trial.screens) screen.bitmap = null;
     }
     byId("bar").style.width = "100%";
-    after(words.round_done, words.round_done_text, true);
+    after(words.round_done, words.round_done_text, words.go_on);
   } catch (error) {
     complain(error);
   }

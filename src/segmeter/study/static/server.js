@@ -15,41 +15,34 @@ export function nonce() {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-export async function post(path, body = null) {
+// Asks until there is an answer; meanwhile the page says that there is no connection.
+async function fetched(path, options) {
   const trouble = document.getElementById("trouble");
   for (let attempt = 0; ; attempt += 1) {
-    let answer = null;
-    try {
-      answer = await fetch(`${base}${path}`, {
-        method: "POST",
-        headers: { "content-type": "application/json", "x-segmeter-token": token },
-        body: body === null ? null : JSON.stringify(body),
-      });
-    } catch {
-      answer = null; // no connection: the same message again
-    }
+    const answer = await fetch(`${base}${path}`, options).catch(() => null);
     const again = answer === null || answer.status >= 500 || answer.status === 429;
     if (trouble) trouble.hidden = !again;
-    if (!again) {
-      const said = await answer.json();
-      if (!answer.ok) throw new Refusal(answer.status, said.error);
-      return said;
-    }
+    if (!again) return answer;
     await pause(Math.min(8000, 400 * 2 ** attempt));
   }
+}
+
+export async function post(path, body = null) {
+  const headers = { "content-type": "application/json", "x-segmeter-token": token };
+  const answer = await fetched(path, { method: "POST", headers, body: body === null ? null : JSON.stringify(body) });
+  if (answer.ok) return answer.json();
+  const said = await answer.json().catch(() => ({}));  // a proxy may refuse without JSON
+  throw new Refusal(answer.status, said.error ?? answer.statusText);
+}
+
+const pathOf = (trial, name) => `/pictures/${trial}/${name}`;
+
+export async function pictureFile(trial, name) {
+  const answer = await fetched(pathOf(trial, name));
+  if (!answer.ok) throw new Refusal(answer.status, answer.statusText);
+  return answer.blob();
 }
 
 export async function picture(trial, name) {
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      const answer = await fetch(`${base}/pictures/${trial}/${name}`);
-      if (answer.ok) return await createImageBitmap(await answer.blob());
-      if (answer.status < 500 && answer.status !== 429) throw new Refusal(answer.status, "picture");
-    } catch (error) {
-      if (error instanceof Refusal) throw error;
-    }
-    await pause(Math.min(8000, 400 * 2 ** attempt));
-  }
+  return createImageBitmap(await pictureFile(trial, name));
 }
-
-export const addressOf = (trial, name) => `${base}/pictures/${trial}/${name}`;

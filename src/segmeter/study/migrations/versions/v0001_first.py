@@ -1,6 +1,8 @@
-"""The first tables."""
+"""The first tables; what they are called and hold here never changes any more."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,133 +12,121 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+Columns = list[sa.Column[Any]]
+
+
+def _texts(*names: str, **more: Any) -> Columns:
+    return [sa.Column(name, sa.Text(), **{"nullable": False, **more}) for name in names]
+
+
+def _wholes(*names: str, **more: Any) -> Columns:
+    return [sa.Column(name, sa.Integer(), nullable=False, **more) for name in names]
+
+
+def _numbers(*names: str, nullable: bool = False) -> Columns:
+    return [sa.Column(name, sa.Double(), nullable=nullable) for name in names]
+
+
+def _refers(name: str, to: str, **more: Any) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text(), sa.ForeignKey(to), nullable=False, **more)
+
 
 def upgrade() -> None:
+    _events()
+    _people()
+    _plan()
+    _work()
+    _answers()
+
+
+def _events() -> None:
     op.create_table(
         "events",
-        sa.Column("number", sa.Integer(), primary_key=True, autoincrement=False, nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("person", sa.Text(), nullable=True),
-        sa.Column("body", sa.Text(), nullable=False),
+        *_wholes("number", primary_key=True, autoincrement=False),
+        *_numbers("at"),
+        *_texts("kind"),
+        *_texts("person", nullable=True),
+        *_texts("body"),
     )
     op.create_index("events_person", "events", ["person"])
-    op.create_table(
-        "invitations",
-        sa.Column("id", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("label", sa.Text(), nullable=False),
-        sa.Column("made", sa.Double(), nullable=False),
-        sa.Column("person", sa.Text(), nullable=True),
-    )
-    _people()
-    _work()
 
 
 def _people() -> None:
     op.create_table(
+        "invitations",
+        *_texts("id", primary_key=True),
+        *_texts("role", "label"),
+        *_numbers("made"),
+        *_texts("person", nullable=True),
+    )
+    op.create_table(
         "people",
-        sa.Column("id", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("session", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("language", sa.Text(), nullable=False),
-        sa.Column("device", sa.Text(), nullable=True),
-        sa.Column("condition", sa.Text(), nullable=True),
-        sa.Column("joined", sa.Double(), nullable=False),
+        *_texts("id", primary_key=True),
+        *_texts("session", "role", "language"),
+        *_texts("device", "condition", nullable=True),
+        *_numbers("joined"),
         sa.Column("passed", sa.Boolean(), nullable=True),
-        sa.Column("plan", sa.Text(), nullable=False),
+        *_texts("plan"),
     )
     op.create_index("people_session", "people", ["session"], unique=True)
-    op.create_table(
-        "plans",
-        sa.Column("hash", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("since", sa.Double(), nullable=False),
-    )
-    op.create_table(
-        "study",
-        sa.Column("id", sa.Integer(), primary_key=True, nullable=False),
-        sa.Column("secret", sa.Text(), nullable=False),
-        sa.Column("plan", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-    )
+
+
+def _plan() -> None:
+    op.create_table("plans", *_texts("hash", primary_key=True), *_texts("text"), *_numbers("since"))
+    op.create_table("study", *_wholes("id", primary_key=True), *_texts("secret", "plan", "state"))
     op.create_table(
         "tasks",
-        sa.Column("id", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("scene", sa.Text(), nullable=False),
-        sa.Column("target", sa.Text(), nullable=False),
-        sa.Column("condition", sa.Text(), nullable=False),
-        sa.Column("part", sa.Text(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("place", sa.Integer(), nullable=False),
+        *_texts("id", primary_key=True),
+        *_texts("scene", "target", "condition", "part", "source", "role"),
+        *_wholes("place"),
     )
 
 
 def _work() -> None:
     op.create_table(
         "batches",
-        sa.Column("id", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("person", sa.Text(), sa.ForeignKey("people.id"), nullable=False),
-        sa.Column("device", sa.Text(), nullable=False),
-        sa.Column("condition", sa.Text(), nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("opened", sa.Double(), nullable=False),
-        sa.Column("deadline", sa.Double(), nullable=False),
-        sa.Column("closed", sa.Double(), nullable=True),
-        sa.Column("plan", sa.Text(), nullable=False),
+        *_texts("id", primary_key=True),
+        _refers("person", "people.id"),
+        *_texts("device", "condition", "role", "state", "reason"),
+        *_numbers("opened", "deadline"),
+        *_numbers("closed", nullable=True),
+        *_texts("plan"),
     )
     op.create_index("batches_person", "batches", ["person"])
     op.create_index("batches_state", "batches", ["state", "deadline"])
     op.create_table(
         "cells",
-        sa.Column("task", sa.Text(), sa.ForeignKey("tasks.id"), primary_key=True, nullable=False),
-        sa.Column("device", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("wanted", sa.Integer(), nullable=False),
-        sa.Column("valid", sa.Integer(), nullable=False),
-        sa.Column("open", sa.Integer(), nullable=False),
+        _refers("task", "tasks.id", primary_key=True),
+        *_texts("device", primary_key=True),
+        *_wholes("wanted", "valid", "open"),
     )
     op.create_table(
         "trials",
-        sa.Column("id", sa.Text(), primary_key=True, nullable=False),
-        sa.Column("batch", sa.Text(), sa.ForeignKey("batches.id"), nullable=False),
-        sa.Column("place", sa.Integer(), nullable=False),
-        sa.Column("task", sa.Text(), sa.ForeignKey("tasks.id"), nullable=False),
-        sa.Column("answered", sa.Double(), nullable=True),
-        sa.Column("answer", sa.Text(), nullable=False),
-        sa.Column("flags", sa.Text(), nullable=False),
-        sa.Column("counts", sa.Integer(), nullable=False),
-        sa.Column("plan", sa.Text(), nullable=False),
+        *_texts("id", primary_key=True),
+        _refers("batch", "batches.id"),
+        *_wholes("place"),
+        _refers("task", "tasks.id"),
+        *_numbers("answered", nullable=True),
+        *_texts("answer", "flags"),
+        *_wholes("counts"),
+        *_texts("plan"),
     )
     op.create_index("trials_batch", "trials", ["batch", "place"])
     op.create_index("trials_task", "trials", ["task"])
-    op.create_table(
-        "answers",
-        sa.Column("trial", sa.Text(), sa.ForeignKey("trials.id"), primary_key=True, nullable=False),
-        sa.Column("number", sa.Integer(), primary_key=True, nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("answer", sa.Text(), nullable=False),
-    )
-    op.create_table(
-        "steps",
-        sa.Column("trial", sa.Text(), sa.ForeignKey("trials.id"), primary_key=True, nullable=False),
-        sa.Column("number", sa.Integer(), primary_key=True, nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("step", sa.Text(), nullable=False),
-    )
+
+
+def _answers() -> None:
+    for table, text in (("answers", "answer"), ("steps", "step")):
+        op.create_table(
+            table,
+            _refers("trial", "trials.id", primary_key=True),
+            *_wholes("number", primary_key=True),
+            *_numbers("at"),
+            *_texts(text),
+        )
 
 
 def downgrade() -> None:
-    op.drop_table("steps")
-    op.drop_table("answers")
-    op.drop_table("trials")
-    op.drop_table("cells")
-    op.drop_table("batches")
-    op.drop_table("tasks")
-    op.drop_table("study")
-    op.drop_table("plans")
-    op.drop_table("people")
-    op.drop_table("invitations")
-    op.drop_table("events")
+    made = "events invitations people plans study tasks batches cells trials answers steps"
+    for table in reversed(made.split()):
+        op.drop_table(table)
