@@ -17,7 +17,7 @@ from segmeter.core import catalogue, remote_files
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan, Roots
-from segmeter.core.remote_files import cache_folder, local_folder
+from segmeter.core.remote_files import copy_folder, local_folder
 from segmeter.engine import run_plan
 from segmeter.store import Run
 
@@ -79,7 +79,7 @@ def test_a_folder_of_pictures_at_an_address_is_played(storage: str, tmp_path: Pa
     assert spec == Spec("folder", {"path": f"{storage}/mine"})
     plan = Plan("noc", (Spec("disc"),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "there", workers=0).done == 2
-    here = Spec("folder", {"path": str(cache_folder(f"{storage}/mine"))})
+    here = Spec("folder", {"path": str(copy_folder(f"{storage}/mine"))})
     assert run_plan(Plan("noc", (Spec("disc"),), (here,), rounds=2), tmp_path / "here", workers=0)
     query = "select scene, reading, round, iou, mask from rows order by all"
     assert Run.open(tmp_path / "there").sql(query).equals(Run.open(tmp_path / "here").sql(query))
@@ -96,7 +96,7 @@ def test_reading_a_run_asks_no_storage(storage: str) -> None:
     remote_files._copied.cache_clear()
     with catalogue.installed_only():
         assert (local_folder(storage) / "one").read_bytes() == b"1"
-    assert folder == cache_folder(storage)
+    assert folder == copy_folder(storage)
 
 
 def test_data_and_weights_may_be_addresses(storage: str, tmp_path: Path) -> None:

@@ -99,6 +99,17 @@ class Plan:
         """Names of the fields in which two plans differ."""
         return [f.name for f in fields(self) if getattr(self, f.name) != getattr(other, f.name)]
 
+    def differs_in_words(self, other: Plan) -> str:
+        """The same as a person would say it.
+
+        >>> Plan("noc", (Spec("disc"),), ()).differs_in_words(Plan("noc", (), (), rounds=3))
+        'models or methods, rounds'
+        """
+        return ", ".join(_IN_WORDS.get(name, name) for name in self.differs_in(other))
+
+
+_IN_WORDS = {"subjects": "models or methods", "datasets": "data sets"}
+
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < _MOST

@@ -16,12 +16,13 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from segmeter.core.caches import cache_folder
 from segmeter.core.catalogue import reading_only
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.redaction import redacted
 from segmeter.core.seeds import fingerprint
 
-__all__ = ["as_typed", "cache_folder", "is_address", "local_folder"]
+__all__ = ["as_typed", "copy_folder", "is_address", "local_folder"]
 
 _INDEX = ".index.json"
 _SQUEEZED = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)")
@@ -46,14 +47,13 @@ def as_typed(path: str | Path) -> str | Path:
     return f"{found[1]}://{found[2]}" if found and not Path(path).exists() else path
 
 
-def cache_folder(address: str) -> Path:
+def copy_folder(address: str) -> Path:
     """Where the copy of what lies at an address is kept on this machine.
 
-    >>> cache_folder("s3://bucket/pictures/") == cache_folder("s3://bucket/pictures")
+    >>> copy_folder("s3://bucket/pictures/") == copy_folder("s3://bucket/pictures")
     True
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "segmeter" / "addresses" / fingerprint(address.rstrip("/"))
+    return cache_folder("addresses", fingerprint(address.rstrip("/")))
 
 
 def local_folder(address: str) -> Path:
@@ -70,7 +70,7 @@ def local_folder(address: str) -> Path:
     """
     if not reading_only():
         return _copied(address.rstrip("/"))
-    folder = cache_folder(address)
+    folder = copy_folder(address)
     if not (folder / _INDEX).is_file():
         raise NotFound(f"'{redacted(address)}' is not copied to this machine")
     return folder
@@ -80,7 +80,7 @@ def local_folder(address: str) -> Path:
 def _copied(address: str) -> Path:
     """Copied once for a process; several processes of a machine wait for each other."""
     files, root = _opened(address)
-    folder = cache_folder(address)
+    folder = copy_folder(address)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         there = _listed(files, root, address)

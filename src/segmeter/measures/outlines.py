@@ -8,19 +8,19 @@ lower-right neighbour. *Contour grid*: `(2H + 1, 2W + 1)`, pixel (y, x) lies at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
+from segmeter.measures.label_maps import Labels, check_labels
 from segmeter.measures.thinning import thin
 
 __all__ = ["Grid", "Outline", "contour_grid", "mask_outline", "outline", "pixel_grid"]
 
 Grid = Literal["pixel", "contour"]
-Labels = npt.NDArray[Any]
 _MOST_PIXELS = 1 << 28
 
 
@@ -56,7 +56,7 @@ def outline(labels: Labels, grid: Grid = "pixel", what: str = "the partition") -
     >>> len(outline(np.array([[1, 1, 2, 2]] * 3))), len(outline(np.eye(2, dtype=int), "contour"))
     (3, 4)
     """
-    _check_labels(labels, what)
+    check_labels(labels, what, _MOST_PIXELS)
     if grid == "pixel":
         return Outline.of(thin(pixel_grid(labels)))
     if grid == "contour":
@@ -112,16 +112,3 @@ def _plane(mask: Mask) -> tuple[int, int]:
     if len(mask.shape) != 2:
         raise BadInput(f"an outline needs a picture's mask, not one of {len(mask.shape)} axes")
     return mask.shape[0], mask.shape[1]
-
-
-def _check_labels(labels: Labels, what: str) -> None:
-    if labels.ndim != 2:
-        raise BadInput(f"{what} has {labels.ndim} axes; a label map is H x W")
-    if labels.size == 0:
-        raise BadInput(f"{what} has no pixel")
-    if labels.size > _MOST_PIXELS:
-        raise BadInput(f"{what} has {labels.size} pixels; at most {_MOST_PIXELS} can be matched")
-    if labels.dtype.kind not in "iub":
-        raise BadInput(f"{what} holds {labels.dtype} values; labels are whole numbers, so round it")
-    if labels.dtype.kind == "i" and labels.min() < 0:
-        raise BadInput(f"{what} holds {labels.min()}; labels start at 0")

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.measures import Better, Measure, measure
+from segmeter.measures.label_maps import Labels
 from segmeter.measures.objects_and_parts import (
     FopReading,
     OpCounts,
@@ -38,7 +39,7 @@ from segmeter.measures.objects_and_parts import (
     harmonic,
 )
 from segmeter.measures.references import REFERENCES
-from segmeter.measures.tables import Comparison, Labels, Real, Table, Truths, compare
+from segmeter.measures.tables import Comparison, Real, Table, Truths, compare
 
 __all__ = [
     "FORMULAS",

@@ -8,9 +8,10 @@ the outermost voxels and count each of them as one; `voxel_surface_distances` do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from segmeter.core.distances import check_spacing, squared_distances
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask, joint_box
-from segmeter.core.measures import measure
+from segmeter.core.measures import Measure, measure
 from segmeter.kernels import compiled
 from segmeter.measures._marching_cubes import corner_areas
 from segmeter.measures.references import REFERENCES
@@ -35,6 +36,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 Spacing = Sequence[float]
 UNIT = (1.0, 1.0, 1.0)
+Given = ParamSpec("Given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +134,20 @@ def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: floa
     return surface_distances(truth, guess, spacing_mm).within(tolerance_mm)
 
 
-@measure(
-    "hd95",
-    range=(0.0, float("inf")),
-    better="lower",
-    both_empty=0.0,
-    one_empty=float("inf"),
-    cite=REFERENCES["nikolov2021"],
-    dimensions=(3,),
-)
+def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
+    """The card of a distance in mm: 0 where both are empty, infinite where one is."""
+    return measure(
+        id,
+        range=(0.0, float("inf")),
+        better="lower",
+        both_empty=0.0,
+        one_empty=float("inf"),
+        cite=REFERENCES["nikolov2021"],
+        dimensions=(3,),
+    )
+
+
+@_distance("hd95")
 def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     """Hausdorff distance without the farthest twentieth of each surface, in mm.
 
@@ -150,15 +157,7 @@ def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     return surface_distances(truth, guess, spacing_mm).percentile(95)
 
 
-@measure(
-    "mean-surface-distance",
-    range=(0.0, float("inf")),
-    better="lower",
-    both_empty=0.0,
-    one_empty=float("inf"),
-    cite=REFERENCES["nikolov2021"],
-    dimensions=(3,),
-)
+@_distance("mean-surface-distance")
 def mean_surface_distance(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
     """Mean distance between two surfaces, the mean of both directions, in mm.
 

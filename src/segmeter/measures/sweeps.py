@@ -18,8 +18,9 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Bits
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.curves import Real, Rule
+from segmeter.measures.label_maps import Labels
 from segmeter.measures.matching import MAX_DIST
-from segmeter.measures.outlines import Grid, Labels, Outline, outline
+from segmeter.measures.outlines import Grid, Outline, outline
 from segmeter.measures.thinning import thin
 
 __all__ = ["THRESHOLDS", "contour_strengths", "sweep_edge_map", "sweep_partitions"]

@@ -1,4 +1,4 @@
-"""Shared-pixel tables: how many pixels each region of one partition shares with another's.
+"""Tables of shared pixels: the contingency table of the regions of two partitions.
 
 A region is all pixels of one label, connected or not, and 0 is a label like any other.
 Regions are numbered by first appearance along the rows. Every region and pair measure of
@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
+from segmeter.measures.label_maps import Labels, check_labels
 
-__all__ = ["Comparison", "Labels", "Regions", "Table", "Truths", "compare", "regions"]
+__all__ = ["Comparison", "Regions", "Table", "Truths", "compare", "regions"]
 
-Labels = npt.NDArray[Any]
 Truths = Labels | Sequence[Labels]
 Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
@@ -152,18 +152,9 @@ def regions(labels: Labels, what: str = "the label map") -> Regions:
 
 def _checked(labels: Labels, what: str) -> Labels:
     """Labels in one of the types that the kernel counts."""
-    if labels.ndim != 2:
-        raise BadInput(f"{what} has {labels.ndim} axes; a label map is H x W")
-    if labels.size == 0:
-        raise BadInput(f"{what} has no pixel")
-    if labels.size > _MOST_PIXELS:
-        raise BadInput(f"{what} has {labels.size} pixels; at most {_MOST_PIXELS} can be counted")
+    check_labels(labels, what, _MOST_PIXELS)
     if labels.dtype == np.bool_:
         return labels.astype(np.uint8)
-    if labels.dtype.kind not in "iu":
-        raise BadInput(f"{what} holds {labels.dtype} values; labels are whole numbers, so round it")
-    if labels.dtype.kind == "i" and labels.min() < 0:
-        raise BadInput(f"{what} holds {labels.min()}; labels start at 0")
     if labels.dtype in (np.uint8, np.uint16, np.int32, np.int64):
         return labels if labels.dtype.isnative else labels.astype(labels.dtype.newbyteorder("="))
     return labels.astype(np.int64)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats
+from segmeter.stats.rounds import reached, rounds_to
 
 __all__ = ["area_to", "best_so_far", "effort_to", "never_reached", "quality_at"]
 
@@ -37,9 +38,8 @@ def effort_to(quality: npt.ArrayLike, effort: npt.ArrayLike, goal: float) -> Flo
     [6.0, 6.0]
     """
     values, spent = _checked(quality, effort)
-    hit = values >= goal
-    place = np.where(hit.any(axis=1), hit.argmax(axis=1), values.shape[1] - 1)
-    return np.asarray(spent[np.arange(len(values)), place])
+    last = rounds_to(values, goal).astype(int) - 1
+    return np.asarray(spent[np.arange(len(values)), last])
 
 
 def never_reached(quality: npt.ArrayLike, goal: float) -> npt.NDArray[np.bool_]:
@@ -48,7 +48,7 @@ def never_reached(quality: npt.ArrayLike, goal: float) -> npt.NDArray[np.bool_]:
     >>> never_reached([[0.5, 0.7], [0.8, 0.95]], goal=0.9).tolist()
     [True, False]
     """
-    return np.asarray(~(np.asarray(quality, dtype=float) >= goal).any(axis=1))
+    return ~reached(quality, goal)
 
 
 def area_to(quality: npt.ArrayLike, effort: npt.ArrayLike, budget: float) -> Floats:

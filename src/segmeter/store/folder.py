@@ -31,8 +31,6 @@ from segmeter.store.places import Address, Place, place_of
 
 __all__ = ["Part", "RunFolder", "measure_folder"]
 
-# Fields of a plan whose names a person would not guess.
-_PLAIN = {"subjects": "models or methods", "datasets": "data sets"}
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
 _OURS = {"parts", "errors", "scores", "aside", "kept", "provenance.json"}
@@ -221,9 +219,8 @@ class RunFolder:
             return
         held = self.plan
         if held != plan:
-            fields = ", ".join(_PLAIN.get(f, f) for f in held.differs_in(plan))
             raise RunConflict(
-                f"'{self.address}' holds another plan (different {fields}); "
+                f"'{self.address}' holds another plan (different {held.differs_in_words(plan)}); "
                 "choose another --out, or remove that folder"
             )
 

@@ -32,7 +32,6 @@ from segmeter.store.views import check_parts, wrong_rows
 __all__ = ["Merged", "merge_runs"]
 
 _MADE_OF = ("fingerprint", "source")
-_PLAIN = {"subjects": "models or methods", "datasets": "data sets"}
 
 
 @dataclass(slots=True)
@@ -86,8 +85,7 @@ def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
     first, *others = folders
     for other in others:
         if other.plan.id != first.plan.id:
-            fields = other.plan.differs_in(first.plan)
-            named = ", ".join(_PLAIN.get(f, f) for f in fields)
+            named = other.plan.differs_in_words(first.plan)
             raise RunConflict(
                 f"'{other.address}' and '{first.address}' were made by different plans (different "
                 f"{named}); only runs of one plan can be merged, 'segmeter compare' reads several"

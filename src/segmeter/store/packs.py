@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
-from segmeter.store.parts import trail_of
+from segmeter.store.parts import BAD_FILE, first_line, trail_of
 
 __all__ = [
     "PACK_NAME",
@@ -47,7 +47,6 @@ _INDEX = b"segmeter.pack"
 _JOB = re.compile(r"[0-9a-f]{20}")
 _GROUP_ROWS = 2048  # rows that damage to one page may cost
 _MOST_INDEX = 32 << 20  # bytes; an honest one has some 40 for each job
-_BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ def file_of(source: Any, files: Any = None) -> Any:
     """A parquet file to read from, pages checked; BadInput if it is none."""
     try:
         return pq.ParquetFile(source, filesystem=files, page_checksum_verification=True)
-    except _BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
 
 
 def pack_bytes(content: bytes) -> Any:
@@ -155,8 +154,8 @@ def group_rows(
     try:
         table = file.read_row_group(number)
         table.validate(full=True)
-    except _BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+    except BAD_FILE as error:
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
     found, start = [], 0
     for job, count in inside:
         found.append(JobRows(job, _with_trail(table.slice(start, count), pack.trails[job])))
@@ -244,7 +243,3 @@ def _with_trail(table: Any, trail: Mapping[str, str]) -> Any:
 
 def _digest(content: bytes) -> str:
     return fingerprint(content)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -21,6 +21,7 @@ __all__ = [
     "decode",
     "encode",
     "encode_table",
+    "first_line",
     "footer",
     "kind_of",
     "trail_of",
@@ -97,7 +98,7 @@ def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
         )
         table.validate(full=True)
     except BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
     return table
 
 
@@ -106,7 +107,7 @@ def footer(data: bytes) -> Any:
     try:
         return pq.read_schema(pa.BufferReader(data))
     except BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({_first_line(error)})") from error
+        raise BadInput(f"it cannot be read ({first_line(error)})") from error
 
 
 def trail_of(schema: Any) -> dict[str, str]:
@@ -168,5 +169,6 @@ def _array(values: Sequence[Any], type_: Any, name: str) -> Any:
         raise BadInput(f"column '{name}' cannot hold what a row has: {error}") from error
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, short enough for a sentence."""
     return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core.errors import BadInput, SegmeterError
+from segmeter.core.remote_files import is_address
 from segmeter.store.leases import Lease
 
-__all__ = ["Address", "DiskFull", "Held", "Place", "RunGone", "is_remote", "place_of"]
+__all__ = ["Address", "DiskFull", "Held", "Place", "RunGone", "place_of"]
 
 Address = str | os.PathLike[str]
 """A path, or an address such as `memory://x`."""
@@ -98,15 +99,6 @@ class Place(Protocol):
         ...
 
 
-def is_remote(address: Address) -> bool:
-    """Whether an address names a storage by its protocol.
-
-    >>> is_remote("s3://bucket/run"), is_remote("runs/mine")
-    (True, False)
-    """
-    return "://" in os.fspath(address)
-
-
 def place_of(address: Address | Place) -> Place:
     """The place that an address names.
 
@@ -120,7 +112,7 @@ def place_of(address: Address | Place) -> Place:
         raise BadInput(f"{text!r} cannot be the name of a run folder")
     if text.startswith("file://"):
         text = text.removeprefix("file://")
-    if is_remote(text):
+    if is_address(text):
         from segmeter.store.remote import RemotePlace
 
         return RemotePlace(text)

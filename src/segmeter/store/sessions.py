@@ -17,7 +17,7 @@ import pyarrow as pa
 from segmeter.core.rows import SESSION_FACTS, SESSION_KEY, SESSION_ROWS, SHARES, Schema
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
-from segmeter.store.parts import BAD_FILE, kind_of
+from segmeter.store.parts import BAD_FILE, first_line, kind_of
 from segmeter.store.views import MOST_PIXELS, Checked, Groups, connect, quoted
 
 __all__ = ["SESSION", "Gathered", "has_sessions", "read_sessions", "sessions_query", "untrue_jobs"]
@@ -159,7 +159,7 @@ def _next_of(waiting: deque[tuple[Part, Future[Any]]], damaged: dict[str, str]) 
     try:
         table = read.result()
     except BAD_FILE as error:
-        damaged["/".join(part)] = str(error).split("\n")[0][:200]
+        damaged["/".join(part)] = first_line(error)
     else:
         yield from table.to_batches()
 
@@ -178,7 +178,7 @@ def _pack(
             for k in range(file.num_row_groups) if groups is None else groups:
                 yield from _columns(file, schema, k).to_batches()
     except BAD_FILE as error:  # what is sound of it is found out, and all is read anew
-        damaged["/".join(part)] = str(error).split("\n")[0][:200]
+        damaged["/".join(part)] = first_line(error)
 
 
 def _read(files: Any, name: str, schema: Any) -> Any:

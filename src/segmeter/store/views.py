@@ -19,7 +19,7 @@ from segmeter.core.rows import ERROR_ROWS, JOB_KEY, SHARES, Column, Schema, meas
 from segmeter.core.seeds import fingerprint
 from segmeter.store.folder import Part, RunFolder
 from segmeter.store.packs import Pack, file_of, group_rows, groups_of
-from segmeter.store.parts import arrow_type, decode, kind_of, trail_of, wrong_types
+from segmeter.store.parts import arrow_type, decode, first_line, kind_of, trail_of, wrong_types
 
 if TYPE_CHECKING:
     import duckdb
@@ -144,7 +144,7 @@ def _looked_at(
         found = pq.read_schema(f"{root}/{name}", filesystem=files)
         return _Looked(found, wrong_types(found, schema))
     except (BadInput, pa.ArrowException, OSError, ValueError) as error:
-        return _Looked(wrong=str(error).split("\n")[0][:200])
+        return _Looked(wrong=first_line(error))
 
 
 def _looked_into(pack: Pack, file: Any, schema: Schema, only: str) -> _Looked:
