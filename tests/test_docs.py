@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,23 +94,43 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_commands_that_are_shown_exist() -> None:
-    """A `segmeter WORD` in a shell block is a command there is."""
-    known = {name.split()[0] for name, _ in leaves(typer.main.get_command(commands()))}
+def shown_commands() -> Iterator[tuple[str, list[str]]]:
+    """Where a `segmeter ...` stands in a shell block, and its words; lines that go on are joined."""
     for page in PAGES:
         for line, language, text in blocks(page):
-            if language == "sh":
-                words = re.findall(r"^(?:\$ )?segmeter ([a-z]\S*)", text, re.MULTILINE)
-                assert set(words) <= known, f"{name_of(page)}:{line}"
+            for typed in text.replace("\\\n", " ").splitlines() if language == "sh" else []:
+                if typed.startswith(("segmeter ", "$ segmeter ")):
+                    words = shlex.split(typed.removeprefix("$ "), comments=True)
+                    yield f"{name_of(page)}:{line}", words[1:]
 
 
-def test_the_page_of_commands_has_each_with_the_example_of_its_help() -> None:
+def test_commands_that_are_shown_exist_and_have_these_options() -> None:
+    known = dict(leaves(typer.main.get_command(commands())))
+    checked = 0
+    for place, words in shown_commands():
+        name = next((name for name in known if words[: len(name.split())] == name.split()), None)
+        if words == ["--help"]:
+            continue
+        assert name is not None, f"{place}: no command 'segmeter {words[0]}'"
+        taken = {o for p in known[name].params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
+        for word in words:
+            if re.match(r"-{1,2}[a-z]", word):
+                assert word.partition("=")[0] in taken, f"{place}: '{name}' has no {word}"
+                checked += 1
+    assert checked > 200
+
+
+def test_the_page_of_commands_says_of_each_what_its_help_says() -> None:
     page = (DOCS / "commands.md").read_text()
     for name, command in leaves(typer.main.get_command(commands())):
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert section, f"docs/commands.md has no section '## {name}'"
         assert f"<!-- options of {name} -->" in section
-        shown = re.findall(r"`(segmeter [^`]+)`", command.help.partition("Example")[2])
+        said, _, examples = " ".join(command.help.split()).partition("Example")
+        told = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(section.split()))
+        for sentence in re.split(r"(?<=[.?]) ", said.strip()):
+            assert sentence in told, f"{name}: the page lacks '{sentence}'"
+        shown = re.findall(r"`(segmeter [^`]+)`", examples)
         assert shown, f"the help of '{name}' has no example"
         for example in shown:
             assert " ".join(example.split()) in section, f"{name}: {example}"

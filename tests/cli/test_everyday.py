@@ -98,7 +98,7 @@ def test_a_dry_run_plays_one_scene_and_writes_nothing(typed: Typed, here: Path) 
     code, out, _ = typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 3, "--dry-run")
     assert code == 0
     assert "oracle on drawn: 3 scenes" in out
-    assert "minutes in all" in out
+    assert " in all, were all scenes as the first" in out
     assert list(here.glob("runs*")) == []
 
 
@@ -116,6 +116,17 @@ def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path
                          "--out", "r", "--add")  # fmt: skip
     assert code == 2
     assert "other rounds" in err
+
+
+def test_what_is_added_is_measured_as_the_run_was(typed: Typed, here: Path) -> None:
+    common = ("run", "noc", "--workers", 0, "--out", "r")
+    typed(*common, "-m", "oracle", "-d", "drawn", "--limit", 1, "--rounds", 2,
+          "--measure", "dice", "--until", 90)  # fmt: skip
+    code, _, err = typed(*common, "-m", "disc", "--add")
+    assert code == 0, err
+    rows = Run.open("r").sql("select model, dice from rows order by model").to_pylist()
+    assert {row["model"] for row in rows} == {"disc", "oracle"}
+    assert all(0 < row["dice"] <= 1 for row in rows)
 
 
 def test_the_same_command_goes_on_and_another_takes_the_next_number(

@@ -171,6 +171,16 @@ def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
     assert "did you mean 'object'?" in sentence(segmeter("measure", "--as", "objet", *files[3:]))
 
 
+def test_a_void_that_takes_the_object_away_is_told(tmp_path: Path) -> None:
+    """A mask of 0 and 255, and PASCAL's void of 255."""
+    np.save(tmp_path / "mask.npy", np.array([[0, 255, 255]]))
+    files = "measure", "--as", "object", tmp_path / "mask.npy", tmp_path / "mask.npy"
+    done = segmeter(*files, "--void", 255, "--no-boundaries", "--json")
+    assert done.returncode == 0
+    assert "holds no object beside label 255" in done.stderr
+    assert segmeter(*files, "--no-boundaries", "--json").stderr == ""
+
+
 def written(path: Path, masks: list[Mask], classes: str = "") -> None:
     """Run lengths in a file, with a class a mask where classes are given."""
     entries = [
@@ -208,6 +218,7 @@ def test_proposals_are_judged_picture_by_picture(tmp_path: Path) -> None:
 def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
     offered, drawn = tmp_path / "offered", tmp_path / "drawn"
     files = "measure", "--as", "proposals", offered, drawn
+    assert f"no file or folder '{offered}'" in sentence(segmeter(*files))
     offered.mkdir()
     drawn.mkdir()
     assert "holds no mask file" in sentence(segmeter(*files))

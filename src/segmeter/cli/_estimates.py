@@ -25,8 +25,8 @@ def say_time(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> N
     for e in found:
         each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
         typer.echo(f"{e.subject} on {e.dataset}: {_scenes(e.scenes)}, {each}")
-    minutes = whole_seconds(found, plan, workers) / 60
-    typer.echo(f"about {minutes:.1f} minutes in all, were all scenes as the first; nothing written")
+    whole = time_text(whole_seconds(found, plan, workers))
+    typer.echo(f"about {whole} in all, were all scenes as the first; nothing written")
 
 
 def say_cost(
@@ -67,11 +67,11 @@ def _scenes(count: int) -> str:
 def time_text(seconds: float) -> str:
     """A time in a unit that people read.
 
-    >>> time_text(40), time_text(600), time_text(90_000)
-    ('40 s', '10.0 minutes', '25.0 hours')
+    >>> time_text(0.3), time_text(40), time_text(600), time_text(90_000)
+    ('1 s', '40 s', '10.0 minutes', '25.0 hours')
     """
     if seconds < 60:
-        return f"{seconds:.0f} s"
+        return f"{max(seconds, 1):.0f} s"
     return f"{seconds / 60:.1f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ def object_values(guess: Path, truth: Path, void: int | None, boundaries: bool) 
     drawn, ignore = read_object(truth, void)
     found, _ = read_object(guess)
     same_size(guess, found.shape, truth, drawn.shape)
+    if ignore and not drawn:
+        # The commonest mask there is has its object at 255, which is a common void, too.
+        said = f"'{truth}' holds no object beside label {void}, which --void leaves out"
+        typer.echo(f"{said}; if that label is the object, say nothing of --void", err=True)
     names = (*_REGION, *_BOUNDARY) if boundaries else _REGION
     return {name: catalogue.measures.make(name)(drawn, found, ignore) for name in names}
 

@@ -25,6 +25,7 @@ from segmeter.store.places import Address
 __all__ = ["print_summary", "rows_json", "summary_json"]
 
 _WIDTH = 5  # measures that fit
+_LONG = 18  # characters of a model's name that fit beside them
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> str:
@@ -94,10 +95,19 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
             values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
             cells = (_cell(values.get(name)) for name in shown)
-            label = Text(printable(f"{catalogue.short(model)}\n{reading}"))
-            table.add_row(label, *cells)
+            label = printable(f"{_in_lines(catalogue.short(model))}\n{reading}")
+            table.add_row(Text(label), *cells)
         tables.append(table)
     return tables
+
+
+def _in_lines(model: str) -> str:
+    """A long `file.py:name` breaks behind its colon, so that no word is broken.
+
+    >>> _in_lines("mine.py:Net"), _in_lines("own_model.py:Lookalike")
+    ('mine.py:Net', 'own_model.py:\\nLookalike')
+    """
+    return model.replace(".py:", ".py:\n") if len(model) > _LONG else model
 
 
 def _fitting(rows: Sequence[SummaryRow], shown: Sequence[str]) -> list[str]:

@@ -38,6 +38,9 @@ _LIBRARIES = {
     "hotcoco": "average precision and recall; pip install 'segmeter[detectors]'",
     "onnxruntime": "PicoDet and YOLOX; pip install 'segmeter[detectors]'",
     "h5py": "Hypersim's masks; pip install 'segmeter[hdf5]'",
+    "fastapi": "studies with people; pip install 'segmeter[study]'",
+    "ray": "runs on a cluster; pip install 'segmeter[ray]'",
+    "s3fs": "runs and data at s3://; pip install 'segmeter[s3]'",
 }
 
 

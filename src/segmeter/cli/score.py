@@ -38,7 +38,8 @@ def score(
     for name in measure:
         scored[name] = score_run(run, name, places, trust=trust)
         if not as_json:
-            typer.echo(f"{name}: {scored[name]} scenes scored in {run}")
+            scenes = "1 scene" if scored[name] == 1 else f"{scored[name]} scenes"
+            typer.echo(f"{name}: {scenes} scored in {run}")
     if as_json:
         print(json.dumps({"scored": scored}, indent=1))
     return Exit.DONE

@@ -61,6 +61,9 @@ def read_proposals(path: Path) -> list[Mask]:
 
 def paired_files(guess: Path, truth: Path) -> list[tuple[Path, Path]]:
     """One pair of files, or of two folders those that share a name; no truth may lack one."""
+    for path in (guess, truth):
+        if not path.exists():
+            raise NotFound(f"no file or folder '{path}'")
     if guess.is_dir() != truth.is_dir():
         raise BadInput(f"'{guess}' and '{truth}' must both be files or both be folders")
     if not guess.is_dir():

@@ -23,8 +23,8 @@ _MAY_DIFFER = {"subjects", "datasets", "fingerprints"}
 def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None = None) -> Plan:
     """Widen the plan in a run folder by subjects, data sets and users of another; the wider plan.
 
-    What is left out of the request (data sets, users, rounds) is taken from the run. Rows that
-    are there stay as they are; users that are added play the scenes that were played without
+    What is left out of the request (data sets, users, rounds, measures, options) is taken from
+    the run. Rows that are there stay as they are; users that are added play the scenes that were played without
     them. Where users play together, as attacks and the click they are bound by do, none can be
     added: 'segmeter compare RUN RUN' reads several runs.
     """
@@ -36,6 +36,8 @@ def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None =
         datasets=plan.datasets or held.datasets,
         users=plan.users or held.users,
         rounds=plan.rounds or held.rounds,
+        measures=plan.measures or held.measures,
+        options=plan.options or held.options,
         limit=held.limit if plan.limit is None else plan.limit,
     )
     filled, _ = complete(wanted, roots, objects)
