@@ -44,13 +44,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_the_model_is_at_most_25_lines() -> None:
-    assert len((EXAMPLES / "own_model.py").read_text().splitlines()) <= 25
+@pytest.mark.parametrize(("example", "most"), [("own_function.py", 10), ("own_model.py", 25)])
+def test_a_model_takes_few_lines(example: str, most: int) -> None:
+    assert len((EXAMPLES / example).read_text().splitlines()) <= most
 
 
-def test_the_model_keeps_the_promises_of_every_model() -> None:
-    model = catalogue.models.make(f"{EXAMPLES / 'own_model.py'}:Lookalike")
-    assert check(model) == []
+@pytest.mark.parametrize("name", ["own_function.py:predict", "own_model.py:Lookalike"])
+def test_a_model_keeps_the_promises_of_every_model(name: str) -> None:
+    assert check(catalogue.models.make(f"{EXAMPLES}/{name}")) == []
 
 
 def test_model_user_and_measure_play_together(run: Path) -> None:
@@ -92,7 +93,9 @@ def test_the_shaky_hand_clicks_beside_the_centre(run: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "example"),
     [
-        ("README.md", "own_model.py"),
+        ("README.md", "own_function.py"),
+        ("docs/bring-your-own/model.md", "own_function.py"),
+        ("docs/bring-your-own/model.md", "own_model.py"),
         ("docs/bring-your-own/user.md", "own_user.py"),
         ("docs/bring-your-own/measure.md", "own_measure.py"),
     ],

@@ -43,6 +43,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return base / "one", base / "two"
 
 
+def test_table_and_report_understand_each_others_formats(
+    runs: tuple[Path, Path], typed: Typed, tmp_path: Path
+) -> None:
+    assert typed("table", runs[0], "--format", "md")[1].startswith("| method |")
+    code, out, _ = typed("report", runs[0], "--format", "latex", "--to", tmp_path / "tables")
+    assert code == 0
+    assert "leaderboard-drawn.tex" in out
+    code, _, err = typed("table", runs[0], "--format", "word")
+    assert code == 2
+    assert err.startswith("segmeter: invalid value for '--format': 'word' is not one of")
+
+
+def test_a_run_without_a_papers_table_is_told_where_its_tables_are(
+    typed: Typed, tmp_path: Path
+) -> None:
+    plan = Plan("points", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "r", workers=0)
+    code, _, err = typed("table", tmp_path / "r")
+    assert code == 2
+    assert "'segmeter report RUN --format tex'" in err
+
+
 def test_a_latex_table_is_whole_and_bold_only_where_established(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:

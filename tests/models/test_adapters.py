@@ -133,3 +133,20 @@ def test_a_look_that_raises_is_one_sentence() -> None:
 
     (fault,) = check(Blind(None))  # type: ignore[arg-type]
     assert fault.startswith("look(scene) raises RuntimeError: no weights")
+
+
+class Plain:
+    """Points only, and nothing to feed back: what many wrappers of SAM come down to."""
+
+    def set_image(self, image: Any) -> None:
+        self.grey = image[..., 0].astype(int)
+
+    def predict(self, point_coords: Any, point_labels: Any) -> tuple[Any, Any, None]:
+        x, y = point_coords[0].astype(int)
+        return (abs(self.grey - self.grey[y, x]) < 30)[None], [1.0], None
+
+
+def test_a_predictor_without_boxes_and_logits_is_a_model_of_clicks() -> None:
+    model = as_model(Plain())
+    assert model.card.abilities == {"click"}
+    assert check(model) == []

@@ -124,7 +124,7 @@ def _name(info: Any) -> str:
 
 def _misused(error: Any) -> int:
     """A command that was typed wrongly: what is wrong, and where the right way is shown."""
-    said = error.format_message().strip().rstrip(".")
+    said = error.format_message().strip().rstrip(".").replace("Value error, ", "")
     command = error.ctx.command_path if error.ctx is not None else "segmeter"
     if not said:  # no command at all: the help has been shown
         return Exit.BAD_INPUT

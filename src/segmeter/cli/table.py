@@ -22,6 +22,11 @@ class TableFormat(StrEnum):
     markdown = "markdown"
     csv = "csv"
     html = "html"
+    tex = "tex"  # the last two as 'segmeter report' calls them
+    md = "md"
+
+
+_LONG = {TableFormat.tex: TableFormat.latex, TableFormat.md: TableFormat.markdown}
 
 
 LayoutName = Annotated[
@@ -51,7 +56,8 @@ def table(
     from segmeter.report.paper_tables import table_text
     from segmeter.report.several import open_runs
 
-    text = table_text(open_runs(runs, settings=settings(cost, goal)), layout, kind.value, reading)
+    written = _LONG.get(kind, kind).value
+    text = table_text(open_runs(runs, settings=settings(cost, goal)), layout, written, reading)
     if to is None:
         print(text, end="")
         return Exit.DONE

@@ -13,6 +13,7 @@ well: what it answers is masks, scores and, if it has them, low-resolution logit
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,9 +97,8 @@ class PredictorModel:
     @property
     def card(self) -> ModelCard:
         kind = type(self.predictor).__name__
-        return ModelCard(
-            self.name, f"a predictor of one's own ({kind})", frozenset({"click", "box"})
-        )
+        takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
+        return ModelCard(self.name, f"a predictor of one's own ({kind})", frozenset(takes))
 
     def look(self, scene: Scene) -> _PredictorView:
         self.predictor.set_image(scene.pixels.copy())
@@ -127,8 +127,19 @@ class _PredictorView:
             raise BadInput(f"{self.model.name}: {len(masks)} masks came with {len(scores)} scores")
         best = int(scores.argmax())
         mask = mask_from(masks[best], self.scene.shape, self.model.name)
-        memory = np.array(_array(found[2])[best : best + 1]) if len(found) > 2 else None
+        logits = found[2] if len(found) > 2 else None
+        memory = None if logits is None else np.array(_array(logits)[best : best + 1])
         return MaskPrediction(mask, float(scores[best]), memory)
+
+
+def _takes_box(predict: Callable[..., Any]) -> bool:
+    """Whether a predictor can be given a box.
+
+    >>> _takes_box(lambda point_coords, point_labels: None), _takes_box(lambda **given: None)
+    (False, True)
+    """
+    taken = inspect.signature(predict).parameters.values()
+    return any(p.name == "box" or p.kind is p.VAR_KEYWORD for p in taken)
 
 
 def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
