@@ -95,7 +95,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def shown_commands() -> Iterator[tuple[str, list[str]]]:
-    """Where a `segmeter ...` stands in a shell block, and its words; lines that go on are joined."""
+    """Where a `segmeter ...` stands in a shell block, and its words, those of later lines too."""
     for page in PAGES:
         for line, language, text in blocks(page):
             for typed in text.replace("\\\n", " ").splitlines() if language == "sh" else []:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from segmeter.cli._option_values import settings
 from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
 from segmeter.cli.app import Exit, app
+
+if TYPE_CHECKING:
+    from segmeter.report.paper_tables import Format
 
 __all__ = ["table"]
 
@@ -26,7 +29,14 @@ class TableFormat(StrEnum):
     md = "md"
 
 
-_LONG = {TableFormat.tex: TableFormat.latex, TableFormat.md: TableFormat.markdown}
+_WRITTEN: dict[TableFormat, Format] = {
+    TableFormat.latex: "latex",
+    TableFormat.markdown: "markdown",
+    TableFormat.csv: "csv",
+    TableFormat.html: "html",
+    TableFormat.tex: "latex",
+    TableFormat.md: "markdown",
+}
 
 
 LayoutName = Annotated[
@@ -56,8 +66,8 @@ def table(
     from segmeter.report.paper_tables import table_text
     from segmeter.report.several import open_runs
 
-    written = _LONG.get(kind, kind).value
-    text = table_text(open_runs(runs, settings=settings(cost, goal)), layout, written, reading)
+    read = open_runs(runs, settings=settings(cost, goal))
+    text = table_text(read, layout, _WRITTEN[kind], reading)
     if to is None:
         print(text, end="")
         return Exit.DONE

@@ -24,9 +24,9 @@ def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None =
     """Widen the plan in a run folder by subjects, data sets and users of another; the wider plan.
 
     What is left out of the request (data sets, users, rounds, measures, options) is taken from
-    the run. Rows that are there stay as they are; users that are added play the scenes that were played without
-    them. Where users play together, as attacks and the click they are bound by do, none can be
-    added: 'segmeter compare RUN RUN' reads several runs.
+    the run. Rows that are there stay as they are; users that are added play the scenes that were
+    played without them. Where users play together, as attacks and the click they are bound by do,
+    none can be added: 'segmeter compare RUN RUN' reads several runs.
     """
     folder = RunFolder.existing(out)
     held = folder.plan
