@@ -25,6 +25,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 
 if TYPE_CHECKING:
     from segmeter.core.sections import Section
+    from segmeter.report import writing
     from segmeter.store import Run
 
 __all__ = ["report"]
@@ -37,7 +38,18 @@ class Kind(StrEnum):
     csv = "csv"
     md = "md"
     tex = "tex"
+    markdown = "markdown"  # the last two as 'segmeter table' calls them
+    latex = "latex"
 
+
+_WRITTEN: dict[Kind, writing.Kind] = {
+    Kind.html: "html",
+    Kind.csv: "csv",
+    Kind.md: "md",
+    Kind.tex: "tex",
+    Kind.markdown: "md",
+    Kind.latex: "tex",
+}
 
 To = Annotated[
     Path | None, typer.Option("--to", "--out", "-o", help="Where to write; inside RUN by default.")
@@ -82,7 +94,7 @@ def report(
         print(summary_json(results.summary()))
         return Exit.DONE
     more = [*_project(results, objects, rate), *_breakdown(results, by, groups)]
-    for written in write_report(results, to, kind.value, more):
+    for written in write_report(results, to, _WRITTEN[kind], more):
         typer.echo(f"report: {printable(written)}")
     if kind is Kind.html:
         _say_missing_pictures(results)

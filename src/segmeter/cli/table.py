@@ -13,7 +13,7 @@ from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
-    from segmeter.report.paper_tables import Format
+    from segmeter.report import paper_tables
 
 __all__ = ["table"]
 
@@ -29,7 +29,7 @@ class TableFormat(StrEnum):
     md = "md"
 
 
-_WRITTEN: dict[TableFormat, Format] = {
+_WRITTEN: dict[TableFormat, paper_tables.Format] = {
     TableFormat.latex: "latex",
     TableFormat.markdown: "markdown",
     TableFormat.csv: "csv",
@@ -37,7 +37,6 @@ _WRITTEN: dict[TableFormat, Format] = {
     TableFormat.tex: "latex",
     TableFormat.md: "markdown",
 }
-
 
 LayoutName = Annotated[
     str | None,

@@ -102,6 +102,11 @@ def table_text(
 ) -> str:
     """A run's table in a paper's layout, as text."""
     name = layout or run.plan.benchmark
+    if layout is None and name not in LAYOUTS:
+        raise BadInput(
+            f"no paper's table for a run of '{name}', only for {', '.join(LAYOUTS)}; "
+            "'segmeter report RUN --format tex' writes all tables of its page"
+        )
     check_choice("layout", name, LAYOUTS)
     check_choice("reading", reading, ("published", "sound"))
     wanted = LAYOUTS[name]
@@ -132,7 +137,8 @@ def _paper_table(
         body.append((short(model), [*([_size(sizes.get(model))] if sizes else []), *cells]))
     parameters = [Head("", "Params (M)", "parameters", limits=False)] if sizes else []
     counts = ", ".join(f"{names.get(d, d)}: n = {_targets(rows, d)}" for d in datasets)
-    played = f"{run.plan.rounds} rounds, " if run.plan.rounds else ""
+    rounds = run.plan.rounds if run.plan.kind == "model" else 0  # methods are not prompted
+    played = f"{rounds} round{'s' if rounds != 1 else ''}, " if rounds else ""
     caption = (
         f"{layout.caption}. {counts}; {played}reading {reading}. Bold: better than every other "
         "model, established at 5 % (paired exchange test, Holm)."
