@@ -13,7 +13,7 @@ from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
 from segmeter.cli.app import Exit, app
 
 if TYPE_CHECKING:
-    from segmeter.report import paper_tables
+    from segmeter.report import paper_formats
 
 __all__ = ["table"]
 
@@ -29,7 +29,7 @@ class TableFormat(StrEnum):
     md = "md"
 
 
-_WRITTEN: dict[TableFormat, paper_tables.Format] = {
+_WRITTEN: dict[TableFormat, paper_formats.Format] = {
     TableFormat.latex: "latex",
     TableFormat.markdown: "markdown",
     TableFormat.csv: "csv",
