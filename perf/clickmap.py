@@ -35,7 +35,8 @@ from segmeter.models._device_judge import DeviceJudge
 from segmeter.models._frames import Padded
 from segmeter.models._sam_click_scores import MANY, clicks_at_once
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models._sam_view import Policy, SamView
+from segmeter.models._sam_policy import Policy
+from segmeter.models._sam_view import SamView
 
 WIDTH = 256
 

@@ -2,11 +2,13 @@
 
     python perf/volume_networks.py --weights ../shared/weights \\
         --data ../shared/data/medical/MSD_Spleen_crop [--model sam2-hiera-tiny] [--slices 4]
+        [--repeats 3] [--enlarged 3]
     python perf/volume_networks.py --weights ../shared/weights --memory
 
 Ten prompters play on one volume together, so that every slice is embedded once; beside them
 stands what the same ten cost when each looks at the volume anew. On a processor CPU time
-counts, since other work may share it; on a GPU the clock. The second form writes a CT of
+counts, since other work may share it; on a GPU the clock. Each time is the least of some
+repeats; `--enlarged` makes slices so many times as high and wide. The second form writes a CT of
 512 x 512 x 600 voxels to a folder that goes away, runs the benchmark on it and tells the
 process's peak memory.
 """
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,49 +53,58 @@ def played(network: Model, volume: Volume, target: Target, users: Sequence[str])
     return model.store.looks
 
 
-def seconds(work: Callable[[], Any], on_gpu: bool) -> float:
-    """CPU seconds of a call, or seconds by the clock where a GPU does the work."""
+def seconds(work: Callable[[], Any], on_gpu: bool, repeats: int) -> float:
+    """Least CPU seconds of some calls, or seconds by the clock where a GPU does the work."""
     import torch
 
     clock = time.perf_counter if on_gpu else time.process_time
-    start = clock()
-    work()
-    if on_gpu:
-        torch.cuda.synchronize()
-    return clock() - start
+    found = []
+    for _ in range(repeats):
+        start = clock()
+        work()
+        if on_gpu:
+            torch.cuda.synchronize()
+        found.append(clock() - start)
+    return min(found)
 
 
-def cut(volume: Volume, most: int) -> tuple[Volume, Target]:
-    """The volume's largest target, and so many slices around its middle at most."""
+def cut(volume: Volume, most: int, times: int = 1) -> tuple[Volume, Target]:
+    """The volume's largest target, and so many slices around its middle at most, enlarged."""
     target = max(volume.targets, key=lambda t: t.mask.area)
     low, high = target.mask.low[0], target.mask.high[0]
     start = max(low, (low + high - most) // 2)
     stop = min(start + most, high)
-    voxels = volume.voxels[start:stop]
-    mask = Mask.of(target.mask.dense()[start:stop])
+    voxels, truth = (
+        part[start:stop].repeat(times, axis=1).repeat(times, axis=2)
+        for part in (volume.voxels, target.mask.dense())
+    )
+    mask = Mask.of(truth)
     header = replace(volume.header, shape=mask.shape)
     return Volume(volume.dataset, volume.id, voxels, (), header=header), Target(target.id, mask)
 
 
-def prompters(name: str, weights: str, data: str, device: str, slices: int) -> None:
+def prompters(name: str, given: argparse.Namespace) -> None:
     """One line for a model on the first volume of a folder."""
-    network = catalogue.models.make(name, weights=weights, device=device)
-    dataset = catalogue.datasets.make(f"volumes?path={data}")
-    print(measured(network, *cut(dataset.load(dataset.scenes()[0]), slices)), flush=True)
+    network = catalogue.models.make(name, weights=given.weights, device=given.device)
+    dataset = catalogue.datasets.make(f"volumes?path={given.data}")
+    volume, target = cut(dataset.load(dataset.scenes()[0]), given.slices, given.enlarged)
+    print(measured(network, volume, target, given.repeats), flush=True)
 
 
-def measured(network: Model, volume: Volume, target: Target) -> str:
+def measured(network: Model, volume: Volume, target: Target, repeats: int = 1) -> str:
     """What one prompter costs, ten together, and ten that look anew."""
     users = [*BOXES, *(POINTS if "click" in network.card.abilities else SHAKEN)]
     on_gpu = Slicewise(network).together > 1
     played(network, volume, target, users)  # warms up
-    alone = [seconds(lambda u=u: played(network, volume, target, [u]), on_gpu) for u in users]
-    together = seconds(lambda: played(network, volume, target, users), on_gpu)
+    alone = [
+        seconds(partial(played, network, volume, target, [user]), on_gpu, repeats) for user in users
+    ]
+    together = seconds(partial(played, network, volume, target, users), on_gpu, repeats)
     one, anew = sum(alone) / len(alone), sum(alone)
     shape = " x ".join(map(str, volume.shape))
     return (
-        f"{network.card.name}, {shape}: one prompter {one:.2f} s, {len(users)} together"
-        f" {together:.2f} s ({together / one:.2f} x one), each anew {anew:.2f} s"
+        f"{network.card.name}, {shape}: one prompter {one:.3f} s, {len(users)} together"
+        f" {together:.3f} s ({together / one:.2f} x one), each anew {anew:.2f} s"
         f" ({anew / together:.1f} x)"
     )
 
@@ -134,6 +146,8 @@ def main() -> None:
     asked.add_argument("--model", action="append")
     asked.add_argument("--device", default="auto")
     asked.add_argument("--slices", type=int, default=4)
+    asked.add_argument("--repeats", type=int, default=1)
+    asked.add_argument("--enlarged", type=int, default=1)
     asked.add_argument("--memory", action="store_true")
     given = asked.parse_args()
     if not given.memory and not given.data:
@@ -142,7 +156,7 @@ def main() -> None:
         memory((given.model or ["litemedsam"])[0], given.weights)
         return
     for name in given.model or ["sam2-hiera-tiny", "mobile-sam", "litemedsam"]:
-        prompters(name, given.weights, given.data, given.device, given.slices)
+        prompters(name, given)
 
 
 if __name__ == "__main__":

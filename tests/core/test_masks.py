@@ -56,6 +56,12 @@ def test_the_compiled_overlap_equals_the_plain_one(
     assert _count_shared(a, b) == _plain_count_shared(a, b)
 
 
+def test_the_overlap_of_volumes_is_counted_slice_by_slice_all_the_same() -> None:
+    a, b = (np.random.default_rng(k).random((5, 30, 40)) < 0.5 for k in range(2))
+    for first, second in ((a, b), (a[1:3, 4:20, 5:33], b[2:4, 1:17, 8:36]), (a[:0], b[:0])):
+        assert _count_shared(first, second) == _plain_count_shared(first, second)
+
+
 @given(pairs())
 def test_set_operations_equal_those_on_arrays(pair: tuple[Array, Array]) -> None:
     a, b = pair

@@ -23,7 +23,8 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa:
 from segmeter.models._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models._sam_networks import pick_device, pick_dtype  # noqa: E402
-from segmeter.models._sam_view import Policy, SamView, stability  # noqa: E402
+from segmeter.models._sam_policy import Policy, stability  # noqa: E402
+from segmeter.models._sam_view import SamView  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "sound"]
@@ -103,7 +104,7 @@ def test_the_zeroshot_policy_offers_three_masks_where_each_family_does() -> None
         asks = [Ask(ONE), Ask(TWO), Ask(box), Ask(ONE, memory), Ask(box, memory)]
         logits = torch.full((1, 4, 16, 16), 9.0)  # stable, so that no fall-back interferes
         scores = torch.tensor([[0.9, 0.1, 0.8, 0.3]])
-        shown = [int(view.choose(logits, scores, [view._ambiguous(ask)])) for ask in asks]
+        shown = [int(view.choose(logits, scores, [view.is_ambiguous(ask)])) for ask in asks]
         assert shown == [2 if rule == best else 0 for rule in wanted]
 
 

@@ -16,7 +16,8 @@ from segmeter.models._hiera import HieraSizes  # noqa: E402
 from segmeter.models._sam2_network import Sam2Network  # noqa: E402
 from segmeter.models._sam_graphs import eagerly  # noqa: E402
 from segmeter.models._sam_networks import MobileNetwork  # noqa: E402
-from segmeter.models._sam_view import Policy, SamView  # noqa: E402
+from segmeter.models._sam_policy import Policy  # noqa: E402
+from segmeter.models._sam_view import SamView  # noqa: E402
 
 
 def views(network: MobileNetwork, seed: int, policy: Policy) -> tuple[SamView, SamView]:

@@ -196,9 +196,10 @@ class Mask:
             return cls.empty(shape)
         low, high = joint_box(*full.values())
         bits = np.zeros((max(full) - min(full) + 1, high[0] - low[0], high[1] - low[1]), bool)
+        first = min(full)
         for z, mask in full.items():
-            bits[z - min(full)] = mask.crop(low, high)
-        return cls(shape, (min(full), *low), bits)
+            bits[z - first][_slices(mask.low, mask.high, low)] = mask.bits
+        return cls(shape, (first, *low), bits)
 
     def to_coco(self) -> dict[str, Any]:
         """COCO's compressed run lengths, `{"size": [...], "counts": "..."}`.
@@ -365,9 +366,11 @@ def _plain_tight(bits: Bits) -> tuple[slice, ...] | None:
 
 
 def _count_shared(a: Bits, b: Bits) -> int:
-    """How many pixels two arrays of one shape share."""
-    if compiled is None or a.ndim != 2 or a.strides[1] != 1 or b.strides[1] != 1:
+    """How many pixels two arrays of one shape share; a volume's are counted slice by slice."""
+    if compiled is None or a.ndim not in (2, 3) or a.strides[-1] != 1 or b.strides[-1] != 1:
         return _plain_count_shared(a, b)
+    if a.ndim == 3:
+        return sum(int(compiled.overlap(*pair)) for pair in zip(a, b, strict=True))
     return int(compiled.overlap(a, b))
 
 

@@ -5,12 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.scenes import Pixels
+from segmeter.models._device_copies import arriving
 from segmeter.models._enlarging import Enlargement
+from segmeter.models._pillow_resize import enlarged
+from segmeter.models._resizing import (
+    DEVIATION,
+    MEAN,
+    antialiased,
+    as_channels,
+    bilinear,
+    channels,
+    normalised,
+    padded,
+    sent,
+)
 
 __all__ = ["Frame", "Padded", "Squeezed"]
 
@@ -61,14 +74,14 @@ class Squeezed:
         return self.side / height, self.side / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        resized = _resize(_channels(pixels, device) / 255, (self.side, self.side))
-        return (resized - _column(self.mean, device)) / _column(self.deviation, device)
+        resized = antialiased(channels(pixels, device) / 255, (self.side, self.side))
+        return normalised(resized, self.mean, self.deviation)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return _resize(masks, (side, side))
+        return antialiased(masks, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
-        return _bilinear(logits, self.shape)
+        return bilinear(logits, self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape)
@@ -84,8 +97,8 @@ class Padded:
 
     shape: tuple[int, int]
     side: int = 1024
-    mean: tuple[float, float, float] = (123.675, 116.28, 103.53)
-    deviation: tuple[float, float, float] = (58.395, 57.12, 57.375)
+    mean: tuple[float, float, float] = MEAN
+    deviation: tuple[float, float, float] = DEVIATION
     pillow: bool = False
 
     @property
@@ -102,53 +115,31 @@ class Padded:
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
         if self.pillow:
-            resized = _channels(_resize_by_pillow(pixels, self.inside), device)
+            inside = as_channels(_by_pillow(pixels, self.inside, device))
         else:
-            resized = _resize(_channels(pixels, device), self.inside)
-        normal = (resized - _column(self.mean, device)) / _column(self.deviation, device)
-        return self._pad(normal, self.side)
+            inside = antialiased(channels(pixels, device), self.inside)
+        return padded(normalised(inside, self.mean, self.deviation), self.side)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
         # Four times the resolution first, so that padding starts where the picture ends.
-        fine = self._pad(_resize(masks, self.inside), self.side)
-        return _resize(fine, (side, side))
+        fine = padded(antialiased(masks, self.inside), self.side)
+        return antialiased(fine, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
         high, wide = self.inside
-        square = _bilinear(logits, (self.side, self.side))
-        return _bilinear(square[..., :high, :wide], self.shape)
+        square = bilinear(logits, (self.side, self.side))
+        return bilinear(square[..., :high, :wide], self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)
 
-    def _pad(self, x: Tensor, side: int) -> Tensor:
-        high, wide = x.shape[-2:]
-        return F.pad(x, (0, side - wide, 0, side - high))
 
-
-def _channels(pixels: Pixels, device: torch.device) -> Tensor:
-    """`(H, W, 3)` uint8 as `(1, 3, H, W)` float32."""
-    whole = torch.from_numpy(pixels.copy()).to(device)
-    return whole.permute(2, 0, 1)[None].float()
-
-
-def _column(values: tuple[float, float, float], device: torch.device) -> Tensor:
-    return torch.tensor(values, device=device)[:, None, None]
-
-
-def _resize(x: Tensor, size: tuple[int, int]) -> Tensor:
-    """In floating point with antialias, as the originals do (rounding to 8 bits moves masks)."""
-    return F.interpolate(x, size, mode="bilinear", align_corners=False, antialias=True)
-
-
-def _resize_by_pillow(pixels: Pixels, size: tuple[int, int]) -> Pixels:
-    """In 8 bits with antialias, as Meta's predictor does."""
-    import numpy as np
+def _by_pillow(pixels: Pixels, size: tuple[int, int], device: torch.device) -> Tensor:
+    """In 8 bits with antialias, as Meta's predictor does: `(h, w, 3)`, uint8."""
+    grows = size[0] >= pixels.shape[0] and size[1] >= pixels.shape[1]
+    if grows and device.type != "cpu":
+        return enlarged(sent(pixels, device), size)
     from PIL import Image
 
     whole = Image.fromarray(np.ascontiguousarray(pixels))
-    return np.asarray(whole.resize((size[1], size[0]), Image.Resampling.BILINEAR))
-
-
-def _bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)
+    return arriving(np.array(whole.resize(size[::-1], Image.Resampling.BILINEAR)), device)

@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, from_cells
-from segmeter.models._sam_view import STABLE, SamView, stability
+from segmeter.models._sam_policy import STABLE, stability
+from segmeter.models._sam_view import SamView
 
 __all__ = ["SingleClicks"]
 

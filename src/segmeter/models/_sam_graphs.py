@@ -24,11 +24,12 @@ import torch
 from torch import Tensor
 
 from segmeter.models._sam_decoder import Embedding
+from segmeter.models._sam_policy import chosen_of, fed_back, shown_masks
 
 if TYPE_CHECKING:
     from segmeter.models._sam_view import Network, SamView
 
-__all__ = ["DecoderGraphs", "EncoderGraph", "chosen_of", "eagerly", "graphs_of"]
+__all__ = ["DecoderGraphs", "EncoderGraph", "eagerly", "graphs_of"]
 
 MOST_GRAPHS = 96
 """Kept at once, those used last; twenty rounds of one user need forty."""
@@ -116,7 +117,7 @@ class _Decoder:
     def answer(
         self,
         points: Floats,
-        labels: Floats,
+        labels: npt.NDArray[np.int64],
         first: Sequence[bool],
         masks: Sequence[Tensor],
     ) -> Decoded:
@@ -151,7 +152,7 @@ class DecoderGraphs:
         self,
         view: SamView,
         points: Floats,
-        labels: Floats,
+        labels: npt.NDArray[np.int64],
         masks: Sequence[Tensor | None],
         first: Sequence[bool],
     ) -> Decoded | None:
@@ -162,8 +163,8 @@ class DecoderGraphs:
         known = [mask for mask in masks if mask is not None]
         if len(masks) > MOST_TOGETHER or len(known) not in (0, len(masks)):
             return None
-        offset = 0.5 if view.policy.points == "sound" else 0.0
-        key = (len(masks), points.shape[1], bool(known), view.policy.masks, offset)
+        policy = view.policy
+        key = (len(masks), points.shape[1], bool(known), policy.masks, policy.offset)
         if key not in self._graphs and key not in self._seen:
             self._seen.add(key)  # capturing pays from the second time on
             return None
@@ -208,7 +209,7 @@ class DecoderGraphs:
         low = 4 * network.prompts.grid_side
         dense = torch.zeros(batch, 1, low, low, device=network.device)
         # The graph belongs to all views of this policy, and must not keep this one alive.
-        second, policy, choose, feed = network.second, view.policy, view.choice, view.feedback
+        second, policy = network.second, view.policy
 
         def run() -> Decoded:
             place = asked[:, : 2 * tokens].reshape(batch, tokens, 2)
@@ -218,19 +219,14 @@ class DecoderGraphs:
             prompt = network.prompts.masks(dense) if with_masks else network.prompts.no_mask()
             logits, scores = network.decoder(image, self._position, sparse, prompt)
             logits, scores = logits.float(), scores.float()
-            shown = choose(policy, second, logits, scores, asked[:, -1] > 0)
+            shown = shown_masks(policy, second, logits, scores, asked[:, -1] > 0)
             chosen = chosen_of(logits, shown)
-            return logits, scores, shown, chosen, feed(policy, second, chosen)
+            return logits, scores, shown, chosen, fed_back(policy, second, chosen)
 
         captured = _Captured(run, self._pool)
         host = torch.zeros(asked.shape, pin_memory=True)
         copied = torch.cuda.Event()  # type: ignore[no-untyped-call]  # torch has none
         return _Decoder(captured, asked, host, copied, dense)
-
-
-def chosen_of(logits: Tensor, shown: Tensor) -> Tensor:
-    """Logits `(B, low, low)` of the masks shown, of all `(B, 4, low, low)`."""
-    return logits.take_along_dim(shown[:, None, None, None], 1)[:, 0]
 
 
 _BY_NETWORK: weakref.WeakKeyDictionary[Any, DecoderGraphs] = weakref.WeakKeyDictionary()

@@ -19,7 +19,8 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_view import Network, Policy, SamView
+    from segmeter.models._sam_policy import Policy
+    from segmeter.models._sam_view import Network, SamView
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
@@ -127,7 +128,9 @@ class Sam:
         import torch
 
         from segmeter.models._frames import Padded
-        from segmeter.models._sam_view import Policy, SamView, separated
+        from segmeter.models._sam_policy import Policy
+        from segmeter.models._sam_together import separated
+        from segmeter.models._sam_view import SamView
 
         for scene in pictures:
             if scene.header.kind != "picture":
@@ -139,12 +142,13 @@ class Sam:
         with torch.no_grad():
             pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in pictures])
             whole = self.network.encode(pixels)
+            position = self.network.prompts.position()
         policy = Policy(self.masks, self.points)
-        return [SamView(self.network, frame, part, policy) for part in separated(whole)]
+        return [SamView(self.network, frame, part, policy, position) for part in separated(whole)]
 
     def slice_policy(self, reading: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
-        from segmeter.models._sam_view import Policy
+        from segmeter.models._sam_policy import Policy
 
         if reading == "sound":
             return Policy("sound", "sound")

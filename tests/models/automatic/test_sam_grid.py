@@ -21,7 +21,8 @@ from segmeter.datasets.pictures import read_rgb  # noqa: E402
 from segmeter.models._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models._sam_grid import DeviceLogits  # noqa: E402
-from segmeter.models._sam_view import Policy, SamView  # noqa: E402
+from segmeter.models._sam_policy import Policy  # noqa: E402
+from segmeter.models._sam_view import SamView  # noqa: E402
 from segmeter.models.automatic.candidates import Logits  # noqa: E402
 from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402

@@ -13,7 +13,9 @@ transformers = pytest.importorskip("transformers")
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box  # noqa: E402
 from segmeter.models._sam_decoder import Embedding  # noqa: E402
-from segmeter.models._sam_view import Policy, SamView, answer_together  # noqa: E402
+from segmeter.models._sam_policy import Policy  # noqa: E402
+from segmeter.models._sam_together import answer_together  # noqa: E402
+from segmeter.models._sam_view import SamView  # noqa: E402
 from segmeter.models._sam_vit import SamVit  # noqa: E402
 from segmeter.models.volumes._frames import MedSamFrame  # noqa: E402
 from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
@@ -105,3 +107,6 @@ def test_slices_answered_together_are_answered_as_one_by_one():
         assert torch.allclose(found.logits, alone.logits, atol=1e-4)
         assert found.shown == alone.shown
         assert found.view is view
+        assert torch.equal(found.memory, found.logits[found.shown][None])
+        assert found.mask() == view.masks_of(found.logits[found.shown][None])[0]
+    assert views[0].render(together) == [found.mask() for found in together]

@@ -11,7 +11,8 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
-from segmeter.models.volumes.slicewise import SliceAsk, Slicewise  # noqa: E402
+from segmeter.models.volumes.slice_capabilities import SliceAsk  # noqa: E402
+from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
 
 @pytest.fixture(scope="module")

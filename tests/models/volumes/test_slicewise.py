@@ -16,7 +16,8 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
 from segmeter.core.scenes import Header, Volume
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.models.drawn import Disc
-from segmeter.models.volumes.slicewise import SliceAsk, SliceMemory, Slicewise, on_volumes
+from segmeter.models.volumes.slice_capabilities import SliceAsk
+from segmeter.models.volumes.slicewise import SliceMemory, Slicewise, on_volumes
 
 SHAPE = (6, 20, 30)
 

@@ -12,11 +12,17 @@ from torch import Tensor
 
 from segmeter.core.scenes import Pixels
 from segmeter.models._enlarging import Enlargement
+from segmeter.models._resizing import (
+    DEVIATION,
+    MEAN,
+    antialiased,
+    bilinear,
+    channels,
+    normalised,
+    padded,
+)
 
 __all__ = ["LiteMedSamFrame", "MedSamFrame", "SamMed2dFrame"]
-
-_MEAN = (123.675, 116.28, 103.53)
-_DEVIATION = (58.395, 57.12, 57.375)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +45,20 @@ class LiteMedSamFrame:
         return factor, factor
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        resized = _antialiased(_channels(pixels, device), self.inside)
-        return self._pad(_stretched(resized))
+        resized = antialiased(channels(pixels, device), self.inside)
+        return padded(_stretched(resized), self.side)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        fine = self._pad(_antialiased(masks, self.inside))
-        return _antialiased(fine, (side, side))
+        fine = padded(antialiased(masks, self.inside), self.side)
+        return antialiased(fine, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
         high, wide = self.inside
-        square = _bilinear(logits, (self.side, self.side))
-        return _bilinear(square[..., :high, :wide], self.shape)
+        square = bilinear(logits, (self.side, self.side))
+        return bilinear(square[..., :high, :wide], self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)
-
-    def _pad(self, x: Tensor) -> Tensor:
-        high, wide = x.shape[-2:]
-        return F.pad(x, (0, self.side - wide, 0, self.side - high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,14 @@ class MedSamFrame:
         if np.ptp(values) == 0:  # the curves' rounding would be stretched to full contrast
             return torch.zeros((1, 3, *size), device=device)
         resized = np.asarray(cv2.resize(values, size, interpolation=cv2.INTER_CUBIC))
-        return _stretched(_channels(resized, device))
+        return _stretched(channels(resized, device))
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return _antialiased(masks, (side, side))
+        return antialiased(masks, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
         """Probabilities less a half: this kind is enlarged after the sigmoid."""
-        return _bilinear(logits.float().sigmoid(), self.shape) - 0.5
+        return bilinear(logits.float().sigmoid(), self.shape) - 0.5
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape)
@@ -105,36 +107,20 @@ class SamMed2dFrame:
         return self.side / height, self.side / width
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
-        mean, deviation = (
-            torch.tensor(v, device=device)[:, None, None] for v in (_MEAN, _DEVIATION)
-        )
-        normal = (_channels(pixels, device) - mean) / deviation
+        normal = normalised(channels(pixels, device), MEAN, DEVIATION)
         return F.interpolate(normal, (self.side, self.side), mode="nearest")
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        return _antialiased(masks, (side, side))
+        return antialiased(masks, (side, side))
 
     def leave(self, logits: Tensor) -> Tensor:
-        return _bilinear(_bilinear(logits, (self.side, self.side)), self.shape)
+        return bilinear(bilinear(logits, (self.side, self.side)), self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, (self.side, self.side))
-
-
-def _channels(pixels: Pixels, device: torch.device) -> Tensor:
-    whole = torch.from_numpy(np.ascontiguousarray(pixels)).to(device)
-    return whole.permute(2, 0, 1)[None].float()
 
 
 def _stretched(x: Tensor) -> Tensor:
     """Smallest value to 0, largest to 1."""
     low, high = x.amin(), x.amax()
     return (x - low) / (high - low).clamp(min=1e-8)
-
-
-def _antialiased(x: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(x, size, mode="bilinear", align_corners=False, antialias=True)
-
-
-def _bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)

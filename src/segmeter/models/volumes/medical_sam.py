@@ -20,7 +20,8 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand, PackageArchive
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_view import Policy, SamView
+    from segmeter.models._sam_policy import Policy
+    from segmeter.models._sam_view import SamView
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
 __all__ = ["KINDS", "MedicalKind", "MedicalSam"]
@@ -139,7 +140,7 @@ class MedicalSam:
 
     def look_values(self, values: Sequence[Values]) -> list[SamView]:
         """Embed slices `(Y, X)` of grey values, all of one size, together."""
-        return self._views([np.repeat(v[:, :, None], 3, axis=2) for v in values])
+        return self._views([np.broadcast_to(v[:, :, None], (*v.shape, 3)) for v in values])
 
     def slice_policy(self, reading: Reading) -> Policy:
         """One mask for those trained on boxes; SAM-Med2D shows the best of three.
@@ -147,7 +148,7 @@ class MedicalSam:
         In the published code all three take the far corner of a box one pixel beyond the
         last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both readings.
         """
-        from segmeter.models._sam_view import Policy
+        from segmeter.models._sam_policy import Policy
 
         with_clicks = "click" in self.kind.abilities
         return Policy(
@@ -160,7 +161,8 @@ class MedicalSam:
     def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:
         import torch
 
-        from segmeter.models._sam_view import SamView, separated
+        from segmeter.models._sam_together import separated
+        from segmeter.models._sam_view import SamView
 
         network, policy = self.network, self.slice_policy("sound")
         height, width = pictures[0].shape[:2]
@@ -168,7 +170,8 @@ class MedicalSam:
         with torch.no_grad():
             pixels = torch.cat([frame.enter(p, network.device) for p in pictures])
             whole = network.encode(pixels)
-        return [SamView(network, frame, part, policy) for part in separated(whole)]
+            position = network.prompts.position()
+        return [SamView(network, frame, part, policy, position) for part in separated(whole)]
 
 
 def _maker(kind: MedicalKind) -> Callable[..., Any]:

@@ -1,6 +1,6 @@
 """Slices that were looked at, kept while memory lasts.
 
-The key is the content of the prepared slice, so that no slice is ever answered on the
+The key is the content of a slice as its model sees it, so that no slice is ever answered on the
 embedding of another patient, and two readings that prepare a slice alike share it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from segmeter.core.seeds import fingerprint
 
 __all__ = ["SliceStore", "content_key"]
 
-Values = npt.NDArray[np.float32]
 _UNKNOWN = 4 << 20  # an embedding of SAM; of views that do not say how large they are
 
 
@@ -61,9 +60,9 @@ class SliceStore:
             self.used_bytes -= _bytes(dropped)
 
 
-def content_key(values: Values) -> str:
-    """A digest of a slice's shape and values."""
-    return fingerprint(*values.shape, np.ascontiguousarray(values).tobytes())
+def content_key(seen: npt.NDArray[Any]) -> str:
+    """A digest of a slice's type, shape and values."""
+    return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes())
 
 
 def _bytes(view: View) -> int:

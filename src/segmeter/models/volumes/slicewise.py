@@ -6,10 +6,10 @@ lasts: not for another target, user, step or reading that prepares it alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,83 +19,30 @@ from segmeter.core.capabilities import OnDevice, RendersTogether
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, View
-from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
+from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Picture, Scene, Volume
-from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
+from segmeter.models.volumes.preparation import PreparedSlices, Values, preparation_of
 from segmeter.models.volumes.prompt_order import Heard
+from segmeter.models.volumes.slice_capabilities import (
+    AnswersBeside,
+    KnowsItsScan,
+    LooksAtValues,
+    LooksTogether,
+    OfAView,
+    ReadsSlices,
+    SliceAsk,
+    TakesPolicy,
+)
+from segmeter.models.volumes.slice_prompts import flattened
 from segmeter.models.volumes.slice_store import SliceStore, content_key
 
-__all__ = [
-    "AnswersBeside",
-    "AnswersSlices",
-    "LooksAtValues",
-    "LooksTogether",
-    "ReadsSlices",
-    "SliceAsk",
-    "SliceMemory",
-    "SliceView",
-    "Slicewise",
-    "SlicewisePrediction",
-    "TakesPolicy",
-    "on_volumes",
-]
+__all__ = ["SliceMemory", "SliceView", "Slicewise", "SlicewisePrediction", "on_volumes"]
 
 Previous = Literal["with", "without"]
-Values = npt.NDArray[np.float32]
+Seen = npt.NDArray[Any]
 _BUDGET_MB = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class SliceAsk:
-    """Prompts `(y, x)` in one slice, and the memory of that slice's last prediction."""
-
-    z: int
-    prompts: tuple[Prompt, ...]
-    memory: Any = None
-
-
-@runtime_checkable
-class AnswersSlices(Protocol):
-    """A view of a volume that can be asked slice by slice, as propagation does."""
-
-    def answer_slices(self, asks: Sequence[SliceAsk]) -> Sequence[Prediction]: ...
-
-
-@runtime_checkable
-class LooksAtValues(Protocol):
-    """A model for pictures that takes slices of values that are not whole numbers."""
-
-    def look_values(self, values: Sequence[Values]) -> Sequence[View]: ...
-
-
-@runtime_checkable
-class LooksTogether(Protocol):
-    """A model that embeds several pictures of one size at once."""
-
-    def look_together(self, pictures: Sequence[Picture]) -> Sequence[View]: ...
-
-
-@runtime_checkable
-class AnswersBeside(Protocol):
-    """A view that answers for several views of one network in one pass."""
-
-    def answer_beside(self, views: Sequence[View], asks: Sequence[Ask]) -> Sequence[Prediction]:
-        """One prediction per ask, each on the view in the same place."""
-        ...
-
-
-@runtime_checkable
-class TakesPolicy(Protocol):
-    """A view that can answer by other rules on the same embedding."""
-
-    def with_policy(self, policy: Any) -> View: ...
-
-
-@runtime_checkable
-class ReadsSlices(Protocol):
-    """A SAM kind whose answers on slices differ between the readings."""
-
-    def slice_policy(self, reading: Reading) -> Any: ...
+_FIRST, _TOGETHER = 4, 16
+"""Slices that a GPU embeds first, and those that it embeds and answers at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +99,37 @@ class SlicewisePrediction:
 
 
 class _Prepared:
-    """A volume's slices in both readings, each prepared and named by its content once."""
+    """A volume's slices in both readings, as a model sees them, each named by its content."""
 
-    def __init__(self, volume: Volume, family: str) -> None:
-        self._volume, self._family = volume, family
+    def __init__(self, volume: Volume, model: Slicewise) -> None:
+        self._volume, self._model = volume, model
         self._slices: dict[Reading, PreparedSlices] = {}
         self._keys: dict[tuple[Reading, int], str] = {}
-
-    def slice(self, reading: Reading, z: int) -> Values:
-        if reading not in self._slices:
-            preparation = preparation_of(self._family, reading)
-            scan = _scan_of(self._volume)
-            self._slices[reading] = PreparedSlices(self._volume.voxels, preparation, *scan)
-        return self._slices[reading].slice(z)
+        self._fresh: dict[tuple[Reading, int], Seen] = {}
 
     def key(self, reading: Reading, z: int) -> str:
         """The slice's content as a key; preparing it again costs more than keeping that."""
-        if (reading, z) not in self._keys:
-            self._keys[reading, z] = content_key(self.slice(reading, z))
-        return self._keys[reading, z]
+        place = (reading, z)
+        if place not in self._keys:
+            self._fresh[place] = self._seen(reading, z)
+            self._keys[place] = content_key(self._fresh[place])
+        return self._keys[place]
+
+    def slice(self, reading: Reading, z: int) -> Seen:
+        """What the model sees of a slice; not prepared again right after its key."""
+        fresh = self._fresh.pop((reading, z), None)
+        return self._seen(reading, z) if fresh is None else fresh
+
+    def settle(self) -> None:
+        """Let go of slices that were keyed and need no look."""
+        self._fresh.clear()
+
+    def _seen(self, reading: Reading, z: int) -> Seen:
+        if reading not in self._slices:
+            preparation = preparation_of(self._model.inner.card.family, reading)
+            scan = _scan_of(self._volume)
+            self._slices[reading] = PreparedSlices(self._volume.voxels, preparation, *scan)
+        return self._model.seen(self._slices[reading].slice(z))
 
 
 class SliceView:
@@ -187,7 +146,7 @@ class SliceView:
         self.model, self.volume = model, volume
         self.reading: Reading = reading
         self.previous: Previous = previous
-        self._prepared = prepared or _Prepared(volume, model.inner.card.family)
+        self._prepared = prepared or _Prepared(volume, model)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -215,21 +174,32 @@ class SliceView:
         ]
 
     def answer_slices(self, asks: Sequence[SliceAsk]) -> list[Prediction]:
-        """One prediction of a slice per ask, in order; slices go through the decoder together."""
-        order = sorted({ask.z for ask in asks})
+        """One prediction of a slice per ask, in order; slices go through the decoder together.
+
+        While a GPU works on some slices, the next are prepared and the masks of the last made.
+        """
         answers: dict[int, Prediction] = {}
-        for part in _parts(order, self.model.together):
-            views = dict(zip(part, self._looked_at(part), strict=True))
-            mine = [i for i, ask in enumerate(asks) if ask.z in views]
-            inner = [Ask(asks[i].prompts, asks[i].memory) for i in mine]
-            found = _answered([views[asks[i].z] for i in mine], inner)
-            answers |= zip(mine, found, strict=True)
+        mine, finish = self._begun(asks, [])
+        for part in _parts(sorted({ask.z for ask in asks}), self.model.together):
+            begun = self._begun(asks, part)
+            answers |= zip(mine, finish(), strict=True)
+            mine, finish = begun
+        answers |= zip(mine, finish(), strict=True)
         return [answers[i] for i in range(len(asks))]
+
+    def _begun(
+        self, asks: Sequence[SliceAsk], slices: Sequence[int]
+    ) -> tuple[list[int], Callable[[], Sequence[Prediction]]]:
+        """Which asks lie in some slices, and what waits for their answers."""
+        views = dict(zip(slices, self._looked_at(slices), strict=True))
+        mine = [i for i, ask in enumerate(asks) if ask.z in views]
+        inner = [Ask(asks[i].prompts, asks[i].memory) for i in mine]
+        return mine, _start_answers([views[asks[i].z] for i in mine], inner)
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
         """The shown masks of slices that were predicted; one view renders for all it can."""
         shown = list(answers.values())
-        first = shown[0].view if shown and isinstance(shown[0], _OfAView) else None
+        first = shown[0].view if shown and isinstance(shown[0], OfAView) else None
         if isinstance(first, RendersTogether):
             return dict(zip(answers, first.render(shown), strict=True))
         return {z: answer.mask() for z, answer in answers.items()}
@@ -242,15 +212,16 @@ class SliceView:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        keys = [self._prepared.key(self.reading, z) for z in slices]
-        views = self.model.store.views(
-            keys, lambda places: self._looks([slices[i] for i in places])
-        )
+        views: list[View] = []
+        for some in _growing(slices, self.model.first, self.model.together):
+            keys = [self._prepared.key(self.reading, z) for z in some]
+            views += self.model.store.views(keys, partial(self._looks, some))
+            self._prepared.settle()
         return [self.model.in_reading(view, self.reading) for view in views]
 
-    def _looks(self, slices: Sequence[int]) -> Sequence[View]:
-        values = [self._prepared.slice(self.reading, z) for z in slices]
-        return self.model.look_at(self.volume, values)
+    def _looks(self, slices: Sequence[int], places: Sequence[int]) -> Sequence[View]:
+        seen = [self._prepared.slice(self.reading, slices[i]) for i in places]
+        return self.model.look_at(self.volume, seen)
 
     def _heard(self, ask: Ask) -> Heard:
         """All prompts of an ask, and those handed on; published lists the newest round first."""
@@ -264,7 +235,7 @@ class SliceView:
         memory, given = _memory(ask), self._heard(ask).passed
         by_slice: dict[int, list[Prompt]] = {}
         for prompt in given:
-            for z, flat in _flattened(prompt):
+            for z, flat in flattened(prompt):
                 by_slice.setdefault(z, []).append(flat)
         kept = memory.called if self.reading == "published" else memory.inner.keys()
         for z, prompts in sorted(by_slice.items()):
@@ -288,7 +259,8 @@ class Slicewise:
     def __init__(self, inner: Model, memory_mb: int = _BUDGET_MB, together: int = 0) -> None:
         self.inner = inner
         self.store = SliceStore(memory_mb << 20)
-        self.together = together or (16 if _on_gpu(self.device) else 1)
+        self.together = together or (_TOGETHER if _on_gpu(self.device) else 1)
+        self.first = min(self.together, _FIRST)
 
     @property
     def card(self) -> ModelCard:
@@ -312,14 +284,19 @@ class Slicewise:
             return view.with_policy(self.inner.slice_policy(reading))
         return view
 
-    def look_at(self, volume: Volume, slices: Sequence[Values]) -> Sequence[View]:
-        """Look at prepared slices of a volume with the inner model."""
+    def seen(self, values: Values) -> Seen:
+        """What the inner model gets of a prepared slice: values, or whole numbers 0 to 255."""
+        if isinstance(self.inner, LooksAtValues):
+            return values
+        return values.round().clip(0, 255).astype(np.uint8)
+
+    def look_at(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[View]:
+        """Look at slices of a volume, as `seen`, with the inner model."""
         if isinstance(self.inner, LooksAtValues):
             return self.inner.look_values(slices)
-        pictures = [_picture(volume, values) for values in slices]
         if isinstance(self.inner, LooksTogether):
-            return self.inner.look_together(pictures)
-        return [self.inner.look(picture) for picture in pictures]
+            return self.inner.look_together([_picture(volume, grey) for grey in slices])
+        return [self.inner.look(_picture(volume, grey.copy())) for grey in slices]
 
 
 @catalogue.models.add("slicewise", summary="a model for pictures on volumes, slice by slice")
@@ -339,10 +316,18 @@ def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
     return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
 
 
-def _answered(views: Sequence[View], asks: Sequence[Ask]) -> Sequence[Prediction]:
-    """An answer per ask on its own view: all in one go where the views can, else one by one."""
+def _start_answers(
+    views: Sequence[View], asks: Sequence[Ask]
+) -> Callable[[], Sequence[Prediction]]:
+    """Begin an answer per ask on its own view: all in one go where the views can."""
     if views and isinstance(views[0], AnswersBeside):
-        return views[0].answer_beside(views, asks)
+        return views[0].start_beside(views, asks)
+    found = _answered(views, asks)
+    return lambda: found
+
+
+def _answered(views: Sequence[View], asks: Sequence[Ask]) -> list[Prediction]:
+    """An answer per ask on its own view, view by view."""
     by_view: dict[int, list[int]] = {}
     for index, view in enumerate(views):
         by_view.setdefault(id(view), []).append(index)
@@ -366,62 +351,28 @@ def _memory(ask: Ask) -> SliceMemory:
     return ask.memory if isinstance(ask.memory, SliceMemory) else SliceMemory()
 
 
-def _flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
-    """A prompt `(z, y, x)` as prompts `(y, x)` of the slices it lies in."""
-    match prompt:
-        case Click((z, y, x), positive):
-            yield round(z), Click((y, x), positive)
-        case Box((z0, y0, x0), (z1, y1, x1)):
-            for z in range(round(z0), round(z1) + 1):
-                yield z, Box((y0, x0), (y1, x1))
-        case Scribble(points, positive):
-            yield from _strokes(points, positive)
-        case MaskHint(mask):
-            for z in range(mask.low[0], mask.high[0]):
-                flat = mask.slice(z)
-                if flat:
-                    yield z, MaskHint(flat)
-        case _:
-            raise BadInput(f"a {type(prompt).__name__.lower()} does not lie in slices of a volume")
-
-
-def _strokes(points: Sequence[tuple[float, ...]], positive: bool) -> Iterator[tuple[int, Prompt]]:
-    """A stroke's points in each slice: a stroke of its own, or a click where there is one."""
-    by_slice: dict[int, list[tuple[float, ...]]] = {}
-    for z, y, x in points:
-        by_slice.setdefault(round(z), []).append((y, x))
-    for z, flat in by_slice.items():
-        yield z, Click(flat[0], positive) if len(flat) == 1 else Scribble(tuple(flat), positive)
-
-
 def _parts(slices: Sequence[int], together: int) -> Iterator[Sequence[int]]:
     for start in range(0, len(slices), together):
         yield slices[start : start + together]
 
 
-def _picture(volume: Volume, values: Values) -> Picture:
-    grey = values.round().clip(0, 255).astype(np.uint8)
-    pixels = np.repeat(grey[:, :, None], 3, axis=2)
+def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[int]]:
+    """A few first, then twice as many each time: a GPU begins while the next are prepared.
+
+    >>> [list(part) for part in _growing(range(9), first=2, most=4)]
+    [[0, 1], [2, 3, 4, 5], [6, 7, 8]]
+    """
+    start = 0
+    while start < len(slices):
+        yield slices[start : start + first]
+        start, first = start + first, min(2 * first, most)
+
+
+def _picture(volume: Volume, grey: npt.NDArray[np.uint8]) -> Picture:
+    pixels = np.broadcast_to(grey[:, :, None], (*grey.shape, 3))
     return Picture(volume.dataset, f"{volume.id} (a slice)", pixels, ())
 
 
 def _scan_of(volume: Volume) -> tuple[str, tuple[float, float] | None]:
     """Modality and window, of volumes that know them."""
-    return (volume.modality, volume.window) if isinstance(volume, _KnowsItsScan) else ("", None)
-
-
-@runtime_checkable
-class _OfAView(Protocol):
-    """A prediction that knows the view which made it."""
-
-    @property
-    def view(self) -> object: ...
-
-
-@runtime_checkable
-class _KnowsItsScan(Protocol):
-    @property
-    def modality(self) -> str: ...
-
-    @property
-    def window(self) -> tuple[float, float] | None: ...
+    return (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box
-from segmeter.users.volumes.slices import check_target, foreground_slices, plane, tight_box
+from segmeter.users.volumes.slices import check_target, foreground_slices, tight_box
 
 __all__ = ["box_3d", "box_per_slice", "boxes_from_3d_box"]
 
 
 def box_per_slice(target: Mask) -> list[Box]:
     """A tight box around all of the target in each of its slices."""
-    return [tight_box(plane(target, z), z) for z in foreground_slices(target)]
+    return [tight_box(target.slice(z), z) for z in foreground_slices(target)]
 
 
 def boxes_from_3d_box(target: Mask) -> list[Box]:

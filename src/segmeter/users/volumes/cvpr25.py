@@ -15,7 +15,7 @@ from segmeter.core.connected_components import largest_component
 from segmeter.core.distances import squared_depths
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click
-from segmeter.users.volumes.slices import foreground_slices, plane
+from segmeter.users.volumes.slices import foreground_slices
 
 __all__ = ["MiddleClick", "challenge_box", "click_curve_area", "middle_click"]
 
@@ -40,7 +40,7 @@ def challenge_box(target: Mask) -> Box:
     The middle slice is the one half way through the list of the target's slices.
     """
     own = foreground_slices(target)
-    middle = plane(target, own[len(own) // 2])
+    middle = target.slice(own[len(own) // 2])
     return Box((own[0], *middle.low), (own[-1], *(h - 1 for h in middle.high)))
 
 

@@ -14,7 +14,6 @@ from segmeter.users.volumes.slices import (
     Centre,
     centre_of,
     median_slice,
-    plane,
     seed_slices,
     tight_box,
 )
@@ -28,7 +27,7 @@ def point_seeds(
     target: Mask, count: int, reading: Reading, centre: Centre = "box"
 ) -> dict[int, tuple[int, int]]:
     """The points that a person gives: the middle of each seed slice."""
-    return {z: centre_of(plane(target, z), centre) for z in seed_slices(target, count, reading)}
+    return {z: centre_of(target.slice(z), centre) for z in seed_slices(target, count, reading)}
 
 
 def interpolated_points(
@@ -53,7 +52,7 @@ def box_seeds(
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box, past = tight_box(plane(target, z), z), _past(reading)
+        box, past = tight_box(target.slice(z), z), _past(reading)
         ends = [int(box.high[2]) + past, int(box.high[1]) + past]
         corners = [int(box.low[2]), int(box.low[1]), *ends]
         if shaken and draws is not None:

@@ -17,7 +17,7 @@ from segmeter.core.models import Reading
 from segmeter.core.prompts import Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
-from segmeter.users.volumes.slices import check_target, plane
+from segmeter.users.volumes.slices import check_target
 
 __all__ = ["Lasso", "lasso"]
 
@@ -33,7 +33,7 @@ def lasso(region: Mask, positive: bool = True) -> Scribble:
     check_target(region)
     part = largest_component(region)
     z = int(part.bits.sum(axis=(1, 2)).argmax()) + part.low[0]
-    flat = largest_component(plane(part, z))
+    flat = largest_component(part.slice(z))
     found, _ = cv2.findContours(
         flat.bits.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE
     )

@@ -19,7 +19,6 @@ from segmeter.users.volumes.slices import (
     centre_of,
     foreground_slices,
     median_slice,
-    plane,
     tight_box,
 )
 
@@ -35,7 +34,7 @@ def propagation_seeds(target: Mask, draws: Draws, count: int = _SEEDS) -> list[C
     """Random pixels of the target's middle slice."""
     draws.restart()
     z = median_slice(target)
-    here = plane(target, z)
+    here = target.slice(z)
     pixels = np.argwhere(here.bits) + here.low
     chosen = draws.choose(len(pixels), min(count, len(pixels)))
     return [Click((z, int(pixels[i][0]), int(pixels[i][1])), True) for i in chosen]
@@ -70,7 +69,7 @@ def box_propagation(target: Mask, answers: Answers, reading: Reading) -> list[Bo
     """
     own = foreground_slices(target)
     middle = median_slice(target)
-    seed = tight_box(plane(target, middle), middle)
+    seed = tight_box(target.slice(middle), middle)
 
     def after(z: int, answered: Mask) -> tuple[Prompt, ...]:
         return (tight_box(answered, z),)
@@ -127,7 +126,7 @@ def _ways(
         active = [i for i in (0, 1) if going[i]]
         masks = answers([last[i] for i in active])
         for i, mask in zip(active, masks, strict=True):
-            answered = plane(mask, at[i])
+            answered = mask.slice(at[i])
             if not answered:
                 going[i] = False
                 continue

@@ -14,7 +14,7 @@ from segmeter.core.prompts import Click, Scribble
 from segmeter.users.volumes.contour_scribble import contour_scribble
 from segmeter.users.volumes.points_per_volume import points_per_volume
 from segmeter.users.volumes.random_streams import Draws
-from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices, plane
+from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices
 
 __all__ = [
     "Correction",
@@ -63,7 +63,7 @@ def point_per_wrong_slice(target: Mask, guess: Mask, draws: Draws) -> list[Click
     """
     clicks = []
     for z in foreground_slices(target):
-        truth, here = plane(target, z), plane(guess, z)
+        truth, here = target.slice(z), guess.slice(z)
         low, high = joint_box(truth, here)
         wrong = np.argwhere(truth.crop(low, high) ^ here.crop(low, high)) + low
         if len(wrong):
@@ -164,7 +164,7 @@ def _errors(target: Mask, guess: Mask) -> tuple[Mask, Mask]:
 
 def _positive(false_negatives: Mask, centre: Centre) -> Correction:
     part = largest_component(false_negatives, tie="last")
-    points = [(z, *centre_of(plane(part, z), centre)) for z in foreground_slices(part)]
+    points = [(z, *centre_of(part.slice(z), centre)) for z in foreground_slices(part)]
     clicks = tuple(Click(point, True) for point in points)
     return Correction(clicks, Scribble(tuple(points), True))
 

@@ -24,7 +24,6 @@ __all__ = [
     "foreground_slices",
     "median_slice",
     "nearest_pixel",
-    "plane",
     "seed_slices",
     "tight_box",
 ]
@@ -36,16 +35,12 @@ Pixel = tuple[int, int]
 def foreground_slices(target: Mask) -> list[int]:
     """Slices that hold any of the target, ascending."""
     check_target(target)
+    return list(target.derived("foreground slices", lambda: _foreground_slices(target)))
+
+
+def _foreground_slices(target: Mask) -> tuple[int, ...]:
     filled = np.flatnonzero(target.bits.any(axis=(1, 2)))
-    return [int(z) + target.low[0] for z in filled]
-
-
-def plane(mask: Mask, z: int) -> Mask:
-    """One slice of a volume's mask, as a mask of a picture."""
-    inside = z - mask.low[0]
-    if not 0 <= inside < mask.bits.shape[0]:
-        return Mask.empty(mask.shape[1:])
-    return Mask.of(mask.bits[inside], mask.low[1:], mask.shape[1:])
+    return tuple(int(z) + target.low[0] for z in filled)
 
 
 def seed_slices(target: Mask, count: int, reading: Reading) -> list[int]:
