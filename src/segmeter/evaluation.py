@@ -1,4 +1,4 @@
-"""One function for notebooks and scripts: play a benchmark with names or objects of your own."""
+"""Evaluation in one call, for notebooks and scripts: a benchmark with names or objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves: sessions of a run, as a query gives them, as tables of numbers."""
+"""Curves: a measure of every session over its rounds, as arrays made of a query's answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ground truth of detections: what a picture's annotations say beyond its targets.
+"""Detection ground truth: what a picture's annotations say beyond its targets.
 
 A detector is scored against more than targets: classes as the data set numbers them, areas
 and boxes as it states them, crowd regions, and, with LVIS, which classes a picture was

@@ -1,4 +1,4 @@
-"""Exact Euclidean distances on grids whose axes have their own spacing."""
+"""Distances: exact Euclidean ones, on grids whose axes have their own spacing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effort: what a person did to say something, counted before it is priced."""
+"""Effort: what a person did to give prompts, counted before it is priced in seconds."""
 
 from __future__ import annotations
 

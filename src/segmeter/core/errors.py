@@ -1,4 +1,4 @@
-"""What can go wrong, said in one sentence: what, where, what to do."""
+"""Errors: what can go wrong, said in one sentence: what, where, what to do."""
 
 from __future__ import annotations
 

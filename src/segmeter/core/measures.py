@@ -1,4 +1,4 @@
-"""Measure cards: what a number means, and what it is when there is nothing to measure."""
+"""Measures and their cards: what a number means, also where there is nothing to measure."""
 
 from __future__ import annotations
 

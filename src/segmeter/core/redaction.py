@@ -1,4 +1,4 @@
-"""Credentials: keys and passwords that must never be written down, and how they are blotted out."""
+"""Redaction: keys and passwords are blotted out of whatever is written down or shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run lengths: COCO's column-major counts of pictures, counts of boxes, their compressed text."""
+"""RLE, run-length encoding: COCO's counts of pictures, counts of boxes, their compressed text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in sentences: counts with their nouns, signed values, p values."""
+"""Wording of numbers in sentences: counts with their nouns, signed values, p values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates: what a plan would do and what it would cost, tried on a scene or two of each."""
+"""Estimates: what a plan takes in time and space, by playing a scene or two of each data set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring later: a new measure from stored masks, without the model."""
+"""Scoring: a measure is added to a run from its stored masks, without the model."""
 
 from __future__ import annotations
 

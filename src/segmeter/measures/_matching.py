@@ -1,4 +1,4 @@
-"""Plain twin of the matching kernel: the same steps in the same order, for any machine.
+"""Matching in plain Python, the twin of its kernel: the same steps in the same order.
 
 The tie rule, since several matchings may be equally good: pixels are numbered row by row and
 looked at in that order; of equally good choices the one found first is kept. In detail:

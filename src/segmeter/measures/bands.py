@@ -1,4 +1,4 @@
-"""Boundary IoU: IoU of the bands along two outlines."""
+"""Bands along outlines, whose IoU is Boundary IoU."""
 
 from __future__ import annotations
 

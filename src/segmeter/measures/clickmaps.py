@@ -1,4 +1,4 @@
-"""Clicks against maps: how well a map of where people click predicts where they did."""
+"""Click maps: how well a map of where people click predicts where they did."""
 
 from __future__ import annotations
 

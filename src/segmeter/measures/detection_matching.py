@@ -1,4 +1,4 @@
-"""Detections met with ground truth: COCO's and LVIS's matching with any measure of overlap.
+"""Detection matching as COCO and LVIS do it, with any measure of overlap.
 
 A library counts masks and boxes (`segmeter.measures.detections`); this module is for what no
 library does: matching by boundaries, and the same numbers for resampled pictures. The rules

@@ -1,4 +1,4 @@
-"""What Segment Anything is trained to make small, as numbers to check a trainer by.
+"""Mask losses that Segment Anything is trained to minimise, as numbers to check a trainer by.
 
 A mask's loss is 20 x focal + dice. Of the three masks of an ambiguous prompt only the one with
 the lowest loss counts; the score is to be the mask's own IoU, by the square of its error for that

@@ -1,4 +1,4 @@
-"""Average precision from matched detections: of boundaries, and of resampled pictures.
+"""Matched detections: average precision of boundaries, and of resampled pictures.
 
 Ground truth and detections are in COCO's layout, as in `detections`; for masks and boxes the
 values are those of the library that counts there.

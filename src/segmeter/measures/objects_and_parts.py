@@ -1,4 +1,4 @@
-"""F_op: which regions are objects, which are parts of one, and which are fragmented.
+"""Objects and parts: which regions are which, and which are fragmented, as F_op counts them.
 
 A guess region and a truth region that share nearly all of both are *objects*; one that
 lies nearly whole in the other and fills a fair piece of it is a *part*; the other is then

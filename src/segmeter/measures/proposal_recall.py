@@ -1,4 +1,4 @@
-"""Average recall of ranked proposals, class-agnostic, counted picture by picture.
+"""Proposal recall: class-agnostic average recall of ranked proposals, picture by picture.
 
 COCO's matching: proposals in rank order, each takes the free object that it overlaps most, if
 by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.95. Objects of

@@ -1,4 +1,4 @@
-"""Two samples of clicks on one object: devices, display modes, people against people."""
+"""Samples of clicks on one object, two compared: devices, display modes, people against people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons: which differences between models are established, and which are not."""
+"""Comparisons of models, paired by target: bootstrap intervals, sign-flip tests, Holm."""
 
 from __future__ import annotations
 

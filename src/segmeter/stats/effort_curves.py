@@ -1,4 +1,4 @@
-"""Quality against effort: what a person gets for what they spend.
+"""Effort curves: quality against effort, what a person gets for what they spend.
 
 A session is a staircase: its quality holds from the moment a round is answered until the
 next one is. Before the first answer there is nothing, and quality is 0. Tables are

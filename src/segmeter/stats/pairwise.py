@@ -1,4 +1,4 @@
-"""Comparisons: models compared pair by pair on the targets that both have."""
+"""Pairwise comparisons: models on the targets that both have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of click curves: how many rounds a quality takes, and how often it never comes.
+"""Rounds to a quality, the statistics of click curves: how many, and how often it never comes.
 
 A curve table is `(targets, rounds)`: the measure after each round. Its numbers come in two
 readings (Sofiiuk et al. 2022, Antonov et al. 2024):

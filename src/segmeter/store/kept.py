@@ -1,4 +1,4 @@
-"""What is kept of a run: computed once for a state of its parts, and again when one changes.
+"""Kept results of a run: computed once for a state of its parts, and again when one changes.
 
 It lies in the run, and a run may come from a stranger. So it is sealed with a key that never
 leaves this person's machine: what somebody else has put there is not looked at, only replaced.

@@ -1,4 +1,4 @@
-"""A run on a disk: files are reached from the folder downwards, and never through a link."""
+"""Local storage: files of a run on a disk, reached from its folder and never through a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run at an address that fsspec knows: `memory://x`, `s3://bucket/x` and many more."""
+"""Remote storage: a run at an address that fsspec knows, such as `s3://bucket/x`."""
 
 from __future__ import annotations
 
