@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,12 +16,14 @@ import numpy as np
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_names
 from segmeter.core.sections import Note
+from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = [
     "by_picture",
     "comparisons",
+    "cost_of",
     "curves_of",
     "differences_in",
     "measured",
@@ -79,6 +82,12 @@ def differences_in(
 def paired(group: Group, values: Floats) -> PairedValues:
     """One number per target of a group (or a row of them), to be compared with another's."""
     return PairedValues(group.model, group.keys, group.clusters, values)
+
+
+def cost_of(run: Results) -> CostModel:
+    """The cost model that whoever reads the run asked for, else the default."""
+    path = run.settings.get("cost")
+    return CostModel() if path is None else CostModel.read(Path(path))
 
 
 def uneven(where: str, groups: Sequence[Group]) -> Note | None:

@@ -82,7 +82,7 @@ def replays(run: Results, comparison: Comparison, cases: Sequence[Case]) -> list
     wanted = replay_keys(comparison, cases)
     for case in cases:
         for group in comparison.groups:
-            key = wanted.get((case.key, group.key[0]))
+            key = wanted.get((case.key, group.model))
             frames = _frames(run, group, case) if key else []
             if key and frames:
                 made.append(_replay(key, case, group, frames, comparison.goals.lead))
@@ -171,7 +171,7 @@ def _caption(comparison: Comparison, case: Case) -> str:
             curve = _curve(group, case.key)
             reached = _reached(group, case.key, comparison.goals.lead)
             never = f"never, ends at {100 * curve[~np.isnan(curve)][-1]:.0f} %"
-            told.append(f"{group.key[0]}: {reached or never}")
+            told.append(f"{group.model}: {reached or never}")
     return "\n".join([f"**{case.title}**", *told])
 
 

@@ -56,11 +56,11 @@ class Comparison:
 
     @property
     def models(self) -> list[str]:
-        return [group.key[0] for group in self.groups]
+        return [group.model for group in self.groups]
 
     @property
     def reading(self) -> str:
-        return self.groups[0].key[3]
+        return self.groups[0].reading
 
     @property
     def prompts(self) -> str:
@@ -124,7 +124,7 @@ def ordered(members: Sequence[ClickSessions], cost: CostModel, goals: Goals) -> 
         here = [i for i, key in enumerate(group.keys) if key in common or not common]
         seconds = targets_of(group, f"seconds-to-{goals.lead.tag}", cost)[here]
         area = np.nan_to_num(area_under(group.iou[here]))
-        return round(float(seconds.mean()), 9), -float(area.mean()), group.key[0]
+        return round(float(seconds.mean()), 9), -float(area.mean()), group.model
 
     return sorted(members, key=rank)
 
@@ -436,4 +436,4 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
     values = np.stack([targets_of(g, comparison.seconds, comparison.cost) for g in groups])
     drawn = Resampling(groups[0].clusters, seed=groups[0].dataset)
     shares = first_shares(values, drawn, "lower")
-    return {g.key[0]: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
+    return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}

@@ -51,7 +51,7 @@ def _by_hand(comparison: Comparison) -> float:
 
 def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> list[Cell]:
     group = comparison.groups[k]
-    mean = comparison.value(group.key[0], comparison.seconds)
+    mean = comparison.value(group.model, comparison.seconds)
     hours = _scaled(mean, objects / _HOUR)
     seconds = targets_of(group, comparison.seconds, comparison.cost)
     hand = comparison.cost.locate + comparison.cost.drawing(group.outline_px) + 0 * seconds
@@ -59,7 +59,7 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
     money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
-    return [group.key[0], hours, *money, saved, _verdict(paired.interval.value, paired.p)]
+    return [group.model, hours, *money, saved, _verdict(paired.interval.value, paired.p)]
 
 
 def _verdict(gap: float, p: float) -> str:

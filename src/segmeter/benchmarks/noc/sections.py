@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import resampling, uneven
+from segmeter.benchmarks.grouping import cost_of, resampling, uneven
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
 from segmeter.benchmarks.noc.leaderboard import (
     Comparison,
@@ -20,7 +20,6 @@ from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
     better_of,
-    cost_of,
     differences_of,
     goals_of,
     groups,
@@ -80,8 +79,8 @@ def _comparisons(
     """One comparison a data set and user, the cheapest model first in each."""
     places: dict[tuple[str, str], list[ClickSessions]] = {}
     for group in found:
-        if group.key[3] == reading:
-            places.setdefault((group.key[1], group.key[2]), []).append(group)
+        if group.reading == reading:
+            places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
     return [
         _comparison(
@@ -171,8 +170,8 @@ def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) 
         members = [g for g in found if g.key[1:3] == place]
         readings = [
             _comparison(comparison.title, here, comparison.cost, comparison.goals)
-            for reading in dict.fromkeys(g.key[3] for g in members)
-            if (here := [g for g in members if g.key[3] == reading])
+            for reading in dict.fromkeys(g.reading for g in members)
+            if (here := [g for g in members if g.reading == reading])
         ]
         stem = _stem(comparison)
         tables = (
@@ -254,7 +253,7 @@ def _testable(comparison: Comparison, measures: Sequence[str]) -> list[str]:
     return [
         m
         for m in measures
-        if all((g.key[0], m) in comparison.rows for g in comparison.groups)
+        if all((g.model, m) in comparison.rows for g in comparison.groups)
         and not any(np.isnan(targets_of(g, m)).any() for g in comparison.groups)
     ]
 

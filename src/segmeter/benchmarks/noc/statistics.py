@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from segmeter.benchmarks.grouping import (
     comparisons,
+    cost_of,
     paired,
     resampling,
     summary_row,
@@ -37,7 +37,6 @@ __all__ = [
     "ClickSessions",
     "better_of",
     "compared",
-    "cost_of",
     "differences",
     "differences_of",
     "goals_of",
@@ -154,12 +153,6 @@ def measures_of(run: Results) -> list[str]:
     table = run.sql("select * from sessions limit 0")
     found = [f.name.replace("_", "-") for f in table.schema if f.name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
-
-
-def cost_of(run: Results) -> CostModel:
-    """The cost model that whoever reads the run asked for, else the default."""
-    path = run.settings.get("cost")
-    return CostModel() if path is None else CostModel.read(Path(path))
 
 
 def goals_of(run: Results) -> Goals:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.sessions import mask_of
+from segmeter.benchmarks.shown_cases import Key, rows_played
 from segmeter.benchmarks.volumes.statistics import VolumeSessions
 from segmeter.benchmarks.volumes.tables import label_of
 from segmeter.core.benchmarks import Results, Row
@@ -21,13 +22,12 @@ from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
 __all__ = ["failures", "lost_prompts", "sessions_to_scroll"]
 
 _LISTED, _SHOWN = 15, 3
-Key = tuple[str, str]
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
     """The objects that come out worst over all models and users of a data set."""
     order = _by_quality(groups)
-    sizes = _voxels(run, groups[0].key[1])
+    sizes = _voxels(run, groups[0].dataset)
     rows: list[list[Cell]] = []
     for key in order[:_LISTED]:
         best, worst = _extremes(groups, key)
@@ -45,7 +45,7 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
         Column("worst", "%", digits=1, percent=True),
         Column("by"),
     ]
-    return Table(name, columns, rows, f"{groups[0].key[1]}: the objects with the lowest Dice.")
+    return Table(name, columns, rows, f"{groups[0].dataset}: the objects with the lowest Dice.")
 
 
 def lost_prompts(run: Results) -> list[Block]:
@@ -109,13 +109,8 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
 
 
 def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Step]:
-    model, dataset, user, reading = group.key
-    rows = [
-        row
-        for row in run.job_rows(model, dataset, key[0])
-        if (row["user"], row["reading"], row["target"]) == (user, reading, key[1])
-        and (not row["content"] or row["round"] == 1)
-    ]
+    played = rows_played(run, group, key, (group.user,))
+    rows = [row for row in played if not row["content"] or row["round"] == 1]
     if any(row["mask"] is None for row in rows):
         return []
     try:
@@ -152,7 +147,7 @@ def _last(group: VolumeSessions, key: Key) -> float:
 def _extremes(groups: Sequence[VolumeSessions], key: Key) -> tuple[list[Cell], list[Cell]]:
     order = sorted(groups, key=lambda g: (_last(g, key), g.key))
     return tuple(  # type: ignore[return-value]  # two of them
-        [_last(g, key), f"{g.key[0]}, {label_of(g.key[2])}"] for g in (order[-1], order[0])
+        [_last(g, key), f"{g.model}, {label_of(g.user)}"] for g in (order[-1], order[0])
     )
 
 

@@ -8,10 +8,10 @@ shown, and should not be chased.
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from segmeter.benchmarks.published_tables import published_rows
 
 __all__ = ["CAVEATS", "PAPER_DATASETS", "TITLES", "PaperRow", "paper_rows", "table_of"]
 
@@ -56,8 +56,7 @@ def paper_rows(table: int) -> tuple[PaperRow, ...]:
     >>> paper_rows(3)[0].average
     4.83
     """
-    text = files(__package__).joinpath("paper_tables.csv").read_text("utf-8")
-    rows = csv.DictReader(text.splitlines())
+    rows = published_rows("volumes", "paper_tables.csv")
     return tuple(_row(row) for row in rows if int(row["table"]) == table)
 
 

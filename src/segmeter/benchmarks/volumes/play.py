@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from time import perf_counter
 from typing import Protocol, runtime_checkable
 
-from segmeter.benchmarks.sessions import rows_of
+from segmeter.benchmarks.sessions import rows_of, timed_look
 from segmeter.benchmarks.volumes.fitting import fitting
 from segmeter.benchmarks.volumes.instances import published_case_dice
 from segmeter.benchmarks.volumes.judging import judge_volume
@@ -46,9 +45,7 @@ def play_volume(subject: Model, scene: Scene, plan: Plan) -> list[Row]:
             f"model '{subject.card.name}' takes none of the prompts of the users asked for; "
             "name one that fits with --user"
         )
-    start = perf_counter()
-    view = model.look(scene)
-    seconds_look = perf_counter() - start
+    view, seconds_look = timed_look(model, scene)
     rows: list[Row] = []
     for reading in plan.readings:
         seen = view.in_reading(reading) if isinstance(view, InReading) else view

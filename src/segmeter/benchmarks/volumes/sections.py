@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
+from segmeter.benchmarks.grouping import cost_of
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     VolumeSessions,
-    cost_of,
     differences,
     groups,
     per_case,
@@ -57,8 +57,8 @@ def sections(run: Results) -> list[Section]:
     lead = run.plan.leading_reading
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
-        if group.key[3] == lead:
-            leading.setdefault(group.key[1], []).append(group)
+        if group.reading == lead:
+            leading.setdefault(group.dataset, []).append(group)
     made = [
         _most_for_least(leading),
         _against_effort(leading),
@@ -105,7 +105,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
         if few.value > 0
         else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
     )
-    spent = next(g for g in members if (g.key[0], g.key[2]) == (most.model, most.user))
+    spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
     mean = float(targets_of(spent, "interactions").mean())
     return Answer(
         cheap,
@@ -136,8 +136,8 @@ def _against_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
 
 def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
     marks: list[Line | Points] = []
-    for model in dict.fromkeys(g.key[0] for g in members):
-        mine = [g for g in members if g.key[0] == model]
+    for model in dict.fromkeys(g.model for g in members):
+        mine = [g for g in members if g.model == model]
         once = [g for g in mine if g.interactions[:, -1].mean() == g.interactions[:, 0].mean()]
         if once:
             marks.append(_dots(model, once))
@@ -150,7 +150,7 @@ def _effort_chart(members: Sequence[VolumeSessions], dataset: str) -> Chart:
 def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
     values = [per_case(g, g.dice[:, -1]) for g in once]
     limits = [
-        Resampling(cases, seed=g.key[1]).limits(v[:, None])
+        Resampling(cases, seed=g.dataset).limits(v[:, None])
         for (v, cases), g in zip(values, once, strict=True)
     ]
     known = not any(np.isnan(low).any() for low, _ in limits)
@@ -158,7 +158,7 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
         model,
         [max(1.0, float(g.interactions[:, -1].mean())) for g in once],
         [float(v.mean()) for v, _ in values],
-        [label_of(g.key[2]) for g in once],
+        [label_of(g.user) for g in once],
         [float(low[0]) for low, _ in limits] if known else None,
         [float(high[0]) for _, high in limits] if known else None,
     )
@@ -167,7 +167,7 @@ def _dots(model: str, once: Sequence[VolumeSessions]) -> Points:
 def _staircase(group: VolumeSessions) -> Line:
     spent = [max(1.0, float(v)) for v in group.interactions.mean(axis=0)]
     dice = [float(per_case(group, column)[0].mean()) for column in group.dice.T]
-    return Line(f"{group.key[0]}, {label_of(group.key[2])}", spent, dice, role="step")
+    return Line(f"{group.model}, {label_of(group.user)}", spent, dice, role="step")
 
 
 def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
@@ -183,8 +183,8 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
         for group in members:
             known = {row.measure: Value.of(row) for row in rows_of(group)}
             shown = [*(f"dice@{b}" for b in BUDGETS), "seconds-to-80", "seconds-to-90"]
-            label = Label(label_of(group.key[2]))
-            rows.append([label, group.key[0], *(known[measure] for measure in shown)])
+            label = Label(label_of(group.user))
+            rows.append([label, group.model, *(known[measure] for measure in shown)])
         told = "Dice of the last answer that the budget pays for, 0 for none."
         caption = f"{dataset_label(dataset)}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
@@ -250,7 +250,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:
     sets: dict[str, list[VolumeSessions]] = {}
     for group in found:
-        sets.setdefault(group.key[1], []).append(group)
+        sets.setdefault(group.dataset, []).append(group)
     return list(sets.items())
 
 

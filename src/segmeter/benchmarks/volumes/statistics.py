@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import differences_in, measured, summary_row
+from segmeter.benchmarks.grouping import cost_of, differences_in, measured, summary_row
 from segmeter.benchmarks.volumes.judging import MEASURES
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.effort import Effort
@@ -29,7 +28,6 @@ __all__ = [
     "BUDGETS",
     "GOALS",
     "VolumeSessions",
-    "cost_of",
     "differences",
     "groups",
     "per_case",
@@ -107,12 +105,6 @@ def measures_besides_dice(run: Results) -> list[str]:
 def _lacking(run: Results, column: str) -> bool:
     found = run.sql(f'select 1 from rows where "{column}" is null limit 1')
     return bool(found.num_rows)
-
-
-def cost_of(run: Results) -> CostModel:
-    """The cost model that whoever reads the run asked for, else the default."""
-    path = run.settings.get("cost")
-    return CostModel() if path is None else CostModel.read(Path(path))
 
 
 def summary(run: Results) -> list[SummaryRow]:

@@ -76,8 +76,8 @@ def leaderboard(groups: Sequence[VolumeSessions], name: str, title: str) -> Tabl
     )
     rows: list[list[Cell]] = [
         [
-            Label(label_of(group.key[2]), reading=group.key[3]),
-            group.key[0],
+            Label(label_of(group.user), reading=group.reading),
+            group.model,
             group.nominal,
             *(values[m] for m in shown),
         ]
@@ -114,7 +114,7 @@ def paper_tables(groups: Sequence[VolumeSessions], reading: str) -> list[Block]:
     """Our rows in the shape of the paper's tables, with the paper's own beneath."""
     blocks: list[Block] = []
     for number, title in TITLES.items():
-        mine = [g for g in groups if g.key[3] == reading and _table(g) == number]
+        mine = [g for g in groups if g.reading == reading and _table(g) == number]
         if mine:
             blocks.append(_paper_table(number, title, mine, reading))
             if CAVEATS[number]:
@@ -123,14 +123,14 @@ def paper_tables(groups: Sequence[VolumeSessions], reading: str) -> list[Block]:
 
 
 def _table(group: VolumeSessions) -> int:
-    made = _made(group.key[2])
+    made = _made(group.user)
     if not isinstance(made, Prompter | Refiner):
         return 0
     return table_of(made.label, made.whole, isinstance(made, Refiner))
 
 
 def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], reading: str) -> Table:
-    datasets = list(dict.fromkeys(g.key[1] for g in groups))
+    datasets = list(dict.fromkeys(g.dataset for g in groups))
     printed = [r for r in paper_rows(number) if _shown_beside(r, groups)]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
     columns = [
@@ -155,7 +155,7 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], read
 
 
 def _shown_beside(row: PaperRow, groups: Sequence[VolumeSessions]) -> bool:
-    labels = {_plain(label_of(g.key[2])) for g in groups}
+    labels = {_plain(label_of(g.user)) for g in groups}
     return _plain(row.prompter) in labels
 
 
@@ -170,7 +170,7 @@ def _own_rows(
 ) -> Iterator[list[Cell]]:
     sessions: dict[tuple[str, str], list[VolumeSessions]] = {}
     for group in groups:
-        sessions.setdefault((group.key[2], group.key[0]), []).append(group)
+        sessions.setdefault((group.user, group.model), []).append(group)
     for (user, model), members in sessions.items():
         for step in range(max(g.rounds for g in members) if _refines(user) else 1):
             given = [d for g in members for d in _class_dice(g, step, reading)]
@@ -198,7 +198,7 @@ def _class_dice(group: VolumeSessions, step: int, reading: str) -> list[DatasetD
     for (scene, _), label, value in zip(group.keys, group.labels, column, strict=True):
         cases.setdefault(label, {}).setdefault(scene, []).append(float(value))
     return [
-        DatasetDice(group.key[1], label, float(np.mean([np.mean(v) for v in by_case.values()])))
+        DatasetDice(group.dataset, label, float(np.mean([np.mean(v) for v in by_case.values()])))
         for label, by_case in cases.items()
     ]
 
@@ -226,12 +226,12 @@ def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     rows: list[list[Cell]] = []
     for group in groups:
         values = targets_of(group, "dice")
-        cells: list[Cell] = [Label(label_of(group.key[2]), reading=group.key[3]), group.key[0]]
+        cells: list[Cell] = [Label(label_of(group.user), reading=group.reading), group.model]
         for label in labels:
             mine = [v for v, own in zip(values, group.labels, strict=True) if own == label]
             cells.append(float(np.mean(mine)) if mine else None)
         rows.append(cells)
-    return Table(name, columns, rows, f"{groups[0].key[1]}: Dice of the last round by class.")
+    return Table(name, columns, rows, f"{groups[0].dataset}: Dice of the last round by class.")
 
 
 def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
@@ -248,13 +248,13 @@ def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     rows: list[list[Cell]] = []
     for group in shared:
         values = _values(group)
-        label = Label(label_of(group.key[2]), reading=group.key[3])
-        rows.append([label, group.key[0], values["dice"], values["dice-published"]])
+        label = Label(label_of(group.user), reading=group.reading)
+        rows.append([label, group.model, values["dice"], values["dice-published"]])
     return Table(
         name,
         columns,
         rows,
-        f"{groups[0].key[1]}: each mask with the instance it was prompted for, beside the "
+        f"{groups[0].dataset}: each mask with the instance it was prompted for, beside the "
         "original's way, which forgets that and counts a miss twice.",
     )
 
