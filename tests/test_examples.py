@@ -75,7 +75,7 @@ def test_a_measure_of_ones_own_is_added_later(tmp_path: Path) -> None:
     out = tmp_path / "run"
     typed("run", "noc", "-m", "disc", "-d", "drawn", "--limit", 1, "--rounds", 1, "-o", out)
     said = typed("score", out, "--measure", "examples/own_measure.py:missed_share")
-    assert "1 scene scored" in said
+    assert "1 job scored" in said
     values = Run.open(out).sql("select missed_share as share from rows").to_pylist()
     assert values
     assert all(0 <= row["share"] <= 1 for row in values)

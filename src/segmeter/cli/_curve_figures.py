@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from segmeter.core import catalogue
 from segmeter.core.benchmarks import Curves, Results
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.rows import measure_column
 
 __all__ = ["draw_curves"]
 
@@ -27,6 +29,7 @@ def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    _check_measure(run, measure)
     found = [c for c in run.curves(measure) if c.reading == reading]
     if not found:
         raise BadInput(f"the run has no '{measure}' in reading '{reading}'")
@@ -46,6 +49,18 @@ def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
         drawn.savefig(path, metadata={} if path.suffix == ".png" else {"Date": None} if
                       path.suffix == ".svg" else {"CreationDate": None})  # fmt: skip
         plt.close(drawn)
+
+
+def _check_measure(run: Results, measure: str) -> None:
+    """Refuse a measure that was not taken in every round."""
+    columns = set(run.sql("select * from rows limit 0").column_names)
+    if measure_column(measure) in columns:
+        return
+    taken = [entry.name for entry in catalogue.measures if measure_column(entry.name) in columns]
+    raise NotFound(
+        f"the run has no measure '{measure}';{suggestion(measure, taken)} it has "
+        f"{', '.join(taken)}, and 'segmeter score' adds others"
+    )
 
 
 def _panel(axis: Any, curves: Sequence[Curves], measure: str) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from segmeter.cli._words import printable
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.plurals import counted
 
 __all__ = ["say_cost", "say_time"]
 
@@ -24,9 +25,9 @@ def say_time(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> N
         return
     for e in found:
         each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
-        typer.echo(f"{e.subject} on {e.dataset}: {_scenes(e.scenes)}, {each}")
+        typer.echo(f"{e.subject} on {e.dataset}: {counted(e.scenes, 'scene')}, {each}")
     whole = time_text(whole_seconds(found, plan, workers))
-    typer.echo(f"about {whole} in all, were all scenes as the first; nothing written")
+    typer.echo(f"about {whole} in all, were all scenes as the first; nothing was written")
 
 
 def say_cost(
@@ -49,19 +50,15 @@ def say_cost(
         return
     for e in found:
         seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
-        played = f"{short(e.subject)} on {short(e.dataset)}: {_scenes(e.scenes)}; played here on"
+        what = f"{short(e.subject)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
         size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
-        typer.echo(printable(f"{played} {e.device} in {seconds} s, {size}"))
-    at_once = "1 worker" if cost.workers == 1 else f"{cost.workers} workers"
+        typer.echo(printable(f"{what}; played here on {e.device} in {seconds} s, {size}"))
     typer.echo(f"{cost.jobs} jobs, {cost.looks} looks, {cost.answers} answers")
+    time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
     typer.echo(
-        f"about {time_text(cost.seconds)} with {at_once} like this machine, "
-        f"{size_text(cost.bytes)} on the disk; nothing was written"
+        f"about {time} with {hands} like this machine, {size_text(cost.bytes)} on the disk; "
+        "nothing was written"
     )
-
-
-def _scenes(count: int) -> str:
-    return "1 scene" if count == 1 else f"{count} scenes"
 
 
 def time_text(seconds: float) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-__all__ = ["Command", "Group", "panel_of"]
+__all__ = ["Application", "Command", "Group", "panel_of"]
 
 _PANELS = {
     "Start here": ("demo", "list", "doctor", "fetch", "check"),
@@ -25,10 +25,14 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Several commands, in the order of the panels; one that no panel names comes last."""
+    """Several commands under one name, in the order of their file."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _plainly(super().get_params(ctx))
+
+
+class Application(Group):
+    """All commands, in the order of the panels; one that no panel names comes last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=_place)

@@ -18,6 +18,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.plurals import counted
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 from segmeter.store.places import Address
@@ -70,7 +71,7 @@ def print_summary(out: Address, tally: Tally, as_json: bool) -> None:
 
 def _closing(out: Address, tally: Tally) -> list[str]:
     """What failed, and where to look further; a run without a row has nothing to report."""
-    count = "1 scene" if tally.failed == 1 else f"{tally.failed} scenes"
+    count = counted(tally.failed, "scene")
     if tally.failed and not tally.done + tally.before:
         reasons = f"the reasons stand above and in {out}/errors"
         return [f"{count} failed and none was finished, so there is no report; {reasons}"]
@@ -85,7 +86,7 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
         known = [row.measure for row in here]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
-        count = f"{here[0].targets} {unit}{'s' if here[0].targets != 1 else ''}"
+        count = counted(here[0].targets, unit)
         title = printable(", ".join(filter(None, (dataset, user, count))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)

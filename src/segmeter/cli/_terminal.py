@@ -17,9 +17,13 @@ _NAMED = 10  # failures that are said one by one; the report has them all
 
 
 class Bar:
-    """A bar on stderr; without a terminal only failures are said, a line each."""
+    """A bar on stderr; without a terminal only failures are said, a line each.
 
-    def __init__(self) -> None:
+    `first` is said when the run begins, which it does only where nothing is refused.
+    """
+
+    def __init__(self, first: str = "") -> None:
+        self._first = first
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -34,6 +38,8 @@ class Bar:
         self._failures = 0
 
     def begin(self, total: int, done: int) -> None:
+        if self._first:
+            self._console.print(printable(self._first), markup=False, highlight=False)
         self._bar.start()
         self._task = self._bar.add_task("scenes", total=total, completed=done, rate="", failed="")
 
@@ -45,7 +51,7 @@ class Bar:
         self._bar.update(
             self._task,
             advance=1,
-            rate=f"{speed:.2f} a second" if speed else "",
+            rate=f"{speed:.2f} per second" if speed else "",
             failed=f"{self._failures} failed" if self._failures else "",
         )
 

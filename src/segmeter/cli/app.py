@@ -16,7 +16,7 @@ from typing import Any, cast
 import typer
 
 import segmeter.cli
-from segmeter.cli._help import Command, Group, panel_of
+from segmeter.cli._help import Application, Command, panel_of
 from segmeter.cli._words import printable, speak_plainly
 from segmeter.core.errors import SegmeterError
 
@@ -35,7 +35,7 @@ class Exit:
 
 app = typer.Typer(
     name="segmeter",
-    cls=Group,
+    cls=Application,
     epilog="Exit codes: 0 done; 1 done, but something failed or was found wrong; 2 bad input, or "
     "no room to write; 70 a fault, with its trace; 130 interrupted.",
     no_args_is_help=True,

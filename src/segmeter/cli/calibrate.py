@@ -89,8 +89,8 @@ def calibrate(
         return _fit_clicks(clicks, dataset or [], data, out, prior)
     from segmeter.clickability.fitting.first_clicks import fit, read_cases
 
-    place = _place_of_masks(data, weights)
     seen = _published(tables)
+    place = _place_of_masks(data, weights)
     masks = {name: _masks(place, dataset, kept) for name, dataset, kept in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name in seen}
     out.mkdir(parents=True, exist_ok=True)

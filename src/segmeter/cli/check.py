@@ -12,6 +12,8 @@ from segmeter.cli._option_values import dataset_spec, roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
+from segmeter.core.plurals import counted
 
 __all__ = ["check"]
 
@@ -46,6 +48,8 @@ def check(
     """
     if _is_data(model):
         return _check_data(model, data, page, limit, as_json)
+    if page is not None or limit is not None:
+        raise BadInput(f"--page and --limit are for data, and '{model}' is a model; leave them out")
     from segmeter.models.conformance import check as broken_promises
 
     made = catalogue.models.make(model, **roots(None, weights).options())
@@ -90,8 +94,9 @@ def _check_data(
         typer.echo(fault)
     if len(faults) > _NAMED:
         typer.echo(f"and {len(faults) - _NAMED} more; --page or --json has them all")
-    held = f"{found.scenes} scenes, {found.targets} targets, {len(found.classes)} classes"
-    typer.echo(f"{name}: {held}; {_things(len(faults))}")
+    held = f"{counted(found.scenes, 'scene')}, {counted(found.targets, 'target')}"
+    classes = counted(len(found.classes), "class")
+    typer.echo(f"{name}: {held}, {classes}; {_things(len(faults))}")
     if page is not None:
         typer.echo(f"page: {page}")
     return Exit.WITH_ERRORS if faults else Exit.DONE

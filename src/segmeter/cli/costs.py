@@ -10,6 +10,7 @@ import typer
 
 from segmeter.cli._options import AsJson, CostFile
 from segmeter.cli.app import Exit, app
+from segmeter.core.plurals import counted
 
 if TYPE_CHECKING:
     from segmeter.stats.costs import FittedCosts
@@ -51,7 +52,7 @@ def tell_costs(found: FittedCosts, out: Path, as_json: bool = False) -> None:
     for name, price in found.prices.items():
         limits = "" if price.low != price.low else f"  ({price.low:.2f} to {price.high:.2f})"
         typer.echo(f"{name:9} {price.value:6.2f} s{limits}  from {found.steps[name]} steps")
-    people = "1 annotator" if found.annotators == 1 else f"{found.annotators} annotators"
+    people = counted(found.annotators, "annotator")
     typer.echo(
         f"{people}; intervals 95 % over {found.over}; {found.left_out} steps left out as pauses "
         f"or slips; wrote {out}, for --cost"

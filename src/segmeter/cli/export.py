@@ -12,6 +12,7 @@ from segmeter.cli._option_values import remembered
 from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import check_choice
+from segmeter.core.plurals import counted
 
 if TYPE_CHECKING:
     from segmeter.cli._mask_files import MaskFile
@@ -86,8 +87,7 @@ def _say(written: list[MaskFile], to: Path, kind: str | None) -> None:
     """How many masks lie where; of lists also which files, and how they are opened."""
     from segmeter.cli._mask_lists import LISTS
 
-    many = "1 mask" if len(written) == 1 else f"{len(written)} masks"
-    typer.echo(f"{many} written to {to}")
+    typer.echo(f"{counted(len(written), 'mask')} written to {to}")
     if kind is not None and kind in LISTS:
         for file in dict.fromkeys(f.path for f in written):
             typer.echo(f"  {file}")

@@ -135,7 +135,7 @@ def _explain(name: str, offers: dict[str, Offer]) -> NoReturn:
         raise BadInput(f"data set '{name}' is here already: there is nothing to fetch")
     if name in catalogue.models.names():
         _explain_model(name)
-    hint = suggestion(name, [*offers, *catalogue.datasets.names()])
+    hint = suggestion(name, [*offers, *catalogue.models.names(), *catalogue.datasets.names()])
     raise NotFound(f"no weights named '{name}';{hint} 'segmeter fetch --list' shows them all")
 
 

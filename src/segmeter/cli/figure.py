@@ -9,7 +9,7 @@ import typer
 
 from segmeter.cli._options import OneReading, Runs
 from segmeter.cli.app import Exit, app
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 
 __all__ = ["figure"]
 
@@ -33,6 +33,7 @@ def figure(
     from segmeter.cli._curve_figures import draw_curves
     from segmeter.report.several import open_runs
 
+    check_choice("reading", reading, ("published", "sound"))
     if out.suffix not in (".pdf", ".svg", ".png"):
         raise BadInput(f"--out is a .pdf, .svg or .png, not '{out.name}'")
     draw_curves(open_runs(runs), measure, reading, out)

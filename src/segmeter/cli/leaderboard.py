@@ -15,6 +15,7 @@ from segmeter.cli._options import Cost, GoalChoice, Runs
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
+from segmeter.core.plurals import counted
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
 
 if TYPE_CHECKING:
@@ -59,15 +60,11 @@ def board(results: Run | Several, runs: int) -> Page:
     sections = sections_of(results)
     entry = catalogue.benchmarks.entry(plan.benchmark)
     names = ", ".join(display_names(plan.datasets).values())
-    counted = [_many(len(plan.subjects), plan.kind), _many(runs, "run")]
-    counted += [_many(plan.rounds, "round")] if plan.rounds else []
+    counts = [counted(len(plan.subjects), plan.kind), counted(runs, "run")]
+    counts += [counted(plan.rounds, "round")] if plan.rounds else []
     title = f"Leaderboard: {plan.benchmark} on {names}"
-    facts = [", ".join(counted), f"segmeter {__version__}"]
+    facts = [", ".join(counts), f"segmeter {__version__}"]
     return Page(title, entry.summary, facts, sections, "Reading")
-
-
-def _many(count: int, thing: str) -> str:
-    return f"1 {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def sections_of(run: Run | Several) -> list[Section]:
@@ -129,7 +126,7 @@ def _less_is_better(measure: str) -> bool:
     >>> [_less_is_better(m) for m in ("noc@90", "sample-noc", "iou-d", "iou-min", "dice")]
     [True, True, True, False, False]
     """
-    counted = (
+    losses = (
         "noc@",
         "nof@",
         "never@",
@@ -141,7 +138,7 @@ def _less_is_better(measure: str) -> bool:
         "dhh",
         "voi",
     )
-    return measure.startswith(counted) or measure.endswith(("-noc", "-d", "-nsr"))
+    return measure.startswith(losses) or measure.endswith(("-noc", "-d", "-nsr"))
 
 
 def _value(row: SummaryRow | None, found: Sequence[Difference], models: int) -> Value:

@@ -17,6 +17,7 @@ from segmeter.cli._options import AsJson, NewFolder, OneModel, Threads, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
+from segmeter.core.plurals import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -255,11 +256,7 @@ def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 def _sentence(told: dict[str, Any], out: Path) -> str:
     return (
-        f"{_many(told['masks'], 'mask')} in {_many(told['pictures'], 'picture')}, "
+        f"{counted(told['masks'], 'mask')} in {counted(told['pictures'], 'picture')}, "
         f"{told['seconds']:.1f} s\n"
         f"written to {out}: masks.json (COCO), index.html, a .png and a .html per picture"
     )
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

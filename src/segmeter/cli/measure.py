@@ -20,6 +20,7 @@ from segmeter.cli._masks import (
 from segmeter.cli._options import AsJson, FigureFile
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, suggestion
+from segmeter.core.plurals import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -121,7 +122,7 @@ def _partition_values(
     result = _result(guess, threshold)
     for path, labels in drawn:
         same_size(guess, result.shape, path, labels.shape)
-    title = f"against {len(drawn)} ground truth{'s' if len(drawn) > 1 else ''}"
+    title = f"against {counted(len(drawn), 'ground truth')}"
     return _values([labels for _, labels in drawn], result, boundaries), title
 
 

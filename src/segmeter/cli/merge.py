@@ -10,6 +10,7 @@ import typer
 from segmeter.cli._options import AsJson
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
+from segmeter.core.plurals import counted
 
 __all__ = ["merge"]
 
@@ -43,11 +44,8 @@ def merge(out: Merged, runs: Parts, as_json: AsJson = False) -> int:
         print(json.dumps(facts | {"left_out": done.left_out}, indent=1))
         return Exit.WITH_ERRORS if done.left_out else Exit.DONE
     for run, count in done.taken.items():
-        typer.echo(printable(f"{_jobs(count)} from {run}"))
+        typer.echo(printable(f"{counted(count, 'job')} from {run}"))
     again = f" ({done.twice} of them in several runs, with the same rows)" if done.twice else ""
-    typer.echo(printable(f"{_jobs(done.jobs)} in {out}{again}; next: segmeter report {out}"))
+    joined = f"{counted(done.jobs, 'job')} in {out}{again}"
+    typer.echo(printable(f"{joined}; next: segmeter report {out}"))
     return Exit.WITH_ERRORS if done.left_out else Exit.DONE
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"

@@ -73,9 +73,9 @@ def meta(
     from segmeter.benchmarks.seism.pairs import human_pairs
     from segmeter.cli._seism_figures import draw_densities
 
+    _check_files(figure, report)
     sweeps = _Sweeps(_measures(measure), limit, workers, roots(data, None))
     given = _annotated(dataset, sweeps.places)
-    _check_files(figure, report)
     pairs = human_pairs(given, sweeps.measures, limit, workers)
     bases = baseline or ["quadtree?turned=true"] if method else []
     training = None

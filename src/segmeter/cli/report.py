@@ -86,6 +86,9 @@ def report(
     from segmeter.report.writing import write_report
     from segmeter.store import Run
 
+    if as_json:
+        _refuse_page_options(kind, to=to, by=by, groups=groups, objects=objects)
+    _check(to, kind, objects, rate)
     results = Run.open(run, None, settings(cost, goal), trust=trust)
     results.roots = remembered(results, data)
     if as_json:
@@ -99,6 +102,22 @@ def report(
     if kind is Kind.html:
         _say_missing_pictures(results)
     return Exit.DONE
+
+
+def _refuse_page_options(kind: Kind, **given: object) -> None:
+    """With `--json` nothing is written, so what is about the page would be ignored."""
+    named = [f"--{name}" for name, value in given.items() if value is not None]
+    named += ["--format"] if kind is not Kind.html else []
+    if named:
+        raise BadInput(f"--json prints the summary alone; leave out {' and '.join(named)}")
+
+
+def _check(to: Path | None, kind: Kind, objects: int | None, rate: float | None) -> None:
+    """Refuse options that would be ignored."""
+    if rate is not None and objects is None:
+        raise BadInput("--rate is what an hour costs of --objects; say how many objects")
+    if kind is Kind.html and to is not None and to.is_dir():
+        raise BadInput(f"--to '{to}' is a folder; name the page, such as '{to / 'report.html'}'")
 
 
 def _project(run: Run, objects: int | None, rate: float | None) -> list[Section]:

@@ -18,7 +18,7 @@ from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.devices import check_devices
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.processes import waking
 
@@ -60,6 +60,8 @@ def run(
 
     Example: `segmeter run noc --model grabcut --dataset mini --out runs/mine`
     """
+    if model and method:
+        raise BadInput("a run plays models or methods; give --model or --method, not both")
     plan = Plan(
         benchmark=benchmark,
         subjects=_subjects(method or model or [], masks=masks, points=points),
@@ -76,6 +78,8 @@ def run(
     )
     places = roots(data, weights)
     crew = _Crew(workers, executor, address, part_of(share), again)
+    if dry and estimate:
+        raise BadInput("--dry-run and --estimate answer the same question; give one of them")
     if dry or estimate:
         return _say_estimate(plan, places, crew, as_json, brief=dry)
     return _play(plan, places, crew, out, as_json, add=add)
@@ -116,17 +120,21 @@ def _play(
         from segmeter.cli._tables import print_summary
         from segmeter.cli._terminal import Bar
         from segmeter.engine import run_plan
+        from segmeter.engine.estimates import free_folder
+        from segmeter.engine.executors import executor_names
 
+        if crew.executor is not None:
+            check_choice("executor", crew.executor, executor_names())
         _check(plan, places)
         if add:
             plan = _added(plan, out, places)
-        folder = out or _free_folder(plan, places)
+        folder = out or str(free_folder(plan, places))
         tally = run_plan(
             plan,
             folder,
             roots=places,
             workers=crew.workers,
-            progress=Bar(),
+            progress=Bar("" if out else f"run folder: {folder}"),
             again=crew.again,
             executor=crew.executor,
             early=early,
@@ -149,15 +157,6 @@ def _check(plan: Plan, places: Roots) -> None:
             typer.echo(f"{data.card.name}: {said}", err=True)
     if "clicks" in plan.options:
         say_of_played(plan, places)
-
-
-def _free_folder(plan: Plan, places: Roots) -> str:
-    """A folder that nobody named: the next that is free, said on stderr."""
-    from segmeter.engine.estimates import free_folder
-
-    folder = str(free_folder(plan, places))
-    typer.echo(f"run folder: {folder}", err=True)
-    return folder
 
 
 def _say_estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool, *, brief: bool) -> int:

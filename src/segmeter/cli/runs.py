@@ -43,7 +43,10 @@ def runs(
     found = list_runs(folder)
     numbers = [] if number is None else _numbers(found, number)
     if number is not None and not numbers:
-        raise NotFound(f"no run under '{folder}' has a number '{number}' in its summary")
+        raise NotFound(
+            f"no run under '{folder}' has a number '{number}'; 'segmeter report RUN --json' shows "
+            "those of a run"
+        )
     if as_json:
         told = {"runs": [asdict(facts) for facts in found]}
         print(json.dumps(told | ({"numbers": numbers} if number else {}), indent=1))

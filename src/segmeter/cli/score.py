@@ -10,6 +10,7 @@ import typer
 from segmeter.cli._option_values import remembered
 from segmeter.cli._options import AsJson, Data, RunAddress, Trust
 from segmeter.cli.app import Exit, app
+from segmeter.core.plurals import counted
 
 __all__ = ["score"]
 
@@ -38,8 +39,13 @@ def score(
     for name in measure:
         scored[name] = score_run(run, name, places, trust=trust)
         if not as_json:
-            scenes = "1 scene" if scored[name] == 1 else f"{scored[name]} scenes"
-            typer.echo(f"{name}: {scenes} scored in {run}")
+            typer.echo(_said(name, scored[name], run))
     if as_json:
         print(json.dumps({"scored": scored}, indent=1))
     return Exit.DONE
+
+
+def _said(measure: str, jobs: int, run: str) -> str:
+    if not jobs:
+        return f"{measure}: {run} has it already"
+    return f"{measure}: {counted(jobs, 'job')} scored in {run}, a model on a scene each"

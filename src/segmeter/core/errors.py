@@ -48,9 +48,9 @@ def check_choice(what: str, given: str, known: Iterable[str]) -> None:
     """
     words = list(known)
     if given not in words:
-        raise BadInput(
-            f"no {what} '{given}';{suggestion(str(given), words)} it is {' or '.join(words)}"
-        )
+        *most, last = words
+        choice = f"{', '.join(most)} or {last}" if most else last
+        raise BadInput(f"no {what} '{given}';{suggestion(str(given), words)} it is {choice}")
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -62,7 +62,7 @@ class RunFolder:
         """A folder that already holds a run."""
         folder = cls(address)
         if not folder.begun:
-            what = "it has no plan.json" if folder.place.others() else "no such folder"
+            what = "it has no plan.json" if folder.place.others() else "nothing lies there"
             raise NotFound(f"'{folder.address}' is not a run ({what}); 'segmeter run' makes one")
         return folder
 

@@ -255,8 +255,8 @@ def write_file(path: Path, data: bytes) -> None:
     beside = path.parent / f"{_UNLEASED}{secrets.token_hex(8)}"
     try:
         _write_then_rename(None, str(beside), str(path), data)
-    except OSError as error:
-        raise _named(error, str(path.parent)) from error
+    except OSError as error:  # by the name that was asked for, not by that of the file beside it
+        raise _named(OSError(error.errno, error.strerror), str(path)) from error
 
 
 def _write_then_rename(fd: int | None, beside: str, name: str, data: bytes) -> None:
