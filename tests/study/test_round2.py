@@ -14,6 +14,7 @@ from segmeter.datasets.mini import Mini
 from segmeter.datasets.recorded_clicks import read_clicks
 from segmeter.study.demo import fill_with_people
 from segmeter.study.exports import export
+from segmeter.study.mask_sources import MaskFolder
 from segmeter.study.running import RunningStudy
 
 PLAN = """
@@ -39,6 +40,13 @@ folder = "perfect"
 def write(folder: Path, scene: str, target: str, mask: Mask) -> None:
     folder.mkdir(exist_ok=True)
     cv2.imwrite(str(folder / f"{scene}_{target}.png"), mask.dense().astype(np.uint8) * 255)
+
+
+def test_masks_of_ones_read_as_well_as_masks_of_255(tmp_path: Path) -> None:
+    mask = Mask.box((40, 60), (10, 10), (20, 30))
+    for high in (1, 255):
+        cv2.imwrite(str(tmp_path / "dog.png"), mask.dense().astype(np.uint8) * high)
+        assert MaskFolder(tmp_path).mask("dog", "object", (40, 60)) == mask
 
 
 def shifted(mask: Mask, by: int) -> Mask:

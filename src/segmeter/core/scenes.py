@@ -155,9 +155,15 @@ class Scene:
         for target in self.targets:
             for mask in (target.mask, target.ignore):
                 if mask is not None and mask.shape != self.shape:
+                    turned = self.header.dimensions == 2 and mask.shape == self.shape[::-1]
+                    advice = (
+                        "turn the mask as the photograph's EXIF turns it"
+                        if turned
+                        else ("resize the mask or leave the scene out")
+                    )
                     raise BadInput(
                         f"{self.name}: {self.header.kind} is {size} but its mask is "
-                        f"{size_in_words(mask.shape)}; resize the mask or leave the scene out"
+                        f"{size_in_words(mask.shape)}; {advice}"
                     )
             judged = target.mask if target.ignore is None else target.mask - target.ignore
             if not judged:

@@ -262,9 +262,16 @@ class CocoJson:
 
     def _not_coco(self, error: Exception) -> BadInput:
         return BadInput(
-            f"'{self._annotations}' is not a JSON file of COCO's layout:"
-            f" {type(error).__name__} {str(error)[:80]}"
+            f"'{self._annotations}' is not a JSON file of COCO's layout: {_fault(error)}"
         )
+
+
+def _fault(error: Exception) -> str:
+    """What a file of another layout lacks, in words."""
+    if isinstance(error, KeyError):
+        return f"a record has no {str(error)[:80]}"
+    said = str(error)[:80]
+    return said if isinstance(error, ValueError) else f"{type(error).__name__} {said}"
 
 
 def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
@@ -274,6 +281,8 @@ def outline(segmentation: Any, size: tuple[int, int], where: str) -> Mask:
     numbers.
     """
     try:
+        if segmentation is None:
+            raise BadInput("there is none; give it a 'segmentation' or leave it out")
         if isinstance(segmentation, Mapping):
             return _unpacked(segmentation, size)
         parts = list(segmentation)

@@ -132,7 +132,10 @@ def _entry(thing: Any, start: int, end: int) -> tuple[Any, int, int, bool]:
 
 
 def _spans(images: list[Any], things: list[tuple[Any, int, int, bool]]) -> Spans:
-    row = {image["id"]: number for number, image in enumerate(images)}
+    row: dict[Any, int] = {}
+    for number, image in enumerate(images):
+        if row.setdefault(image["id"], number) != number:
+            raise ValueError(f"two pictures have the id {image['id']}")
     unlisted = next((thing[0] for thing in things if thing[0] not in row), None)
     if unlisted is not None:
         raise ValueError(f"an object is of the picture {unlisted}, which is not listed")

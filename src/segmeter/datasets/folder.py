@@ -27,7 +27,7 @@ from segmeter.datasets.mask_files import (
     told_from,
     void_in,
 )
-from segmeter.datasets.pairing import Pairs, pair, picture_folder
+from segmeter.datasets.pairing import Pairs, deeper, pair, picture_folder
 from segmeter.datasets.pictures import read_rgb
 from segmeter.datasets.places import digest, known, passed_over, pictures_in, printable, writable
 from segmeter.datasets.runlength_json import (
@@ -62,8 +62,8 @@ class Folder:
     path
         The folder.
     kind
-        What the mask files are, when their values mislead: binary, soft, trimap, labels,
-        palette or colours; of volumes organ or instance.
+        What the mask files are, when their values mislead: binary, soft, trimap, alpha,
+        labels, palette or colours; of volumes organ or instance.
     ignore
         The value of a label map that is not judged.
     channel, window, components, smallest, grid
@@ -159,7 +159,7 @@ class MaskFiles:
         targets: list[Target] = []
         if scene in self._pairs.whole:
             targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
-        kind: Kind = self._kind if self._kind in ("soft", "trimap") else "binary"
+        kind: Kind = self._kind if self._kind in ("soft", "trimap", "alpha") else "binary"
         for name, path in self._pairs.single.get(scene, []):
             targets.append(object_in(path, kind, name, _class(name)))
         return targets
@@ -176,12 +176,25 @@ def _recognise(
     pairs = pair(folder)
     if not pairs.paired:
         over = passed_over(picture_folder(folder))
-        raise BadInput(f"nothing recognised in '{folder}': {_ADVICE}" + (over and f" ({over})"))
+        advice = deeper(folder) or _foreign(folder) or _ADVICE
+        raise BadInput(f"nothing recognised in '{folder}': {advice}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
     return MaskFiles(card, pairs, meant, ignore), _sentence(pairs, meant, ignore)
+
+
+def _foreign(folder: Path) -> str:
+    """Whose annotations a folder has, if they are of a layout that is not read; often empty."""
+    advice = "which are not read: turn them into one COCO file beside the pictures"
+    beside = [path for path in picture_folder(folder).glob("*.json") if path.is_file()]
+    contents = (_content(path) for path in _spread(beside))
+    if any(isinstance(content, dict) and "shapes" in content for content in contents):
+        return f"its JSON files are LabelMe's, {advice}"
+    if any(folder.glob("labels/*.txt")):
+        return f"its text files are YOLO's, {advice}"
+    return ""
 
 
 def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:

@@ -14,7 +14,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.claims import MOST_BITS
-from segmeter.datasets.pictures import has_colour_table, read_values
+from segmeter.datasets.pictures import has_colour_table, is_jpeg, read_alpha, read_values
 
 __all__ = [
     "MEANING",
@@ -27,23 +27,26 @@ __all__ = [
     "void_in",
 ]
 
-Kind = Literal["binary", "soft", "trimap", "labels", "palette", "colours"]
+Kind = Literal["binary", "soft", "trimap", "alpha", "labels", "palette", "colours"]
 Values = npt.NDArray[Any]
 
 MEANING: dict[Kind, str] = {
     "binary": "binary masks, every value but 0 the object",
     "soft": "masks with soft edges, the object from half the highest value up",
     "trimap": "masks with a band, 255 the object and 128 not judged",
+    "alpha": "masks in the transparency, the object from half opaque up",
     "labels": "label maps, every value but 0 an object",
     "palette": "label maps with a colour table, every index but 0 an object",
     "colours": "label maps in colour, every colour but black an object",
 }
 
 # When files differ, the kind that can tell the others' objects apart is the folder's.
-_ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "binary")
+_ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "alpha", "binary")
 # More values than this are a photograph's, unless each stands on this many pixels on average.
 _MOST_LABELS, _FEWEST_PIXELS = 4096, 16
 _VOID = 255
+# By how much a JPEG's values stray around an edge.
+_RINGING = 96
 
 
 def as_kind(text: str) -> Kind:
@@ -79,7 +82,7 @@ def told_from(paths: Iterable[Path]) -> Kind:
 
 def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     """The objects of one file, by ascending value; `ignored` is the value not judged."""
-    if kind in ("binary", "soft", "trimap"):
+    if kind in ("binary", "soft", "trimap", "alpha"):
         return [object_in(path, kind, "object")]
     labels = _labels(read_values(path))
     ignore = Mask.of(labels == ignored) or None if ignored is not None else None
@@ -113,12 +116,12 @@ def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, M
 
 def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
     """The one object of a file."""
-    values = _flat(read_values(path))
+    values = _opaque(path) if kind == "alpha" else _flat(read_values(path))
     if values.ndim == 3:
         values = values.max(axis=2)
     if kind == "trimap":
         return Target(name, Mask.of(values > 128), Mask.of(values == 128) or None, label)
-    least = int(values.max()) / 2 if kind == "soft" else 0
+    least = int(values.max()) / 2 if kind in ("soft", "alpha") else 0
     return Target(name, Mask.of(np.asarray(values > least)), None, label)
 
 
@@ -140,8 +143,10 @@ def _kind(path: Path) -> Kind:
     values = _flat(read_values(path))
     if has_colour_table(path):
         return "palette"
+    if _is_cut_out(path) and _tells_nothing(values):
+        return "alpha"
     if values.ndim == 3:
-        return "colours"
+        return _lossy_kind(path, values) if is_jpeg(path) else "colours"
     levels, counts = np.unique(values, return_counts=True)
     if levels.size <= 1 or (levels.size == 2 and levels[0] == 0):
         return "binary"
@@ -149,7 +154,44 @@ def _kind(path: Path) -> Kind:
         return "trimap"
     ends = counts[0] * (levels[0] == 0) + counts[-1]
     mostly_ends = ends >= 0.9 * values.size and levels[-1] >= 200
-    return "soft" if mostly_ends and levels.size > 8 else "labels"
+    if mostly_ends and levels.size > 8:
+        return "soft"
+    return _lossy_kind(path, values) if is_jpeg(path) else "labels"
+
+
+def _lossy_kind(path: Path, values: Values) -> Kind:
+    """Of a JPEG, whose values ring around edges, only one object on black can be told."""
+    brightest = values.max(axis=2) if values.ndim == 3 else values
+    high = int(brightest.max())
+    object = brightest > high / 2
+    edges = (brightest > high / 4) & (brightest < 0.75 * high)
+    colours = values[object].reshape(np.count_nonzero(object), -1).astype(np.int64)
+    strays = np.abs(colours - np.median(colours, axis=0)).max(axis=1) > _RINGING
+    if high < 128 or edges.sum() > object.sum() / 2 or strays.mean() > 0.1:
+        raise BadInput(
+            f"'{path}' is a JPEG, which blurs labels into each other; save the masks as PNG,"
+            " or say kind=soft where each has one object"
+        )
+    return "soft"
+
+
+def _tells_nothing(values: Values) -> bool:
+    """Whether a file has one value everywhere, or as many as a photograph."""
+    levels = np.unique(_labels(values)).size
+    return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
+
+
+def _is_cut_out(path: Path) -> bool:
+    """Whether a file is transparent in some places and opaque in others."""
+    alpha = read_alpha(path)
+    return alpha is not None and int(alpha.min()) < int(alpha.max())
+
+
+def _opaque(path: Path) -> Values:
+    alpha = read_alpha(path)
+    if alpha is None:
+        raise BadInput(f"'{path}' has no transparency, which the other masks have")
+    return alpha
 
 
 def _flat(values: Values) -> Values:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.places import pictures_in, printable
+from segmeter.datasets.places import pictures_in, printable, writable
 
-__all__ = ["Pairs", "pair", "picture_folder"]
+__all__ = ["Pairs", "deeper", "pair", "picture_folder"]
 
 _PICTURES = (
     "images image imgs img pictures picture photos photo rgb inputs input jpegimages data_gt data"
@@ -51,6 +52,22 @@ class Pairs:
     single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
     stray: list[str] = field(default_factory=list)
     renamed: int = 0
+    _alike: dict[str, list[str]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._alike = {}
+        for name in self.pictures:
+            self._alike.setdefault(_spelt(name), []).append(name)
+
+    def picture_of(self, name: str) -> str | None:
+        """The scene whose picture has this name, also where systems spell it differently.
+
+        Macs write an umlaut as two letters, Windows does not care about capitals.
+        """
+        if name in self.pictures:
+            return name
+        alike = self._alike.get(_spelt(name), [])
+        return alike[0] if len(alike) == 1 else None
 
     @property
     def paired(self) -> list[str]:
@@ -72,6 +89,15 @@ class Pairs:
         return found
 
 
+def deeper(folder: Path) -> str:
+    """Where pictures and masks lie, if one folder deeper than they are looked for; often empty."""
+    inside = [path for path in _folders_in(folder) if _named(path, _MASKS) and pair(path).paired]
+    if not inside:
+        return ""
+    names = " and ".join(f"'{printable(path.name)}'" for path in inside[:3])
+    return f"{names} in it can be read: give one of them, such as '{printable(str(inside[0]))}'"
+
+
 def picture_folder(folder: Path) -> Path:
     """The subfolder that is named for pictures, or the folder itself."""
     return _named(folder, _PICTURES) or folder
@@ -83,27 +109,54 @@ def pair(folder: Path) -> Pairs:
     if masks is None:
         return _in_one_folder(pictures)
     where = f"in '{pictures.name}', masks in '{masks.name}'"
+    if pictures != folder and not pictures_in(pictures):
+        return _in_subfolders(where, pictures, masks)
+    return _in_two_folders(where, pictures, masks)
+
+
+def _in_two_folders(where: str, pictures: Path, masks: Path) -> Pairs:
     pairs = Pairs(where, _by_name(pictures_in(pictures)))
     for path in pictures_in(masks):
         _assign(pairs, path)
-    for subfolder in sorted(path for path in masks.iterdir() if path.is_dir()):
+    for subfolder in _folders_in(masks):
         things = [(path.stem, path) for path in pictures_in(subfolder)]
-        if things and subfolder.name in pairs.pictures:
-            pairs.single.setdefault(subfolder.name, []).extend(things)
+        name = pairs.picture_of(subfolder.name)
+        if things and name is not None:
+            pairs.single.setdefault(name, []).extend(things)
         elif things:
             pairs.stray.append(f"{printable(subfolder.name)}/")
     return _told_apart(pairs)
 
 
+def _in_subfolders(where: str, pictures: Path, masks: Path) -> Pairs:
+    """Pictures in folders of their own, masks in folders of the same names: `train/dog`."""
+    found = Pairs(f"{where}, each in folders", {})
+    for folder in _folders_in(pictures):
+        if not writable(folder.name) or not (masks / folder.name).is_dir():
+            continue
+        pairs = _in_two_folders(where, folder, masks / folder.name)
+        for into, part in ((found.pictures, pairs.pictures), (found.whole, pairs.whole)):
+            into |= {f"{folder.name}/{name}": path for name, path in part.items()}
+        found.single |= {f"{folder.name}/{name}": each for name, each in pairs.single.items()}
+        found.stray += [f"{folder.name}/{name}" for name in pairs.stray]
+        found.renamed += pairs.renamed
+    return found
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if path.is_dir() and path.name[0] != "."]
+
+
 def _assign(pairs: Pairs, path: Path) -> None:
     """To the picture of the same name, else to the longest name that it begins with."""
-    if path.stem in pairs.pictures:
-        pairs.whole[path.stem] = path
+    same = pairs.picture_of(path.stem)
+    if same is not None:
+        pairs.whole[same] = path
         return
     ends = [place for place, letter in enumerate(path.stem) if letter in "_-. "]
     for end in reversed(ends):
-        name = path.stem[:end]
-        if name in pairs.pictures:
+        name = pairs.picture_of(path.stem[:end])
+        if name is not None:
             thing = path.stem[end:].strip("_-. ")
             if _WORD.fullmatch(thing) and name not in pairs.whole:
                 pairs.whole[name] = path
@@ -131,13 +184,13 @@ def _in_one_folder(folder: Path) -> Pairs:
     masks = {path for _, path in marked}
     pairs = Pairs("and masks side by side", _by_name(p for p in files if p not in masks))
     for match, path in marked:
-        name, thing = match["stem"], match["thing"]
-        if name in pairs.pictures and thing:
-            pairs.single.setdefault(name, []).append((thing, path))
-        elif name in pairs.pictures:
-            pairs.whole[name] = path
-        else:
+        name, thing = pairs.picture_of(match["stem"]), match["thing"]
+        if name is None:
             pairs.stray.append(path.name)
+        elif thing:
+            pairs.single.setdefault(name, []).append((thing, path))
+        else:
+            pairs.whole[name] = path
     return _told_apart(pairs)
 
 
@@ -153,6 +206,11 @@ def _twins(files: list[Path]) -> Pairs | None:
     pairs.whole = {name: path for name, path in masks.items() if name in photos}
     pairs.stray = [path.name for name, path in masks.items() if name not in photos]
     return pairs
+
+
+def _spelt(name: str) -> str:
+    """A name as it looks, however it is encoded and capitalised."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _by_name(paths: Iterable[Path]) -> dict[str, Path]:

@@ -26,7 +26,9 @@ __all__ = [
     "grey_of",
     "has_colour_table",
     "header_size",
+    "is_jpeg",
     "picture_size",
+    "read_alpha",
     "read_bytes",
     "read_colours",
     "read_rgb",
@@ -36,6 +38,7 @@ __all__ = [
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 MOST_PIXELS = 1 << 28  # 256 megapixels; the largest photographs of TETRIS have a fifth of it
 _PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8"
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
@@ -70,6 +73,25 @@ def read_values(path: Path) -> npt.NDArray[Any]:
         return _indices(path, raw)
     values = _decode(path, cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR)
     return values if values.ndim == 2 else values[:, :, :3]
+
+
+def read_alpha(path: Path) -> npt.NDArray[Any] | None:
+    """How opaque each pixel of a file is, `(H, W)`; None where it has no such channel."""
+    import cv2
+
+    with path.open("rb") as file:
+        head = file.read(26)
+    if head.startswith(_JPEG) or (head.startswith(_PNG) and head[25] not in (4, 6)):
+        return None
+    values = _decode(path, cv2.IMREAD_UNCHANGED)
+    return values[:, :, 3] if values.ndim == 3 and values.shape[2] == 4 else None
+
+
+def is_jpeg(path: Path) -> bool:
+    """Whether a file is a JPEG, which keeps a picture's look but not its values."""
+    check_regular(path)
+    with path.open("rb") as file:
+        return file.read(2) == _JPEG
 
 
 def has_colour_table(path: Path) -> bool:
@@ -124,7 +146,7 @@ def header_size(raw: bytes) -> tuple[int, int]:
     """Height and width that a file claims; ValueError when it is damaged or no picture."""
     if raw.startswith(_PNG):
         return _png_size(raw)
-    if raw.startswith(b"\xff\xd8"):
+    if raw.startswith(_JPEG):
         return _jpeg_size(raw)
     if raw.startswith(b"BM"):
         return _bmp_size(raw)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.mask_files import object_in, told_from
 from segmeter.datasets.pictures import picture_size
 from segmeter.study.plan_parts import Masks
 
@@ -57,16 +56,13 @@ def open_masks(masks: Masks, folder: Path) -> RunMasks | MaskFolder:
 
 
 def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
-    import cv2
-
+    """The one object of a file, whatever its values are; labels are taken together."""
     size = picture_size(path)
     if size != shape:
         found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
         raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give masks of its size")
-    pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
-    if pixels is None:
-        raise BadInput(f"'{path}' is not a picture")
-    return Mask.of(np.asarray(pixels) > 127)
+    kind = told_from([path])
+    return object_in(path, kind if kind in ("soft", "alpha") else "binary", "mask").mask
 
 
 def _read_run(run: Path, model: str, round: int) -> Mapping[Key, str]:

@@ -308,7 +308,8 @@ def _missing(layout: Layout) -> str:
 
 
 def _sentence(layout: Layout) -> str:
-    said = f"{len(layout.cases)} volumes, {layout.what}"
+    count = len(layout.cases)
+    said = f"{count} volume{'s' * (count != 1)}, {layout.what}"
     if layout.names:
         said += f"; {len([v for v in layout.names if v != 0])} classes are named"
     if layout.modality:

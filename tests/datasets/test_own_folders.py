@@ -1,0 +1,201 @@
+"""Folders as teams really have them: they are read as they are meant, or named in a sentence."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+
+from segmeter.core.errors import BadInput
+from segmeter.datasets.folder import Folder
+
+SHAPE = (60, 80)
+
+
+def disc(y: int = 30, x: int = 40, radius: int = 15) -> npt.NDArray[np.bool_]:
+    rows, columns = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    return np.asarray((rows - y) ** 2 + (columns - x) ** 2 < radius * radius)
+
+
+def picture() -> Image.Image:
+    rows, columns = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    return Image.fromarray(np.dstack([columns * 3, rows * 4, rows + columns]).astype(np.uint8))
+
+
+def saved(image: Image.Image, path: Path, **how: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **how)
+
+
+def folder(root: Path, mask: Image.Image, name: str = "a.png", **how: Any) -> Path:
+    saved(picture(), root / "images" / "a.jpg")
+    saved(mask, root / "masks" / name, **how)
+    return root
+
+
+def only_mask(path: Path) -> npt.NDArray[np.bool_]:
+    data = Folder(str(path))
+    (target,) = data.load(data.scenes()[0]).targets
+    return target.mask.dense()
+
+
+def differs(path: Path) -> float:
+    """The share of the disc by which the only mask differs from it."""
+    return float((only_mask(path) ^ disc()).sum() / disc().sum())
+
+
+@pytest.mark.parametrize("high", [1, 255, 65535])
+def test_binary_masks_of_any_depth(tmp_path: Path, high: int) -> None:
+    kind = np.uint16 if high > 255 else np.uint8
+    assert differs(folder(tmp_path, Image.fromarray((disc() * high).astype(kind)))) == 0
+
+
+def test_masks_of_one_bit(tmp_path: Path) -> None:
+    assert differs(folder(tmp_path, Image.fromarray(disc()))) == 0
+
+
+def test_a_mask_in_the_transparency_alone(tmp_path: Path) -> None:
+    white = np.full((*SHAPE, 3), 200, np.uint8)
+    mask = Image.fromarray(np.dstack([white, disc().astype(np.uint8) * 255]))
+    assert differs(folder(tmp_path, mask)) == 0
+    assert "transparency" in Folder(str(tmp_path)).recognised
+
+
+def test_a_cut_out_photograph_is_a_mask(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (*SHAPE, 3), dtype=np.uint8)
+    big = np.kron(noise, np.ones((3, 3, 1), np.uint8))[: SHAPE[0], : SHAPE[1]]
+    whole = noise if np.unique(noise.reshape(-1, 3), axis=0).shape[0] > 4096 else big
+    mask = Image.fromarray(np.dstack([whole, disc().astype(np.uint8) * 255]))
+    assert differs(folder(tmp_path, mask)) == 0
+
+
+def test_colours_on_a_transparent_ground_stay_objects(tmp_path: Path) -> None:
+    labels = np.zeros((*SHAPE, 4), np.uint8)
+    labels[disc(20, 20, 8)] = (255, 0, 0, 255)
+    labels[disc(40, 60, 8)] = (0, 255, 0, 255)
+    data = Folder(str(folder(tmp_path, Image.fromarray(labels))))
+    assert len(data.load("a").targets) == 2
+
+
+@pytest.mark.parametrize("colour", [(255, 255, 255), (255, 0, 0)])
+def test_one_object_in_a_jpeg_is_cut_at_half(tmp_path: Path, colour: tuple[int, ...]) -> None:
+    mask = np.where(disc()[..., None], colour, 0).astype(np.uint8)
+    assert differs(folder(tmp_path, Image.fromarray(mask), "a.jpg", quality=60)) < 0.05
+
+
+@pytest.mark.parametrize("colours", [((255, 0, 0), (0, 0, 255)), ((1, 1, 1), (2, 2, 2))])
+def test_labels_in_a_jpeg_are_refused(tmp_path: Path, colours: Any) -> None:
+    labels = np.zeros((*SHAPE, 3), np.uint8)
+    for colour, x in zip(colours, (20, 60), strict=True):
+        labels[disc(30, x, 12)] = colour
+    with pytest.raises(BadInput, match="save the masks as PNG"):
+        Folder(str(folder(tmp_path, Image.fromarray(labels), "a.jpg", quality=50)))
+
+
+def test_names_are_paired_however_systems_spell_them(tmp_path: Path) -> None:
+    mask = Image.fromarray(disc())
+    for name in ("Möwe", "IMG_1", "图片 2"):
+        spelt = unicodedata.normalize("NFD", name).lower()
+        saved(picture(), tmp_path / "images" / f"{name}.jpg")
+        saved(mask, tmp_path / "masks" / f"{spelt}.png")
+    assert sorted(Folder(str(tmp_path)).scenes()) == ["IMG_1", "Möwe", "图片 2"]
+
+
+def test_names_that_differ_in_capitals_only_are_not_mixed_up(tmp_path: Path) -> None:
+    for name, shape in (("a", disc()), ("A", disc(20, 20))):
+        saved(picture(), tmp_path / "images" / f"{name}.jpg")
+        saved(Image.fromarray(shape), tmp_path / "masks" / f"{name}.png")
+    data = Folder(str(tmp_path))
+    (upper,) = data.load("A").targets
+    assert (upper.mask.dense() == disc(20, 20)).all()
+
+
+def test_pictures_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
+    for part in ("dogs", "cats"):
+        saved(picture(), tmp_path / "images" / part / "1.jpg")
+        saved(Image.fromarray(disc()), tmp_path / "masks" / part / "1.png")
+    data = Folder(str(tmp_path))
+    assert list(data.scenes()) == ["cats/1", "dogs/1"]
+    data.load("dogs/1").check()
+
+
+def test_what_lies_one_folder_deeper_is_named(tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        folder(tmp_path / part, Image.fromarray(disc()))
+    with pytest.raises(BadInput, match="'train' and 'val' in it can be read"):
+        Folder(str(tmp_path))
+
+
+def test_other_tools_files_are_called_by_their_names(tmp_path: Path) -> None:
+    saved(picture(), tmp_path / "labelme" / "a.jpg")
+    (tmp_path / "labelme" / "a.json").write_text('{"shapes": []}')
+    with pytest.raises(BadInput, match="LabelMe's"):
+        Folder(str(tmp_path / "labelme"))
+    saved(picture(), tmp_path / "yolo" / "images" / "a.jpg")
+    (tmp_path / "yolo" / "labels").mkdir()
+    (tmp_path / "yolo" / "labels" / "a.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5")
+    with pytest.raises(BadInput, match="YOLO's"):
+        Folder(str(tmp_path / "yolo"))
+
+
+def test_a_mask_that_was_not_turned_with_its_photograph_is_named(tmp_path: Path) -> None:
+    photograph = picture()
+    exif = photograph.getexif()
+    exif[0x112] = 6
+    saved(photograph, tmp_path / "images" / "a.jpg", exif=exif)
+    saved(Image.fromarray(disc()), tmp_path / "masks" / "a.png")
+    with pytest.raises(BadInput, match="turn the mask as the photograph's EXIF turns it"):
+        Folder(str(tmp_path)).load("a").check()
+
+
+def coco(root: Path, *, image: dict[str, Any] | None = None, **thing: Any) -> Path:
+    """A COCO file with one picture, and one object unless told otherwise."""
+    saved(picture(), root / "images" / "a.jpg")
+    size = {"height": SHAPE[0], "width": SHAPE[1]}
+    images = [{"id": 1, "file_name": "a.jpg", **size} if image is None else image]
+    outline = [[10, 10, 40, 10, 40, 40, 10, 40]]
+    first = {"id": 1, "image_id": images[0]["id"], "category_id": 1, "segmentation": outline}
+    content = {"images": images, "annotations": [{**first, **thing}], "categories": []}
+    (root / "annotations.json").write_text(json.dumps(content))
+    return root
+
+
+def test_ids_of_coco_may_be_of_any_size_or_text(tmp_path: Path) -> None:
+    size = {"height": SHAPE[0], "width": SHAPE[1]}
+    for number, id in enumerate((10**25, "photo-1")):
+        path = coco(tmp_path / str(number), image={"id": id, "file_name": "a.jpg", **size}, id=id)
+        (target,) = Folder(str(path)).load("a").targets
+        assert target.id == str(id)
+
+
+@pytest.mark.parametrize(
+    ("thing", "said"),
+    [
+        ({"segmentation": None}, "its outline cannot be read: there is none"),
+        ({"segmentation": [[1, 2, 3]]}, "a polygon is a list of at least two corners"),
+        ({"image_id": 99}, "an object is of the picture 99, which is not listed"),
+        ({"image": {"id": 1, "file_name": "a.jpg"}}, "a record has no 'height'"),
+    ],
+)
+def test_what_is_wrong_in_a_coco_file_is_said_in_words(
+    tmp_path: Path, thing: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        Folder(str(coco(tmp_path, **thing))).load("a").check()
+    assert said in str(error.value)
+    assert "Error" not in str(error.value)
+
+
+def test_two_pictures_of_one_id_are_refused(tmp_path: Path) -> None:
+    path = coco(tmp_path) / "annotations.json"
+    content = json.loads(path.read_text())
+    content["images"].append({**content["images"][0], "file_name": "b.jpg"})
+    path.write_text(json.dumps(content))
+    with pytest.raises(BadInput, match="two pictures have the id 1"):
+        Folder(str(tmp_path))
