@@ -11,6 +11,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.plans import Plan
 
 
 def test_a_near_miss_is_answered_with_the_right_name() -> None:
@@ -57,6 +58,13 @@ def test_a_spec_can_be_said_again() -> None:
 def test_an_option_without_a_value_is_refused() -> None:
     with pytest.raises(BadInput, match="has no value"):
         Spec.parse("sam?fast")
+
+
+def test_an_option_that_cannot_be_written_down_is_refused_in_a_sentence() -> None:
+    strange = Spec("folder", {"path": Path("x")})
+    for written in (lambda: str(strange), lambda: Plan("noc", (), (strange,)).to_json()):
+        with pytest.raises(BadInput, match="options are text, numbers"):
+            written()
 
 
 def test_looking_a_name_up_imports_one_module_of_its_room() -> None:

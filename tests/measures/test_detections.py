@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from segmeter.core.errors import BadInput
+from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detections import (
@@ -20,6 +21,7 @@ from segmeter.measures.detections import (
     coco_scores,
     lvis_scores,
     of_frequency,
+    one_object,
     size_ranges,
 )
 from segmeter.measures.matched_detections import (
@@ -321,3 +323,10 @@ def test_an_empty_mask_counts_as_a_mistake_and_breaks_nothing():
         ours = matched_scores(cells(truth, [empty, *found], rules), rules)
         assert ours["ap"] == close(0.5)
     assert coco_scores(truth, [empty, *found])["ap"] == close(0.5)
+
+
+@pytest.mark.parametrize("scores", [coco_scores, lvis_scores, average_recall])
+def test_a_library_that_is_not_installed_is_named(scores, monkeypatch):
+    monkeypatch.setitem(sys.modules, "hotcoco", None)
+    with pytest.raises(NotFound, match=r"segmeter\[detectors\]"):
+        scores(one_object(), [])

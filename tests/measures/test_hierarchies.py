@@ -82,3 +82,10 @@ def digest_by_columns(labels: Labels) -> str:
     numbered = regions(np.ascontiguousarray(labels.T))
     names = numbered.numbers.reshape(labels.T.shape).T + 1
     return hashlib.sha256(np.ascontiguousarray(names).astype("<i4").tobytes()).hexdigest()
+
+
+def test_a_partition_has_at_least_one_region() -> None:
+    hierarchy = Hierarchy.of(np.array([[0] * 7, [0, 0, 1, 0, 3, 0, 0], [0] * 7]))
+    assert [hierarchy.threshold_for(count) for count in (1, 2, 3)] == [3.0, 1.0, 0.0]
+    with pytest.raises(BadInput, match="at least one region"):
+        hierarchy.threshold_for(0)

@@ -205,3 +205,11 @@ def test_a_new_part_makes_the_summary_anew(run: Path, tmp_path: Path) -> None:
     assert fewer != whole
     shutil.move(tmp_path / lost.name, lost)
     assert Run.open(run).summary() == whole
+
+
+def test_a_summary_within_a_page_leaves_the_whole_page_steady(run: Path) -> None:
+    opened = Run.open(run)
+    inner, steady = opened._steadily(lambda: (opened.summary(), opened._steady))
+    assert inner
+    assert steady
+    assert not opened._steady

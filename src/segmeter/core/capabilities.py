@@ -32,6 +32,7 @@ __all__ = [
     "LosesPrompts",
     "OffersSome",
     "OnDevice",
+    "PlaysUsersApart",
     "RendersTogether",
     "ScoresSingleClicks",
     "Team",

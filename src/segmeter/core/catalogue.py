@@ -26,6 +26,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.seeds import fingerprint
 
 __all__ = [
+    "OPTIONS_ARE",
     "Entry",
     "Shelf",
     "Spec",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
 
 _installed_only: ContextVar[bool] = ContextVar("installed_only", default=False)
 
@@ -352,7 +354,10 @@ def _text(value: Any) -> str:
     """
     if isinstance(value, str) and "&" not in value and _value(value) == value:
         return value
-    return json.dumps(value).replace("&", "\\u0026")
+    try:
+        return json.dumps(value).replace("&", "\\u0026")
+    except TypeError as error:
+        raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
 
 
 models: Shelf[Any] = Shelf("model", "segmeter.models")

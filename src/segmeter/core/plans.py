@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from segmeter.core.catalogue import Spec
+from segmeter.core.catalogue import OPTIONS_ARE, Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint
 
@@ -61,7 +61,10 @@ class Plan:
 
     def to_json(self) -> str:
         """Canonical text: the same plan is the same text."""
-        return json.dumps(asdict(self), sort_keys=True, indent=1)
+        try:
+            return json.dumps(asdict(self), sort_keys=True, indent=1)
+        except TypeError as error:
+            raise BadInput(f"a plan cannot be written down: {error}; {OPTIONS_ARE}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Plan:

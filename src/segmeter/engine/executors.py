@@ -31,13 +31,17 @@ class Executor(Protocol):
         """How many more jobs may be submitted now."""
         ...
 
-    def submit(self, job: Job) -> None: ...
+    def submit(self, job: Job) -> None:
+        """Take a job; only where there is room."""
+        ...
 
     def finished(self) -> list[Outcome]:
         """Wait for at least one job to end."""
         ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End all work at once; what was finished is kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 __all__ = ["parameter_count"]
 
-_DEPTH = 4
+_DEPTH = 4  # attributes of attributes that are looked into
+_MOST_ITEMS = 1000
 
 
 def parameter_count(subject: Any) -> int:
@@ -39,12 +40,15 @@ def _modules(root: Any, kind: type) -> Iterator[Any]:
 
 
 def _inside(thing: Any) -> list[Any]:
+    """What something holds: items of a list or mapping, else its attributes."""
+    if isinstance(thing, type):
+        return []
     if isinstance(thing, list | tuple):
-        return list(thing)[:1000]
+        return list(thing)[:_MOST_ITEMS]
     if isinstance(thing, Mapping):
-        return list(thing.values())[:1000]
-    if isinstance(thing, type) or callable(thing):
-        return list(getattr(thing, "__dict__", {}).values()) if not isinstance(thing, type) else []
+        return list(thing.values())[:_MOST_ITEMS]
+    attributes = list(getattr(thing, "__dict__", {}).values())
+    if callable(thing):
+        return attributes
     slots = [n for c in type(thing).__mro__ for n in getattr(c, "__slots__", ())]
-    held = [getattr(thing, n, None) for n in slots if isinstance(n, str)]
-    return held + list(getattr(thing, "__dict__", {}).values())
+    return [getattr(thing, n, None) for n in slots if isinstance(n, str)] + attributes

@@ -194,8 +194,7 @@ def _matched(truth: Outline, guess: Outline, max_dist: float) -> Bits:
 
 
 def _judged(truth: Mask, guess: Mask, ignore: Mask | None) -> tuple[Mask, Mask]:
-    if truth.shape != guess.shape:
-        truth.overlap(guess)  # says so
+    truth.check_frame(guess)
     return (truth, guess) if ignore is None else (truth - ignore, guess - ignore)
 
 

@@ -119,11 +119,10 @@ def lvis_scores(
     >>> lvis_scores(truth, [], 'bbox')['ap']
     0.0
     """
-    from hotcoco import LVISResults
-
     check_detections(truth, found, kind)
-    library = _loaded(truth)
-    evaluator = _library().LVISeval(library, LVISResults(library, _plain(found, kind), most), kind)
+    library, loaded = _library(), _loaded(truth)
+    results_of = library.LVISResults(loaded, _plain(found, kind), most)
+    evaluator = library.LVISeval(loaded, results_of, kind)
     evaluator.params.area_rng = [list(limits) for limits in size_ranges(reading).values()]
     _quietly(evaluator.run)
     results = evaluator.get_results()

@@ -30,7 +30,7 @@ from segmeter.measures.tables import (
     regions,
 )
 
-__all__ = ["Hierarchy", "partition_at", "sweep"]
+__all__ = ["Hierarchy", "check_contour_size", "partition_at", "sweep"]
 
 Numbers = npt.NDArray[np.int32]
 
@@ -79,6 +79,8 @@ class Hierarchy:
 
     def threshold_for(self, count: int) -> float:
         """The threshold that leaves `count` regions: the count-th largest strength, or 0."""
+        if count < 1:
+            raise BadInput(f"a partition has at least one region, not {count}")
         return float(self.values[-count]) if count <= self.values.size else 0.0
 
 
@@ -110,10 +112,18 @@ def partition_at(levels: npt.NDArray[Any], threshold: float) -> Numbers:
     return found.numbers.reshape(found.shape)
 
 
-def _check(levels: npt.NDArray[Any]) -> None:
+def check_contour_size(levels: npt.NDArray[Any]) -> None:
+    """Refuse what has not the size of a contour map.
+
+    >>> check_contour_size(np.zeros((5, 9)))
+    """
     if levels.ndim != 2 or min(levels.shape) < 3 or any(side % 2 == 0 for side in levels.shape):
         size = " x ".join(map(str, levels.shape))
         raise BadInput(f"a contour map has 2H + 1 rows and 2W + 1 columns, but this is {size}")
+
+
+def _check(levels: npt.NDArray[Any]) -> None:
+    check_contour_size(levels)
     if levels.dtype.kind not in "fiu" or not np.isfinite(levels).all() or levels.min() < 0:
         raise BadInput("a contour map holds finite strengths from 0 up")
 

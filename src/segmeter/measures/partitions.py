@@ -34,7 +34,6 @@ from segmeter.core.measures import Better, Measure, measure
 from segmeter.measures.label_maps import Labels
 from segmeter.measures.objects_and_parts import (
     FopReading,
-    OpCounts,
     count_objects_and_parts,
     harmonic,
 )
@@ -107,7 +106,9 @@ def _op(reading: FopReading) -> Callable[[Comparison], Triple]:
 
 
 def _pair(comparison: Comparison) -> Triple:
-    precision, recall = _pair_precision(comparison), _pair_recall(comparison)
+    pairs = [_pairs(table) for table in comparison.tables]
+    precision = _mean([both / mine if mine else math.nan for both, mine, _ in pairs])
+    recall = _mean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
     return harmonic(precision, recall), precision, recall
 
 
@@ -307,12 +308,7 @@ def objects_and_parts(truths: Truths, guess: Labels, reading: FopReading = "publ
     >>> objects_and_parts(labels, labels)
     1.0
     """
-    return op_counts(truths, guess, reading).f
-
-
-def op_counts(truths: Truths, guess: Labels, reading: FopReading = "published") -> OpCounts:
-    """Objects, parts and fragments, from which P_op, R_op and F_op follow."""
-    return count_objects_and_parts(compare(truths, guess), reading)
+    return count_objects_and_parts(compare(truths, guess), reading).f
 
 
 def _mean(values: list[float] | list[int]) -> float:
@@ -352,16 +348,6 @@ def _rand(table: Table) -> float:
     all_pairs = table.pixels * (table.pixels - 1)
     agree = all_pairs - in_guess - in_truth + 2 * both
     return agree / all_pairs if all_pairs else math.nan
-
-
-def _pair_precision(comparison: Comparison) -> float:
-    pairs = [_pairs(t) for t in comparison.tables]
-    return _mean([both / mine if mine else math.nan for both, mine, _ in pairs])
-
-
-def _pair_recall(comparison: Comparison) -> float:
-    pairs = [_pairs(t) for t in comparison.tables]
-    return _mean([both / theirs if theirs else math.nan for both, _, theirs in pairs])
 
 
 # Above this many cells the padded table is not written out in full.

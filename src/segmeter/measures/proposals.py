@@ -141,7 +141,7 @@ def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> Propo
     if min(numbers) < 1:
         raise BadInput(f"a number of proposals is 1 or more, not {min(numbers)}")
     chosen = [_chosen(picture.quality, numbers) for picture in pictures]
-    best = np.concatenate([_best(p, c) for p, c in zip(pictures, chosen, strict=True)])
+    best = np.concatenate([_at(p.quality, c) for p, c in zip(pictures, chosen, strict=True)])
     available = np.array([[min(n, p.proposals) for n in numbers] for p in pictures])
     by_class = _by_class(pictures, [_chosen(picture.overlap, numbers) for picture in pictures])
     return ProposalCurve(
@@ -185,10 +185,6 @@ def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:
     places = np.where(better, np.arange(proposals), 0)
     running = np.maximum.accumulate(places, axis=1)
     return running[:, [min(n, proposals) - 1 for n in numbers]]
-
-
-def _best(picture: Judged, chosen: Whole) -> Real:
-    return _at(picture.quality, chosen)
 
 
 def _by_class(pictures: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:

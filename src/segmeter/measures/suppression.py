@@ -109,7 +109,7 @@ def _faded(edges: Single, margin: int) -> Single:
 
 
 def suppress_along_gradient(
-    strengths: npt.NDArray[Any], down: npt.NDArray[Any], across_: npt.NDArray[Any]
+    strengths: npt.NDArray[Any], down: npt.NDArray[Any], right: npt.NDArray[Any]
 ) -> Single:
     """Canny's suppression: a pixel stays that is at least as strong as both sides of it.
 
@@ -120,18 +120,18 @@ def suppress_along_gradient(
     ----------
     strengths
         `(H, W)`, not negative.
-    down, across_
+    down, right
         Gradient along y and x at each pixel; where it comes from is the caller's choice.
 
     >>> ridge = np.zeros((5, 5)); ridge[:, 1:4] = (0.4, 0.9, 0.4)
-    >>> down, across_ = np.gradient(ridge)
-    >>> suppress_along_gradient(ridge, down, across_)[2].round(1).tolist()
+    >>> down, right = np.gradient(ridge)
+    >>> suppress_along_gradient(ridge, down, right)[2].round(1).tolist()
     [0.0, 0.0, 0.8999999761581421, 0.0, 0.0]
     """
-    if strengths.ndim != 2 or not strengths.shape == down.shape == across_.shape:
+    if strengths.ndim != 2 or not strengths.shape == down.shape == right.shape:
         raise BadInput("an edge map and its gradients are H x W, all of one size")
     m = np.pad(strengths.astype(np.float64), 1)
-    gi, gj = down.astype(np.float64), across_.astype(np.float64)
+    gi, gj = down.astype(np.float64), right.astype(np.float64)
     steep = np.abs(gi) > np.abs(gj)
     same = gi * gj >= 0  # both point down-right, up-left, or along an axis
     # With opposite signs equal slopes are read along the columns, else along the rows.

@@ -18,6 +18,7 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.masks import Bits
 from segmeter.measures.boundaries import BoundaryCounts, count_boundaries
 from segmeter.measures.curves import Real, Rule
+from segmeter.measures.hierarchies import check_contour_size
 from segmeter.measures.label_maps import Labels
 from segmeter.measures.matching import MAX_DIST
 from segmeter.measures.outlines import Grid, Outline, outline
@@ -96,9 +97,7 @@ def contour_strengths(levels: npt.NDArray[Any]) -> npt.NDArray[Any]:
     >>> contour_strengths(np.array([[0, 0, 0, 0, 0], [0, 0, .7, 0, 0], [0, 0, 0, 0, 0]]))
     array([[0.7, 0. ]])
     """
-    if levels.ndim != 2 or min(levels.shape) < 3 or any(side % 2 == 0 for side in levels.shape):
-        size = " x ".join(map(str, levels.shape))
-        raise BadInput(f"a contour map has 2H + 1 rows and 2W + 1 columns, but this is {size}")
+    check_contour_size(levels)
     strongest = levels[2::2, 2::2].copy()
     right, below = levels[1::2, 2:-1:2], levels[2:-1:2, 1::2]
     for part, lines in (

@@ -211,6 +211,8 @@ class Run:
 
     def _steadily(self, work: Callable[[], T]) -> T:
         """Do something on one and the same set of parts: anew if one turns out to be damaged."""
+        if self._steady:  # part of something larger, which begins anew as a whole
+            return self._guarded(work)
         self._steady = True
         try:
             return self._guarded(work)
