@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -220,13 +221,14 @@ def _log(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def _shell() -> object:
+def _shell() -> Any:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
     settings = Config()
     settings.HistoryManager.enabled = False  # its file would outlive the folder
-    return InteractiveShell(config=settings)
+    made: Any = InteractiveShell  # it has no types of its own
+    return made(config=settings)
 
 
 @contextlib.contextmanager

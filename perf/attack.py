@@ -50,9 +50,8 @@ def tasks(scene: Scene, view: View) -> tuple[list[Observation], list[Direction]]
     observations = [
         Observation(scene, target, empty, (), "sound", view) for target in scene.targets
     ]
-    return [*observations, *observations], ["worst"] * len(observations) + ["best"] * len(
-        observations
-    )
+    ways: tuple[Direction, Direction] = ("worst", "best")
+    return [*observations, *observations], [way for way in ways for _ in observations]
 
 
 def timed(work: Callable[[], list[Attempt | None]]) -> tuple[float, list[Attempt | None]]:

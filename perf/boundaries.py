@@ -15,6 +15,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,8 @@ def against_the_original(data: Bsds500) -> None:
             people = data.partitions(case["image"])
             theirs.append(1000 * float(case[f"fb_{grid}_cpu_s"]))
             ours.append(milliseconds(partial(boundary_counts, people[1:], people[0], grid), 5))
-        row(f"mean of {len(cases)} pictures, {grid} grid", np.mean(theirs), np.mean(ours))
-        ratio = np.mean(theirs) / np.mean(ours)
+        row(f"mean of {len(cases)} pictures, {grid} grid", mean(theirs), mean(ours))
+        ratio = mean(theirs) / mean(ours)
         print(f"    60 x holds as long as this machine's core is at most {ratio / 60:.1f} x theirs")
 
 

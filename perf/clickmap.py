@@ -16,6 +16,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
             for dtype in (kinds[1:2] if way is plain else kinds[1:]) if compiled else kinds:
                 name = f"{said}, {str(dtype).removeprefix('torch.')}"
                 name += ", compiled" if compiled else ""
-                steps.append((name, lambda w=way, d=dtype, c=compiled: w(view, places, d, c)))
+                steps.append((name, partial(way, view, places, dtype, compiled)))
     for name, make in steps:
         spent = milliseconds(make(), size, device)
         print(f"{name:<44} {spent:9.4f} ms a click {lone / spent:8.1f} x", flush=True)
@@ -142,7 +143,7 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
         compiled = device.type == "cuda"
         judge = DeviceJudge(view.frame, target, low, logits, reach, compiled)
         with torch.no_grad():
-            spent = milliseconds(lambda j=judge: j(logits), size, device)
+            spent = milliseconds(partial(judge, logits), size, device)
         print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms a click", flush=True)
     return lone
 

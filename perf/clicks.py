@@ -7,6 +7,9 @@ Ours starts from the same boolean array: the time to find its box is counted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import cv2
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +39,13 @@ def with_local_error(truth: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     guess = truth.copy()
     guess[h // 2 - half : h // 2 + half, w // 2 - half : w // 2 + half] = False
     return guess
+
+
+def _measured(
+    measure: Callable[[Mask, Mask], float], truth: Mask, guess: npt.NDArray[np.bool_]
+) -> float:
+    """Ours begins with the array too: making a mask of it is part of the cost."""
+    return measure(truth, Mask.of(guess))
 
 
 def main() -> None:
@@ -68,8 +78,8 @@ def compare(
         ("Boundary IoU", published_way.boundary_iou, boundary_iou),
     ):
         assert abs(plain(labels, guess) - measure(target.mask, Mask.of(guess))) < 1e-12
-        slow = milliseconds(lambda plain=plain: plain(labels, guess))
-        fast = milliseconds(lambda measure=measure: measure(target.mask, Mask.of(guess)))
+        slow = milliseconds(partial(plain, labels, guess))
+        fast = milliseconds(partial(_measured, measure, target.mask, guess))
         row(f"{title}, {name}", slow, fast)
 
 

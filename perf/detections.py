@@ -39,7 +39,9 @@ def moved(mask: Mask, rng: np.random.Generator) -> Mask:
 
 def data(pictures: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     rng = np.random.default_rng(0)
-    images, annotations, found = [], [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for image in range(1, pictures + 1):
         images.append({"id": image, "height": SHAPE[0], "width": SHAPE[1]})
         masks = [drawn(rng) for _ in range(TRUTHS)]

@@ -16,7 +16,9 @@ from __future__ import annotations
 import csv
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -27,7 +29,7 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.network import NetworkSource
 from segmeter.clickability.training.samples import samples_of
 from segmeter.core import catalogue
-from segmeter.core.scenes import Scene
+from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import COLUMNS, read_clicks, read_split
 
@@ -39,13 +41,18 @@ MOST_OBJECTS = 5
 NAME = "pictures"
 ROWS = 20
 
+Labelled = tuple[str, np.ndarray, np.ndarray]  # name, picture, label map
+Scored = tuple[str, Any]  # picture, and the scores of a map
+
 
 class Law:
     """The distribution as a source of click maps."""
 
     name = "the distribution itself"
 
-    def map(self, scene: Scene, target, error_region, first: bool, reading: str) -> ClickMap:
+    def map(
+        self, scene: Scene, target: Target, error_region: object, first: bool, reading: str
+    ) -> ClickMap:
         return ClickMap.of(law(scene.pixels, target.mask.dense()))
 
 
@@ -61,7 +68,7 @@ def law(picture: np.ndarray, target: np.ndarray) -> np.ndarray:
     strength = cv2.GaussianBlur(strength, (0, 0), 0.012 * math.hypot(*target.shape))
     own = strength[target]
     strength = (strength - own.mean()) / max(float(own.std()), 1.0)
-    return np.sqrt(depth) * high * np.exp(1.2 * np.clip(strength, -2, 2)) * target
+    return np.asarray(np.sqrt(depth) * high * np.exp(1.2 * np.clip(strength, -2, 2)) * target)
 
 
 def make(data: Path, out: Path) -> None:
@@ -90,10 +97,11 @@ def photograph(name: str) -> str:
 
 def read_back(out: Path, name: str) -> np.ndarray:
     """The picture as the network will see it, after JPEG."""
-    return cv2.imread(str(out / NAME / "images" / f"{name}.jpg"))[..., ::-1]
+    file = str(out / NAME / "images" / f"{name}.jpg")
+    return np.asarray(cv2.imread(file))[..., ::-1]
 
 
-def things(data: Path):
+def things(data: Path) -> Iterator[Labelled]:
     """Name, picture and label map of every picture, at most 512 pixels long."""
     for dataset in ("berkeley", "davis", "coco-mval", "coco"):
         files = catalogue.datasets.make(dataset, data=data)
@@ -110,7 +118,7 @@ def things(data: Path):
             yield from labelled(f"bsds500_{name}", scene, masks)
 
 
-def labelled(name: str, scene: Scene, masks: list[np.ndarray]):
+def labelled(name: str, scene: Scene, masks: list[np.ndarray]) -> Iterator[Labelled]:
     """The picture with its largest objects of middling size, if it has any."""
     try:
         picture = scene.pixels
@@ -129,7 +137,7 @@ def labelled(name: str, scene: Scene, masks: list[np.ndarray]):
     yield name.replace(" ", "-"), cv2.resize(picture, size, interpolation=cv2.INTER_AREA), labels
 
 
-def clicks_on(name: str, picture: np.ndarray, labels: np.ndarray):
+def clicks_on(name: str, picture: np.ndarray, labels: np.ndarray) -> Iterator[list[object]]:
     """Rows of the clicks file, for every object of a picture."""
     present = [int(n) for n in np.unique(labels) if n]
     for label in present:
@@ -168,7 +176,7 @@ def judge(out: Path, weights: Path) -> None:
         print(f"network over {other}: " + ", ".join(ahead))
 
 
-def paired(ours: list, theirs: list, score: str) -> str:
+def paired(ours: Sequence[Scored], theirs: Sequence[Scored], score: str) -> str:
     """Mean difference with a 95 % interval from 2000 draws of pictures."""
     gaps: dict[str, list[float]] = {}
     for (picture, a), (_, b) in zip(ours, theirs, strict=True):

@@ -11,8 +11,7 @@ from __future__ import annotations
 import csv
 import math
 from functools import partial
-
-import numpy as np
+from statistics import mean
 
 import plain_partitions
 from boundaries import SHARED, TIMING, Labels, drawn_partitions
@@ -46,13 +45,15 @@ def against_the_original(data: Bsds500) -> None:
         theirs.append(1000 * float(case["all_13_region_measures_cpu_s"]))
         ours.append(milliseconds(partial(scores, people[1:], people[0]), 5))
     print(f"\nThe original's CPU time ({cases[0]['cpu']}) against ours, one thread:")
-    row(f"mean of {len(cases)} pictures, 13 measures (ours: 20)", np.mean(theirs), np.mean(ours))
+    row(f"mean of {len(cases)} pictures, 13 measures (ours: 20)", mean(theirs), mean(ours))
     print(f"    the slowest of ours {max(ours):.2f} ms; under 10 ms: {max(ours) < 10}")
 
 
 def levels_by_merging(data: Bsds500, name: str) -> None:
     """A hierarchy at 99 levels: every level counted anew against tables that are merged."""
-    hierarchy = Hierarchy.of(SlicHierarchy().segment(data.load(name)).levels)
+    levels = SlicHierarchy().segment(data.load(name)).levels
+    assert levels is not None
+    hierarchy = Hierarchy.of(levels)
     truths, thresholds = list(data.partitions(name)), THRESHOLDS.tolist()
 
     def anew() -> list[dict[str, float]]:

@@ -61,7 +61,9 @@ def main() -> None:
 
 def show(rows: list[SummaryRow]) -> None:
     """A Markdown table: the paper's row, ours in both readings, and its null expectation."""
-    known = {(r.model, r.reading, r.measure): r for r in rows if r.user != "people"}
+    known: dict[tuple[str, str, object], SummaryRow] = {
+        (r.model, r.reading, r.measure): r for r in rows if r.user != "people"
+    }
     print("| model | targets | | " + " | ".join(head for head, *_ in CELLS) + " |")
     print("|---|---:|---|" + "---:|" * len(CELLS))
     for model, words in MODELS.items():

@@ -25,7 +25,8 @@ def boundary_map(labels: Labels) -> Bits:
     edges[:, :-1] |= labels[:, 1:] != labels[:, :-1]
     edges[:-1] |= labels[1:] != labels[:-1]
     edges[:-1, :-1] |= labels[1:, 1:] != labels[:-1, :-1]
-    return np.asarray(thin(edges))
+    thinned: Any = thin  # it has no types of its own
+    return np.asarray(thinned(edges))
 
 
 def matched(truth: Bits, guess: Bits, tolerance: float) -> Bits:

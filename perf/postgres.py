@@ -26,10 +26,10 @@ def temporary(programs: Path) -> Iterator[str]:
         place = f"{folder}/data"
         # The server refuses to run as root; on such machines it has a user of its own.
         before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        begin = [*before, programs / "initdb", "-D", place, "-A", "trust", "-U", "me"]
+        begin = [*before, str(programs / "initdb"), "-D", place, "-A", "trust", "-U", "me"]
         subprocess.run(begin, check=True, capture_output=True, cwd=folder)
         options = f"-c listen_addresses='' -k {folder}"
-        control = [*before, programs / "pg_ctl", "-D", place, "-w", "-o", options]
+        control = [*before, str(programs / "pg_ctl"), "-D", place, "-w", "-o", options]
         start = [*control, "-l", f"{folder}/log", "start"]
         subprocess.run(start, check=True, capture_output=True, cwd=folder)
         try:

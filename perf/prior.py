@@ -8,11 +8,15 @@ before the first click, or thin slivers along its outline, as after a few. One t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import cv2
 import numpy as np
 
 from segmeter.clickability.click_sampling import Draw, drawn_on_prior
 from segmeter.clickability.groups import share_of_group
+from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.error_regions import false_negatives
 from segmeter.core.masks import Mask
@@ -40,13 +44,17 @@ def draws(target: Target, guess: Mask, published: bool) -> list[Draw]:
     ]
 
 
-def plain(wanted: list[Draw]) -> list[object]:
+def plain(wanted: list[Draw]) -> Sequence[object]:
     """One map after the other, each with all its box."""
     maps = []
     for draw in wanted:
         wrong = draw.error_region()
-        maps.append(draw.on(prior(wrong, round="later").on(wrong)))
+        maps.append(draw.on(_plain_map(wrong)))
     return maps
+
+
+def _plain_map(wrong: Mask) -> ClickMap:
+    return prior(wrong, round="later").on(wrong)
 
 
 def main() -> None:
@@ -55,13 +63,13 @@ def main() -> None:
     print(f"{'':<44} {'plain':>13} {'kernel':>13} {'ratio':>10}")
     for name, guess in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
         wrong = false_negatives(target, guess)
-        theirs = milliseconds(lambda wrong=wrong: prior(wrong, round="later").on(wrong))
-        ours = milliseconds(lambda wrong=wrong: prior_on(wrong, round="later"))
+        theirs = milliseconds(partial(_plain_map, wrong))
+        ours = milliseconds(partial(prior_on, wrong, round="later"))
         row(f"map of {wrong.area} pixels, {name}", theirs, ours)
         for reading in ("published", "sound"):
             wanted = draws(target, guess, reading == "published")
-            theirs = milliseconds(lambda wanted=wanted: plain(wanted))
-            ours = milliseconds(lambda wanted=wanted: drawn_on_prior(wanted))
+            theirs = milliseconds(partial(plain, wanted))
+            ours = milliseconds(partial(drawn_on_prior, wanted))
             row(f"ten clicks, {name}, {reading}", theirs, ours)
 
 

@@ -74,7 +74,8 @@ def ellipse(centre: Any, half: Any) -> Mask:
 
 def coco_layout(scenes: list[Scene]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     images = [{"id": k, "height": SHAPE[0], "width": SHAPE[1]} for k in range(len(scenes))]
-    things, found = [], []
+    things: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for k, (truths, proposals) in enumerate(scenes):
         for mask in truths:
             box = [mask.low[1], mask.low[0], *mask.bits.shape[::-1]]

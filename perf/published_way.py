@@ -36,7 +36,7 @@ class Clicker:
     def _depth(self, mistake: Bits) -> npt.NDArray[np.float32]:
         ringed = np.pad(mistake, 1, "constant").astype(np.uint8)
         depth = cv2.distanceTransform(ringed, cv2.DIST_L2, 0)[1:-1, 1:-1]
-        return depth * self.fresh
+        return np.asarray(depth * self.fresh, np.float32)
 
 
 def iou(labels: Labels, guess: Bits) -> float:

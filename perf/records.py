@@ -12,7 +12,7 @@ import argparse
 import csv
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +50,8 @@ def main() -> None:
         path = Path(folder) / "clicks.csv"
         rows = write_lifelike(path, things(wanted // A_TARGET + 12))
         seconds = []
-        for read in (lambda: len(read_clicks(path)), lambda: plain(path)):
+        ways: tuple[Callable[[], int], ...] = (lambda: len(read_clicks(path)), lambda: plain(path))
+        for read in ways:
             start = time.perf_counter()
             assert read() == rows
             seconds.append(time.perf_counter() - start)

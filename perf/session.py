@@ -126,7 +126,7 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False  # as in a run
     set_threads(chosen.threads)
     hub = as_published(model)
-    people = [CentreClick(), *(ClickingGroup(group) for group in range(1, USERS))]
+    people: list[User] = [CentreClick(), *(ClickingGroup(group) for group in range(1, USERS))]
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def together(*users: User) -> Callable[[Scene], object]:

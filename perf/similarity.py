@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.stats import wasserstein_distance_nd
@@ -29,7 +30,7 @@ def plain_ks(a: np.ndarray, b: np.ndarray) -> float:
     def gap(origins: np.ndarray, own: np.ndarray, other: np.ndarray) -> float:
         rows = np.array([shares(own, o) - shares(other, o) for o in origins])
         rows[:, 0] -= 1 / len(own)
-        return max(-rows.min(), rows.max() + 1 / len(own))
+        return float(max(-rows.min(), rows.max() + 1 / len(own)))
 
     return (gap(a, a, b) + gap(b, b, a)) / 2
 
@@ -66,8 +67,8 @@ def main() -> None:
     show(f"KS, {POINTS} points", theirs, timed(lambda: ks_2d(a, b).distance, 5))
     for n in (50, 100, 200):
         p, q = a[:n], b[:n]
-        theirs = timed(lambda p=p, q=q: float(wasserstein_distance_nd(p, q)))
-        show(f"WD, {n} and {n} points", theirs, timed(lambda p=p, q=q: wasserstein(p, q), 9))
+        theirs = timed(partial(wasserstein_distance_nd, p, q))
+        show(f"WD, {n} and {n} points", theirs, timed(partial(wasserstein, p, q), 9))
     p, q = a[:50], b[:80]
     theirs = timed(lambda: float(wasserstein_distance_nd(p, q)))
     show("WD, 50 and 80 points", theirs, timed(lambda: wasserstein(p, q), 9))

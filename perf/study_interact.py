@@ -101,7 +101,12 @@ class Clicking:
         else:
             time.sleep(float(self.rng.exponential(2.0)))
         y, x = self.rng.random(2) * (trial["height"], trial["width"])
-        ask = {"number": number, "x": float(x), "y": float(y), "positive": number % 3 > 0}
+        ask: dict[str, Any] = {
+            "number": number,
+            "x": float(x),
+            "y": float(y),
+            "positive": number % 3 > 0,
+        }
         ask |= {"user_ms": 900.0, "pointer": "mouse"}
         before, start = self.server.cpu(), time.perf_counter()
         self.person.post(f"/api/trials/{trial['id']}/steps", ask)

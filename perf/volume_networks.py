@@ -119,8 +119,9 @@ def large_ct(folder: Path) -> Path:
     truth = np.zeros(voxels.shape, np.uint8)
     z, y, x = np.ogrid[-2:3, -40:41, -40:41]
     truth[216:297, 216:297, 298:303] = np.transpose(400 * z**2 + y**2 + x**2 <= 1600, (2, 1, 0))
-    nibabel.save(nibabel.Nifti1Image(voxels, affine), folder / "ct.nii")
-    nibabel.save(nibabel.Nifti1Image(truth, affine), folder / "ct_label.nii.gz")
+    image: Any = nibabel.Nifti1Image  # it has no types of its own
+    nibabel.save(image(voxels, affine), folder / "ct.nii")
+    nibabel.save(image(truth, affine), folder / "ct_label.nii.gz")
     return folder
 
 

@@ -68,10 +68,11 @@ def kernels(truth: Bits, guess: Bits) -> None:
     )
     parts = milliseconds(lambda: components(box), 3)
     full = np.ones((3, 3, 3))
+    label: Any = measure.label  # it has no types of its own
     row("26-components", milliseconds(lambda: ndimage.label(truth, full), 1), parts)
     row(
         "  the same by scikit-image",
-        milliseconds(lambda: measure.label(truth, connectivity=3), 1),
+        milliseconds(lambda: label(truth, connectivity=3), 1),
         parts,
     )
     row(

@@ -23,8 +23,9 @@ import torch
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
+from segmeter.core.models import Reading
 
-BOTH = ("published", "sound")
+BOTH: tuple[Reading, ...] = ("published", "sound")
 
 
 def main() -> int:

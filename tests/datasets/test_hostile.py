@@ -325,6 +325,14 @@ def test_5000_objects_are_a_label_map(tmp_path: Path, write: Write) -> None:
         objects_in(write(tmp_path / "b.png", noise), "labels", None)
 
 
+def test_labels_below_zero_are_refused(tmp_path: Path) -> None:
+    """Only signed TIFF can hold them; what they mean differs between tools."""
+    labels = np.array([[0, 1], [-1, 2]], np.int32)
+    Image.fromarray(labels).save(tmp_path / "a.tif")
+    with pytest.raises(BadInput, match="holds the label -1; labels start at 0"):
+        objects_in(tmp_path / "a.tif", "labels", None)
+
+
 def test_labels_whose_boxes_take_too_much_are_refused(tmp_path: Path, write: Write) -> None:
     noise = np.random.default_rng(0).integers(0, 4000, (600, 900)).astype(np.uint16)
     with pytest.raises(BadInput, match="give fewer labels"):

@@ -85,6 +85,8 @@ def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     if kind in ("binary", "soft", "trimap", "alpha"):
         return [object_in(path, kind, "object")]
     labels = _labels(read_values(path))
+    if labels.min(initial=0) < 0:
+        raise BadInput(f"'{path}' holds the label {labels.min()}; labels start at 0")
     ignore = Mask.of(labels == ignored) or None if ignored is not None else None
     return [
         Target(str(number), mask, ignore)

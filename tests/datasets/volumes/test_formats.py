@@ -282,6 +282,16 @@ def test_labels_must_be_whole_numbers(tmp_path, nifti, scan):
         _ = data.load("a").targets
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.float32])
+def test_labels_below_zero_are_refused(tmp_path, nifti, scan, dtype):
+    """Background to some tools, not judged to others, and often a CT given for its labels."""
+    values, labels = scan
+    odd = np.where(labels == labels.max(), -1, labels.astype(int)).astype(dtype)
+    data = pair(tmp_path, nifti, values, odd)
+    with pytest.raises(BadInput, match=r"label.* has labels down to -1, and 0 is background: set"):
+        _ = data.load("a").targets
+
+
 def test_a_header_that_lies_is_refused_before_memory_is_taken(tmp_path, nifti, scan):
     path = nifti(tmp_path / "a.nii", scan[0])
     raw = bytearray(path.read_bytes())

@@ -99,13 +99,23 @@ def components(mask: Mask, neighbours: int, smallest: int = 0, bridged: bool = F
 
 
 def whole_numbers(what: str, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A label map as integers; refuses fractions and what is no number."""
-    if labels.dtype.kind in "iub":
-        return labels
-    with np.errstate(invalid="ignore"):
-        whole = labels.astype(np.int32)
-    if not np.array_equal(whole, labels):
-        raise BadInput(f"{what}: its labels are not whole numbers; it is no label map")
+    """A label map as integers; refuses fractions, what is no number, and labels below 0.
+
+    Tools of the field disagree on what a label below 0 is, background or not to be judged, and
+    nnU-Net refuses it; most often an image was taken for its label map.
+    """
+    whole = labels
+    if labels.dtype.kind not in "iub":
+        with np.errstate(invalid="ignore"):
+            whole = labels.astype(np.int32)
+        if not np.array_equal(whole, labels):
+            raise BadInput(f"{what}: its labels are not whole numbers; it is no label map")
+    lowest = int(whole.min(initial=0)) if whole.dtype.kind == "i" else 0
+    if lowest < 0:
+        raise BadInput(
+            f"{what} has labels down to {lowest}, and 0 is background: set what is no label"
+            " to 0, unless an image was given for the label map"
+        )
     return whole
 
 
@@ -140,8 +150,8 @@ def _by_value(labels: npt.NDArray[Any]) -> dict[int, Mask]:
 
 def _tabled(labels: npt.NDArray[Any]) -> tuple[dict[int, int], npt.NDArray[Any]]:
     """Small positive numbers in the place of any values, and the value of each."""
-    top, lowest = int(labels.max(initial=0)), int(labels.min(initial=0))
-    if lowest >= 0 and top <= _MOST_TABLED:
+    top = int(labels.max(initial=0))
+    if top <= _MOST_TABLED:
         return {v: v for v in range(1, top + 1)}, labels
     values, places = np.unique(labels, return_inverse=True)
     return {i: int(v) for i, v in enumerate(values, 1)}, places.reshape(labels.shape) + 1
