@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +14,22 @@ import pytest
 from segmeter.cli.app import run_app
 
 Typed = Callable[..., tuple[int, str, str]]
+Done = subprocess.CompletedProcess[str]
+
+
+def type_here(*words: object, **environment: str) -> Done:
+    """Type a command: what a new process would have given, a second sooner."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["segmeter", *map(str, words)])
+        for name, value in {"COLUMNS": "80", **environment}.items():
+            patch.setenv(name, value)
+        said = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+        with said[0], said[1], pytest.raises(SystemExit) as stopped:
+            run_app()
+    code = stopped.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(list(map(str, words)), code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,16 +11,8 @@ import pytest
 from segmeter.clickability.simulated_click_files import Thing, write_lifelike
 from segmeter.core import catalogue
 
-Done = subprocess.CompletedProcess[str]
-
-
-def segmeter(*arguments: object) -> Done:
-    return subprocess.run(
-        [sys.executable, "-m", "segmeter", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1"},
-    )
+from .conftest import Done
+from .conftest import type_here as segmeter
 
 
 def _sentence(done: Done) -> str:

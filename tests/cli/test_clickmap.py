@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -22,15 +20,11 @@ from segmeter.measures.objects import iou
 from segmeter.report.clickmaps import ShownMap, map_page
 from segmeter.users.box_search import search_boxes
 
+from .conftest import Done, type_here
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "from segmeter.cli.app import run_app; run_app()"
-    return subprocess.run(
-        [sys.executable, "-c", program, "clickmap", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+def command(*arguments: str) -> Done:
+    return type_here("clickmap", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,19 +10,8 @@ import pytest
 from segmeter.cli._tables import _tables
 from segmeter.core.benchmarks import SummaryRow
 
-Done = subprocess.CompletedProcess[str]
-
-
-def segmeter(*arguments: object, **environment: str) -> Done:
-    """Type a command."""
-    import os
-
-    return subprocess.run(
-        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )
+from .conftest import Done
+from .conftest import type_here as segmeter
 
 
 @pytest.fixture(scope="module")

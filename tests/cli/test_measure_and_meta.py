@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import cv2
@@ -19,7 +16,9 @@ from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.models.quadtree import quadtree_levels
 
-Done = subprocess.CompletedProcess[str]
+from .conftest import Done
+from .conftest import type_here as segmeter
+
 IDS = (
     "dhd",
     "sdhd",
@@ -36,16 +35,6 @@ IDS = (
     "fr",
     "fop",
 )
-
-
-def segmeter(*arguments: object) -> Done:
-    return subprocess.run(
-        [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "80"},
-    )
 
 
 def sentence(done: Done) -> str:
