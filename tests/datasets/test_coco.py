@@ -139,7 +139,9 @@ def test_lvis_pictures_are_found_by_their_address(tmp_path, write, photo):
     file.parent.mkdir()
     file.write_text(json.dumps({"images": [image], "annotations": things, "categories": []}))
     data = catalogue.datasets.make("lvis", data=tmp_path, images=str(tmp_path / "coco"))
-    data.load(data.scenes()[0]).check()
+    scene = data.load(data.scenes()[0])
+    scene.check()
+    assert (scene.name, scene.shape, len(scene.targets)) == ("lvis/000000000042", (12, 16), 1)
 
 
 def test_a_file_of_ones_own_is_read(made_up, tmp_path):

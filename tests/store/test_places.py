@@ -121,7 +121,7 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_over(place: Place) -> No
     held = {"holder": "x", "until": time.time() + 100, "machine": socket.gethostname()}
     place.put(LEASE, json.dumps(held | {"process": dead.pid}).encode())
     with file_lease(place):
-        pass
+        assert json.loads(place.read(LEASE))["process"] == os.getpid()
 
 
 def test_a_lease_that_somebody_else_has_taken_is_lost(
