@@ -154,7 +154,7 @@ def tables(asked: argparse.Namespace) -> None:
 
 def together(asked: argparse.Namespace) -> None:
     """Every run's sessions in one table; of what was played twice the fuller run counts."""
-    from segmeter.benchmarks.points.statistics import ALL, Played, played, summary_of
+    from segmeter.benchmarks.zeroshot.points.statistics import ALL, Played, played, summary_of
 
     groups: dict[tuple[str, ...], Played] = {}
     for place in asked.runs:

@@ -70,7 +70,7 @@ def subjects(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
             (name, catalogue.models.make(Spec.parse(name), **known, resize="pillow"))
             for name in chosen.model
         ]
-    from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel
+    from segmeter.benchmarks.zeroshot.edges.methods import AutomaticEdges, Canny, Sobel
 
     made: list[tuple[str, Any]] = [(name, AutomaticEdges(name, **known)) for name in chosen.model]
     return [*made, ("canny-edges", Canny()), ("sobel-edges", Sobel())]
@@ -78,11 +78,11 @@ def subjects(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
 
 def work(chosen: argparse.Namespace, subject: Any, scene: Any) -> list[dict[str, Any]]:
     if chosen.what == "edges":
-        from segmeter.benchmarks.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
         return rows_of(subject, scene, BOTH, chosen.threads)
-    from segmeter.benchmarks.proposals import Settings
-    from segmeter.benchmarks.proposals.work import rows_of as proposed
+    from segmeter.benchmarks.zeroshot.proposals import Settings
+    from segmeter.benchmarks.zeroshot.proposals.work import rows_of as proposed
 
     settings = Settings(points=chosen.points)
     if chosen.output == "single":
@@ -108,7 +108,7 @@ def _falling(row: dict[str, Any], key: str) -> Any:
 
 
 def edge_table(rows: list[dict[str, Any]]) -> str:
-    from segmeter.benchmarks.edges.statistics import MEASURES, groups, rows_of_group
+    from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, groups, rows_of_group
 
     found: Any = Rows(rows, "dataset", "model", "reading", "scene", "round")
     lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
@@ -120,8 +120,8 @@ def edge_table(rows: list[dict[str, Any]]) -> str:
 
 
 def proposal_table(rows: list[dict[str, Any]]) -> str:
-    from segmeter.benchmarks.proposals.sections import KINDS
-    from segmeter.benchmarks.proposals.statistics import groups
+    from segmeter.benchmarks.zeroshot.proposals.sections import KINDS
+    from segmeter.benchmarks.zeroshot.proposals.statistics import groups
 
     found: Any = Rows(rows, "dataset", "model", "reading", "-round", "target", "scene")
     everything = groups(found)

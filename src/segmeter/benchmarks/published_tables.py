@@ -11,7 +11,7 @@ __all__ = ["published_rows"]
 def published_rows(benchmark: str, file: str) -> list[dict[str, str]]:
     """Rows by column, as text.
 
-    >>> published_rows("edges", "table5.csv")[0]["method"]
+    >>> published_rows("zeroshot.edges", "table5.csv")[0]["method"]
     'HED'
     """
     folder = resources.files(f"segmeter.benchmarks.{benchmark}")

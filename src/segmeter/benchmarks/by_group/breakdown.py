@@ -52,9 +52,9 @@ class Split:
 
 
 _OWN = {
-    "boxes": "segmeter.benchmarks.boxes.statistics",
-    "edges": "segmeter.benchmarks.edges.statistics",
-    "proposals": "segmeter.benchmarks.proposals.statistics",
+    "boxes": "segmeter.benchmarks.zeroshot.boxes.statistics",
+    "edges": "segmeter.benchmarks.zeroshot.edges.statistics",
+    "proposals": "segmeter.benchmarks.zeroshot.proposals.statistics",
     "seism": "segmeter.benchmarks.seism.statistics",
 }
 """Where benchmarks without sessions say what is split."""

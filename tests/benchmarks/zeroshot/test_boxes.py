@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from segmeter.benchmarks.boxes.prompting import masks_of_boxes
-from segmeter.benchmarks.boxes.statistics import scored
 from segmeter.benchmarks.by_group.breakdown import splits
+from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
+from segmeter.benchmarks.zeroshot.boxes.statistics import scored
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject, coco_layout

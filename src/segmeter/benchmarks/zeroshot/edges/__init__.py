@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
@@ -71,6 +71,6 @@ class Edges(OwnModules):
         return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
 
     def work(self, subject: Method, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.edges.work import rows_of
+        from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
         return rows_of(subject, scene, plan.readings, plan.threads)

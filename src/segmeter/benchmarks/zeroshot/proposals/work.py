@@ -23,7 +23,7 @@ from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.suppression import suppress_boxes
 
 if TYPE_CHECKING:
-    from segmeter.benchmarks.proposals import Settings
+    from segmeter.benchmarks.zeroshot.proposals import Settings
 
 __all__ = ["FREQUENCIES", "groups_of", "ranked", "rows_of"]
 

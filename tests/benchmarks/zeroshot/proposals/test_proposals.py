@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
-from segmeter.benchmarks.proposals import PROPOSAL_ROWS, Proposals, Settings
-from segmeter.benchmarks.proposals.sections import paper_rows
-from segmeter.benchmarks.proposals.work import groups_of, ranked, rows_of
+from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals, Settings
+from segmeter.benchmarks.zeroshot.proposals.sections import paper_rows
+from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
 from segmeter.core.errors import BadInput

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.points.statistics import (
+from segmeter.benchmarks.summary_tables import DATA, By, summary_table
+from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     POINTS,
     Played,
@@ -16,8 +17,7 @@ from segmeter.benchmarks.points.statistics import (
     played,
     summary_of,
 )
-from segmeter.benchmarks.summary_tables import DATA, By, summary_table
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE, OWN_RULES, named, told
+from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
-from segmeter.benchmarks.proposals.statistics import Recalls, differences, groups, measure_name
 from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.benchmarks.zeroshot.proposals.statistics import (
+    Recalls,
+    differences,
+    groups,
+    measure_name,
+)
+from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
@@ -59,7 +64,7 @@ def sections(run: Results) -> list[Section]:
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 6 of the paper's supplement, and a public attempt."""
-    return published_rows("proposals", "table6.csv")
+    return published_rows("zeroshot.proposals", "table6.csv")
 
 
 def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference]) -> Section:

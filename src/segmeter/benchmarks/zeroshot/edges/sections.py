@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
-from segmeter.benchmarks.edges.statistics import (
+from segmeter.benchmarks.published_tables import published_rows
+from segmeter.benchmarks.seism.sections import precision_recall_chart
+from segmeter.benchmarks.summary_tables import summary_table
+from segmeter.benchmarks.zeroshot.edges.statistics import (
     MEASURES,
     EdgeTables,
     differences,
     groups,
     rows_of_group,
 )
-from segmeter.benchmarks.published_tables import published_rows
-from segmeter.benchmarks.seism.sections import precision_recall_chart
-from segmeter.benchmarks.summary_tables import summary_table
-from segmeter.benchmarks.zeroshot_rules import NOT_REPRODUCIBLE
+from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
@@ -69,7 +69,7 @@ def sections(run: Results) -> list[Section]:
 
 def paper_rows() -> list[dict[str, str]]:
     """Table 5 of the paper's supplement, and a reproduction's numbers."""
-    return published_rows("edges", "table5.csv")
+    return published_rows("zeroshot.edges", "table5.csv")
 
 
 def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRow]) -> Section:

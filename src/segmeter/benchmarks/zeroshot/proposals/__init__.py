@@ -92,7 +92,7 @@ class Proposals(OwnModules):
         )
 
     def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.proposals.work import rows_of
+        from segmeter.benchmarks.zeroshot.proposals.work import rows_of
 
         if "click" not in subject.card.abilities:
             raise BadInput(f"model '{subject.card.name}' takes no clicks")

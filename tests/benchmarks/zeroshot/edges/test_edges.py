@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
-from segmeter.benchmarks.edges import EDGE_ROWS, Edges
-from segmeter.benchmarks.edges.methods import AutomaticEdges, Canny, Sobel, thinned
-from segmeter.benchmarks.edges.sections import paper_rows
-from segmeter.benchmarks.edges.statistics import EdgeTables
-from segmeter.benchmarks.edges.work import rows_of
+from segmeter.benchmarks.zeroshot.edges import EDGE_ROWS, Edges
+from segmeter.benchmarks.zeroshot.edges.methods import AutomaticEdges, Canny, Sobel, thinned
+from segmeter.benchmarks.zeroshot.edges.sections import paper_rows
+from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables
+from segmeter.benchmarks.zeroshot.edges.work import rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading, Segmentation

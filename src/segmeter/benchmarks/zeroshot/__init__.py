@@ -1,0 +1,1 @@
+"""Segment Anything's zero-shot evaluation: points, boxes, edges and proposals."""
