@@ -18,7 +18,7 @@ from scipy import ndimage
 from skimage import measure
 
 from segmeter.core.connected_components import components
-from segmeter.core.distances import squared_depths
+from segmeter.core.distance_transform import squared_depths
 from segmeter.core.masks import Mask
 from segmeter.measures.surfaces import surface_distances, voxel_surface_distances
 from segmeter.users.volumes.interpolation import interpolated_boxes, interpolated_points

@@ -16,6 +16,7 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import Reading
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.remote_files import is_address
+from segmeter.core.wording import counted
 from segmeter.engine import run_plan
 from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
@@ -238,10 +239,8 @@ def _tell(failed: int, done: int, first: str) -> None:
     """Raise where nothing came out; warn where some did not."""
     if not done:
         raise SegmeterError(f"every scene failed, the first with: {first}")
-    many = "1 scene" if failed == 1 else f"{failed} scenes"
-    warnings.warn(
-        f"{many} failed; run.errors() names them", stacklevel=4
-    )  # whoever called evaluate
+    told = f"{counted(failed, 'scene')} failed; run.errors() names them"
+    warnings.warn(told, stacklevel=4)  # whoever called evaluate
 
 
 def _listed(things: Any) -> list[Any]:

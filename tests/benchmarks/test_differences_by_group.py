@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from segmeter.benchmarks.by_group.differences import differences_by_group, in_words
-from segmeter.benchmarks.by_group.only_targets import OnlyTargets
+from segmeter.benchmarks.by_group.model_differences import differences_by_group, in_words
 from segmeter.benchmarks.by_group.splitting import Key, TargetGroups, said_of_targets
+from segmeter.benchmarks.by_group.target_filter import OnlyTargets
 from segmeter.cli.compare import compare
 from segmeter.core.errors import BadInput
 from segmeter.stats.comparisons import holm

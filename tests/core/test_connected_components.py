@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from scipy import ndimage
 
 from segmeter.core import connected_components as plain
-from segmeter.core import distances
+from segmeter.core import distance_transform
 from segmeter.core.connected_components import Connectivity, components, largest_component, parts
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -56,14 +56,14 @@ solids = arrays.arrays(bool, arrays.array_shapes(min_dims=3, max_dims=3, max_sid
 def test_distances_equal_scipys(
     seeds: npt.NDArray[np.bool_], spacing: tuple[float, float, float]
 ) -> None:
-    found = distances.squared_distances(seeds, spacing)
-    expected = distances._plain_squared_distances(seeds, spacing)
+    found = distance_transform.squared_distances(seeds, spacing)
+    expected = distance_transform._plain_squared_distances(seeds, spacing)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @given(solids)
 def test_on_cubic_voxels_squared_distances_are_whole_numbers(seeds: npt.NDArray[np.bool_]) -> None:
-    found = distances.squared_distances(seeds, (1, 1, 1))
+    found = distance_transform.squared_distances(seeds, (1, 1, 1))
     finite = found[np.isfinite(found)]
     np.testing.assert_array_equal(finite, np.rint(finite))
 
@@ -72,7 +72,7 @@ def test_on_cubic_voxels_squared_distances_are_whole_numbers(seeds: npt.NDArray[
 def test_the_deepest_voxel_is_the_first_of_the_deepest_in_mm(
     bits: npt.NDArray[np.bool_], spacing: tuple[float, float, float]
 ) -> None:
-    squared, point = distances.deepest_voxel(Mask.of(np.pad(bits, 1)), spacing)
+    squared, point = distance_transform.deepest_voxel(Mask.of(np.pad(bits, 1)), spacing)
     depth = ndimage.distance_transform_edt(np.pad(bits, 2), sampling=spacing)[1:-1, 1:-1, 1:-1]
     if not bits.any():
         assert point is None
@@ -84,11 +84,11 @@ def test_the_deepest_voxel_is_the_first_of_the_deepest_in_mm(
 
 def test_a_barred_voxel_is_not_clicked_again() -> None:
     mask = Mask.box((9, 9, 9), (1, 1, 1), (8, 8, 8))
-    _, first = distances.deepest_voxel(mask, (1, 1, 1))
+    _, first = distance_transform.deepest_voxel(mask, (1, 1, 1))
     assert first == (4, 4, 4)
-    assert distances.deepest_voxel(mask, (1, 1, 1), [first])[1] != first
+    assert distance_transform.deepest_voxel(mask, (1, 1, 1), [first])[1] != first
 
 
 def test_spacing_must_be_positive() -> None:
     with pytest.raises(BadInput, match="positive numbers of millimetres"):
-        distances.squared_distances(np.ones((2, 2, 2), bool), (1, -1, 1))
+        distance_transform.squared_distances(np.ones((2, 2, 2), bool), (1, -1, 1))

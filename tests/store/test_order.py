@@ -49,7 +49,7 @@ def queries_in(file: Path) -> Iterator[tuple[str, str]]:
 # One row, no row; and what only makes views and sets.
 ONE_ROW = re.compile(r"limit 0$|^select 1 from|^select (count|max|min|sum|avg)\((?!.*group by)")
 VIEWS = ("store/views.py", "store/results.py", "store/sessions.py", "report/several.py",
-         "benchmarks/by_group/only_targets.py")  # fmt: skip
+         "benchmarks/by_group/target_filter.py")  # fmt: skip
 
 
 def ordered(text: str) -> bool:

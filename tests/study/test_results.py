@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from segmeter.clickability.click_similarity import display_modes
 from segmeter.clickability.fitting.recorded_cases import cases_of
-from segmeter.clickability.similarity import display_modes
 from segmeter.core.masks import Mask
 from segmeter.core.seeds import generator
 from segmeter.datasets.mini import Mini

@@ -9,7 +9,7 @@ import typer
 
 from segmeter.cli._words import printable
 from segmeter.core.plans import Plan, Roots
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 __all__ = ["say_cost", "say_time"]
 

@@ -18,7 +18,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 from segmeter.engine.runner import Tally
 from segmeter.store import Run
 from segmeter.store.places import Address

@@ -13,7 +13,7 @@ from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 __all__ = ["check"]
 

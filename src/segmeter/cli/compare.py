@@ -81,7 +81,7 @@ def _by_group(
     as_json: bool,
 ) -> None:
     """One sentence per group, pair and measure, the benchmark's leading measure first."""
-    from segmeter.benchmarks.by_group.differences import differences_by_group, in_words
+    from segmeter.benchmarks.by_group.model_differences import differences_by_group, in_words
     from segmeter.core.errors import BadInput
 
     found = differences_by_group(results.benchmark, results, by, groups)

@@ -10,7 +10,7 @@ import typer
 
 from segmeter.cli._options import AsJson, CostFile
 from segmeter.cli.app import Exit, app
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.stats.costs import FittedCosts

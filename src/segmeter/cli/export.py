@@ -12,7 +12,7 @@ from segmeter.cli._option_values import remembered
 from segmeter.cli._options import AsJson, Data, RunAddress
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import check_choice
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.cli._mask_files import MaskFile

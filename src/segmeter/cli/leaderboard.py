@@ -15,8 +15,8 @@ from segmeter.cli._options import Cost, GoalChoice, Runs
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference, SummaryRow
 from segmeter.core.dataset_names import dataset_label, dataset_names, display_names
-from segmeter.core.plurals import counted
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.report.page import Page

@@ -17,7 +17,7 @@ from segmeter.cli._options import AsJson, NewFolder, OneModel, Threads, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np

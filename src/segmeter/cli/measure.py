@@ -20,7 +20,7 @@ from segmeter.cli._masks import (
 from segmeter.cli._options import AsJson, FigureFile
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, suggestion
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,7 +10,7 @@ import typer
 from segmeter.cli._options import AsJson
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
-from segmeter.core.plurals import counted
+from segmeter.core.wording import counted
 
 __all__ = ["merge"]
 

@@ -17,7 +17,7 @@ from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.clickability.similarity import Row
+    from segmeter.clickability.click_similarity import Row
     from segmeter.core.models import Reading
     from segmeter.core.scenes import Dataset
     from segmeter.datasets.recorded_clicks import Clicks, Key
@@ -74,7 +74,7 @@ def similarity(
 def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -> None:
     """On stderr: which clicks are not compared, and if they miss their objects."""
     from segmeter.clickability import click_file_warnings as file_warnings
-    from segmeter.clickability.similarity import ENOUGH, HALVES, REFERENCE
+    from segmeter.clickability.click_similarity import ENOUGH, HALVES, REFERENCE
 
     if compare == "modes":
         only = next(iter(datasets.values()))
@@ -95,7 +95,7 @@ def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -
 def _samples(
     file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[Reading, ...]
 ) -> list[tuple[str, Row]]:
-    from segmeter.clickability import similarity as rules
+    from segmeter.clickability import click_similarity as rules
 
     sides = _Sides(datasets, modes=compare == "modes")
     if compare == "halves":

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from segmeter.clickability.click_similarity import Row, summarised
 from segmeter.clickability.map_sources import ClickSource
-from segmeter.clickability.similarity import Row, summarised
 from segmeter.clickability.training.samples import TrainingSample
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading

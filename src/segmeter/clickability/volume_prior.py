@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.clickability.groups import Share
 from segmeter.clickability.prior import Numbers, Round, shipped
-from segmeter.core.distances import squared_depths
+from segmeter.core.distance_transform import squared_depths
 from segmeter.core.masks import Mask
 
 __all__ = ["draw_voxel", "volume_prior"]

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from segmeter.core.caches import cache_folder
+from segmeter.core.cache_folders import cache_folder
 from segmeter.core.catalogue import reading_only
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.redaction import redacted

@@ -6,12 +6,13 @@ __all__ = ["counted", "p_value", "signed"]
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun.
+    """A count and its noun.
 
-    >>> counted(1, "object"), counted(3, "object")
-    ('1 object', '3 objects')
+    >>> counted(1, "scene"), counted(0, "mask"), counted(2, "class")
+    ('1 scene', '0 masks', '2 classes')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
+    return f"{count} {noun}{ending}"
 
 
 def signed(value: float, digits: int) -> str:

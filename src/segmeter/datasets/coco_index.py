@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.caches import cache_folder
+from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import read_bytes

@@ -16,7 +16,7 @@ from typing import ParamSpec
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.distances import check_spacing, squared_distances
+from segmeter.core.distance_transform import check_spacing, squared_distances
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.measures import Measure, measure

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core import seeds
-from segmeter.core.caches import cache_folder
+from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import BadWeights, NotFound
 
 if TYPE_CHECKING:

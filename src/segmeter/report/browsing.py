@@ -14,6 +14,7 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
 from segmeter.core.sections import Block, Illustration, Note, Replay, ReplayFrame, Section
+from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.report.templates import filled
 from segmeter.store import Run
@@ -129,7 +130,7 @@ class Sessions:
         title = f"{key['target']} in {key['scene']}: {short(key['model'])}"
         names = display_names(self.run.plan.datasets)
         section = Section("Click by click", "", [self._replay(key, rows)])
-        many = "1 round" if len(rows) == 1 else f"{len(rows)} rounds"
+        many = counted(len(rows), "round")
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
         facts = [
             f"reading {key['reading']}",

@@ -12,6 +12,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import display_names
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
+from segmeter.core.wording import counted
 from segmeter.report.exports import exported
 from segmeter.report.objects import objects_csv
 from segmeter.report.page import Page, render
@@ -75,7 +76,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
         subtitle=entry.summary,
         facts=[
             _extent(run),
-            f"{_many(plan.rounds, 'round')} with {_users(plan)}" if plan.users else "",
+            f"{counted(plan.rounds, 'round')} with {_users(plan)}" if plan.users else "",
             f"run {commands[-1]['at'][:10]}" if commands else "",
             f"segmeter {__version__}",
         ],
@@ -91,12 +92,8 @@ def _extent(run: Results) -> str:
         f"select count(distinct (dataset, scene)) as scenes, {objects} as objects "
         f"from {run.objects}"
     ).to_pylist()
-    scenes = _many(row["scenes"], "scene")
-    return f"{_many(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    scenes = counted(row["scenes"], "scene")
+    return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
 
 
 def _users(plan: Plan) -> str:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from segmeter.core.annotation_events import Timing
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
+from segmeter.core.wording import counted
 from segmeter.stats.effort import CostModel
 from segmeter.stats.intervals import Floats, Interval
 
@@ -58,7 +59,7 @@ class FittedCosts:
 
     def toml(self) -> str:
         """A cost model that `--cost` reads, each price with its interval beside it."""
-        people = "1 annotator" if self.annotators == 1 else f"{self.annotators} annotators"
+        people = counted(self.annotators, "annotator")
         told = f"# fitted to {sum(self.steps.values())} steps of {people}, means\n"
         lines = [
             f"{name} = {price.value:.3f}  # {self._said(name, price)}"

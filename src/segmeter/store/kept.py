@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from segmeter import __version__
 from segmeter.core.benchmarks import Difference, SummaryRow
-from segmeter.core.caches import cache_folder
+from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
 from segmeter.store.sessions import Gathered

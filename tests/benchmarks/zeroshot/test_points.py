@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.zeroshot.model_options import with_own_rules
 from segmeter.benchmarks.zeroshot.points.sections import baseline_of, sections
 from segmeter.benchmarks.zeroshot.points.statistics import ALL, Played, played, summary_of, top_line
-from segmeter.benchmarks.zeroshot.rules import with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput

@@ -15,7 +15,7 @@ from fakes import Bits, Case, Fake, cases, checksum, dice, fakes, slice_of, stac
 
 from segmeter.core import catalogue
 from segmeter.core.capabilities import CountsEffort
-from segmeter.core.distances import squared_depths
+from segmeter.core.distance_transform import squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Player, Trajectory, play

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, play_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_look
 from segmeter.benchmarks.tetris import TETRIS_ROWS
 from segmeter.core import catalogue

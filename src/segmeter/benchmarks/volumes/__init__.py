@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row

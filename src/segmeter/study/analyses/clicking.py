@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from segmeter.clickability import similarity
+from segmeter.clickability import click_similarity
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
@@ -165,7 +165,7 @@ def _spread(rows: Sequence[Mapping[str, Any]], away: Sequence[float]) -> float:
 
 
 def _modes(clicks: Clicks, stimuli: Stimuli) -> Section:
-    blocks = _similarity(clicks, stimuli, "modes", similarity.display_modes)
+    blocks = _similarity(clicks, stimuli, "modes", click_similarity.display_modes)
     text = (
         "Each display mode against the text description, which shows nothing of the mask. The "
         "last rows are people against people within the text description: no mode can come closer."
@@ -174,7 +174,7 @@ def _modes(clicks: Clicks, stimuli: Stimuli) -> Section:
 
 
 def _devices(clicks: Clicks, stimuli: Stimuli) -> Section:
-    blocks = _similarity(clicks, stimuli, "devices", similarity.devices)
+    blocks = _similarity(clicks, stimuli, "devices", click_similarity.devices)
     return Section("Computer against phone", "", blocks)
 
 
@@ -187,7 +187,7 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
         Column("energy", "object sides", 3),
         Column("targets", digits=0),
     )
-    found: dict[tuple[str, str], dict[str, similarity.Row]] = {}
+    found: dict[tuple[str, str], dict[str, click_similarity.Row]] = {}
     try:
         for reading in _READINGS:
             for row in rule(clicks, _Sides(stimuli), reading):
@@ -206,7 +206,7 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
     return [Table(name, columns, rows), note]
 
 
-def _value(row: similarity.Row | None) -> Cell:
+def _value(row: click_similarity.Row | None) -> Cell:
     return None if row is None else Value(row.value, row.low, row.high)
 
 

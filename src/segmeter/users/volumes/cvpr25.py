@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from segmeter.core.connected_components import largest_component
-from segmeter.core.distances import squared_depths
+from segmeter.core.distance_transform import squared_depths
 from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click
 from segmeter.users.volumes.slices import foreground_slices

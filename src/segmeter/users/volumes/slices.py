@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from segmeter.core.connected_components import largest_component
-from segmeter.core.distances import deepest_voxel
+from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.zeroshot.boxes.sources import (
@@ -18,7 +18,7 @@ from segmeter.benchmarks.zeroshot.boxes.sources import (
     is_file,
     source_name,
 )
-from segmeter.benchmarks.zeroshot.rules import with_own_rules
+from segmeter.benchmarks.zeroshot.model_options import with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.detection_truth import DetectionTruth, WithDetectionTruth

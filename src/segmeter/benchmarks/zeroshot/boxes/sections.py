@@ -8,7 +8,7 @@ from dataclasses import replace
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
 from segmeter.benchmarks.zeroshot.boxes.statistics import differences_of, scored, summary_of
-from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE, OWN_RULES, told
+from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

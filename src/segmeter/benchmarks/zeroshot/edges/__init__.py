@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row

@@ -15,7 +15,7 @@ from segmeter.benchmarks.zeroshot.edges.statistics import (
     groups,
     rows_of_group,
 )
-from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE
+from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
+from segmeter.benchmarks.zeroshot.model_options import named, told, with_own_rules
 from segmeter.benchmarks.zeroshot.points.play import play_points
-from segmeter.benchmarks.zeroshot.rules import named, told, with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput

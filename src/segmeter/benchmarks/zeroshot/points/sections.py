@@ -9,6 +9,7 @@ import numpy as np
 
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
+from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
     POINTS,
@@ -17,7 +18,6 @@ from segmeter.benchmarks.zeroshot.points.statistics import (
     played,
     summary_of,
 )
-from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

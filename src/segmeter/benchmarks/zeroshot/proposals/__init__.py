@@ -6,7 +6,7 @@ import inspect
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, get_args
 
-from segmeter.benchmarks.own_modules import OwnModules
+from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
 from segmeter.benchmarks.published_tables import published_rows
+from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals.statistics import (
     Recalls,
     differences,
     groups,
     measure_name,
 )
-from segmeter.benchmarks.zeroshot.rules import NOT_REPRODUCIBLE
 from segmeter.core.benchmarks import Difference, Results
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (

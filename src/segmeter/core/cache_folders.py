@@ -1,4 +1,4 @@
-"""Caches: what segmeter keeps for a person on a machine, outside of runs and data."""
+"""Cache folders: what segmeter keeps for a person on a machine, outside of runs and data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances: exact Euclidean ones, on grids whose axes have their own spacing."""
+"""Distance transform: exact Euclidean distances, on grids whose axes have their own spacing."""
 
 from __future__ import annotations
 

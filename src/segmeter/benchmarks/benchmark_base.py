@@ -1,4 +1,4 @@
-"""What benchmark classes share: statistics and sections wait in modules of their own."""
+"""The base of benchmark classes: statistics and sections wait in modules of their own."""
 
 from __future__ import annotations
 

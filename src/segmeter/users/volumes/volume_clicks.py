@@ -1,4 +1,4 @@
-"""Users who click in the whole volume, one click a round."""
+"""Volume clicks: users who click in the whole volume, one click a round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import Round
 from segmeter.clickability.volume_prior import draw_voxel, volume_prior
 from segmeter.core import catalogue
-from segmeter.core.distances import deepest_voxel
+from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from segmeter.benchmarks.by_group.only_targets import OnlyTargets
 from segmeter.benchmarks.by_group.splitting import TargetGroups, said_of_targets
+from segmeter.benchmarks.by_group.target_filter import OnlyTargets
 from segmeter.core.benchmarks import Benchmark, Difference, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted

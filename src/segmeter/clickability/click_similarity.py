@@ -1,4 +1,4 @@
-"""How alike clicks are, over a whole clicks file: devices, display modes, people and people.
+"""Similarity of clicks, over a whole clicks file: devices, display modes, people and people.
 
 Scores are computed for each key and averaged; intervals draw pictures anew, since keys of
 one picture belong together.

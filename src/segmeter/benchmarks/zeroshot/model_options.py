@@ -1,4 +1,4 @@
-"""What the benchmarks of Segment Anything ask of a model before they look at a picture."""
+"""Options and names of models under Segment Anything's own rules for masks."""
 
 from __future__ import annotations
 
