@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.benchmarks.shown_cases import title
 from segmeter.cli._option_values import remembered
 from segmeter.core.catalogue import Spec
 from segmeter.core.devices import check_devices
@@ -164,10 +165,4 @@ def test_a_model_without_its_weights_still_has_a_licence_and_a_citation(
 def test_an_object_that_is_a_number_goes_by_its_class(
     key: tuple[str, str], label: str, said: str
 ) -> None:
-    from types import SimpleNamespace
-    from typing import Any
-
-    from segmeter.benchmarks.noc.cases import _title
-
-    case: Any = SimpleNamespace(key=key, target=SimpleNamespace(label=label))
-    assert _title(case) == said
+    assert title(*key, label) == said

@@ -114,9 +114,14 @@ def test_names_of_dots_stay_on_the_paper_and_apart() -> None:
     dots = Points("dots", x, np.array([0.5, 0.505, 0.49, 0.5]), names)
     chart = Chart("c", Axis("x", 0, 1), Axis("y", 0, 1), [dots])
     drawn = str(chart_svg(chart, Palette(), 380, 290))
-    found = re.findall(r'<text x="([-\d.]+)" y="([-\d.]+)" class="name c0">([^<]+)<', drawn)
+    text = r'<text x="([-\d.]+)" y="([-\d.]+)" class="name( end)? c0">([^<]+)<'
+    found = re.findall(text, drawn)
     assert len(found) >= 3
-    spans = [(float(at), float(at) + 6 * len(name), float(line)) for at, line, name in found]
+    starts = [(float(at) - (6 * len(name) if end else 0), line) for at, line, end, name in found]
+    spans = [
+        (low, low + 6 * len(name), float(line))
+        for (low, line), (*_, name) in zip(starts, found, strict=True)
+    ]
     assert all(low >= 0 and high <= 380 for low, high, _ in spans)
     for i, (low, high, line) in enumerate(spans):
         for start, end, other in spans[:i]:

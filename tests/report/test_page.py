@@ -89,7 +89,7 @@ def test_a_picture_shown_twice_is_stored_once(html: str) -> None:
 
 def test_rows_of_the_table_carry_unit_interval_and_reading(html: str) -> None:
     assert '<span class="v">2.5</span>' in html
-    assert '<span class="ci">1.0–4.0</span>' in html
+    assert '<span class="ci" style="--room:7ch">1.0–4.0</span>' in html
     assert '<span class="tag">published</span>' in html
     assert '<span class="unit">s</span>' in html
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["board", "leaderboard"]
 
 _WIDTH = 6
+_UNITS = (
+    ("^nof@", "objects"),
+    ("^noc@|^(base|sample|std)-noc$", "clicks"),
+    ("^seconds-to|^seconds$|^waiting", "s per object"),
+    ("^seconds", "s"),
+    ("^interactions|^effort", "per object"),
+    ("iou|auc|^dice|^nsd|^oracle|^never@|^area|ap|ar@|^d(sb|gr|hh)-|^nsr", "%"),
+)
 
 To = Annotated[Path, typer.Option("--to", "--out", "-o", help="The page to write.")]
 
@@ -61,7 +70,7 @@ def board(results: Run | Several, runs: int) -> Page:
     entry = catalogue.benchmarks.entry(plan.benchmark)
     names = ", ".join(display_names(plan.datasets).values())
     counts = [counted(len(plan.subjects), plan.kind), counted(runs, "run")]
-    counts += [counted(plan.rounds, "round")] if plan.rounds else []
+    counts += [counted(plan.rounds, "round")] if plan.users else []
     title = f"Leaderboard: {plan.benchmark} on {names}"
     facts = [", ".join(counts), f"segmeter {__version__}"]
     return Page(title, entry.summary, facts, sections, "Reading")
@@ -102,15 +111,22 @@ def _tables(
             [model, *(_value(values.get((model, m)), found, len(models)) for m in shown)]
             for model in models
         ]
-        columns = [Column("model"), *(Column(m, digits=_digits(m)) for m in shown)]
+        columns = [Column("model"), *(_column(m, here) for m in shown)]
         where = ", ".join(filter(None, (dataset_label(dataset), user)))
         caption = f"{where}: n = {max(r.targets for r in here)}"
         blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
     return blocks
 
 
-def _digits(measure: str) -> int:
-    return 0 if measure.startswith("nof@") else 2
+def _column(measure: str, rows: Sequence[SummaryRow]) -> Column:
+    """A statistic's column: counts without decimals, shares of 1 with three, percents with two."""
+    share = all(abs(r.value) <= 1 for r in rows if r.measure == measure)
+    unit = next((unit for start, unit in _UNITS if re.search(start, measure)), "")
+    if measure.startswith("nof@"):
+        return Column(measure, unit, 0)
+    if share and unit in ("", "%"):
+        return Column(measure, digits=3)
+    return Column(measure, unit, 2)
 
 
 def _place(row: SummaryRow | None) -> float:

@@ -130,11 +130,10 @@ class Sessions:
         title = f"{key['target']} in {key['scene']}: {short(key['model'])}"
         names = display_names(self.run.plan.datasets)
         section = Section("Click by click", "", [self._replay(key, rows)])
-        many = counted(len(rows), "round")
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
         facts = [
             f"reading {key['reading']}",
-            f"{many}, goal {100 * self.goal:g} % IoU",
+            f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % IoU",
             "" if best is None else f"best IoU {100 * best:.1f} %",
         ]
         subtitle = f"{names.get(key['dataset'], key['dataset'])}, {key['user']}"

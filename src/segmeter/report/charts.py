@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -81,7 +82,7 @@ def text_width(text: str) -> float:
 def _frame(chart: Chart, width: int, height: int) -> PlotFrame:
     """Room at the right for the longest name, but never more than a third."""
     names = [short(m.name) for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
-    longest = max(map(text_width, names), default=0.0)
+    longest = _BOLD * max(map(text_width, names), default=0.0)
     return PlotFrame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
 
 
@@ -95,7 +96,7 @@ def _axes(frame: PlotFrame, x: Scale, y: Scale) -> list[Markup]:
         )
         parts.append(element("text", y.label(tick), x=frame.left - 6, y=at + 4, class_="tick end"))
     below = frame.plot_bottom + 16
-    parts += [element("text", x.label(t), x=x(t), y=below, class_="tick mid") for t in x.ticks]
+    parts += [element("text", x.label(t), x=x(t), y=below, class_="tick mid") for t in _legible(x)]
     base = [(frame.left, frame.plot_bottom), (frame.plot_right, frame.plot_bottom)]
     parts.append(element("path", d=_path(base), class_="base"))
     parts.append(element("text", y.axis.title, x=2, y=12, class_="axis"))
@@ -103,6 +104,17 @@ def _axes(frame: PlotFrame, x: Scale, y: Scale) -> list[Markup]:
         element("text", x.axis.title, x=frame.plot_right, y=frame.height - 6, class_="axis end")
     )
     return parts
+
+
+def _legible(x: Scale) -> Sequence[float]:
+    """The ticks whose labels do not touch: all of them, or every second, or every fourth..."""
+    ticks = list(x.ticks)
+    widest = max((text_width(x.label(t)) for t in ticks), default=0.0)
+    gaps = [abs(x(b) - x(a)) for a, b in pairwise(ticks)]
+    step = 1
+    while gaps and step < len(ticks) and step * min(gaps) < widest + 4:
+        step *= 2
+    return ticks[::step]
 
 
 def _guide(line: Line, x: Scale, y: Scale, taken: list[_Words]) -> list[Markup]:
@@ -186,9 +198,15 @@ def _dot_labels(
             spot = next(free, None)
             if label and spot is not None:
                 taken.append(spot)
-                name = f"name {palette[mark.name].colour}"
-                parts.append(element("text", label, x=spot.left, y=spot.line, class_=name))
+                parts.append(_dot_label(label, spot, px, palette[mark.name]))
     return parts
+
+
+def _dot_label(label: str, spot: _Words, dot: float, style: Style) -> Markup:
+    """A name that ends where its dot begins, or begins where it ends: widths are estimates."""
+    if spot.left > dot:
+        return element("text", label, x=spot.left, y=spot.line, class_=f"name {style.colour}")
+    return element("text", label, x=spot.right, y=spot.line, class_=f"name end {style.colour}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,22 +229,24 @@ class _Words:
 def _end_labels(
     lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
 ) -> list[Markup]:
-    """Names at the curves' ends, moved apart where they would touch."""
+    """Names in a column beside the end that lies furthest right, moved apart where they touch."""
     ends = []
     for line in lines:
         points = _points(line.x, line.y, x, y)
         if points:
             ends.append((points[-1], line.name))
     places = _apart([at[1] for at, _ in ends], 14.0, frame.top, frame.plot_bottom)
-    room = int((frame.right - 12) / _LETTER)
+    column = max((at[0] for at, _ in ends), default=0.0)
+    room = int((frame.right - 12) / (_LETTER * _BOLD))
     parts = []
     for ((px, py), name), at in zip(ends, places, strict=True):
         style = palette[name]
         said = short(name)
         said = said if len(said) <= room else said[: room - 1] + "…"
-        if abs(at - py) > 3:
-            parts.append(element("path", d=_path([(px + 4, py), (px + 9, at)]), class_="leader"))
-        parts.append(element("text", said, x=px + 11, y=at + 4, class_=f"name {style.colour}"))
+        if abs(at - py) > 3 or column - px > 3:
+            leader = _path([(px + 4, py), (column + 9, at)])
+            parts.append(element("path", d=leader, class_="leader"))
+        parts.append(element("text", said, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
     return parts
 
 

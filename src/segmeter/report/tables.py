@@ -34,11 +34,12 @@ class HeadView:
 
 @dataclass(frozen=True, slots=True)
 class CellView:
-    """A cell ready for the page."""
+    """A cell ready for the page; `room` is how many letters its column's intervals have at most."""
 
     text: str
     numeric: bool
     interval: str = ""
+    room: int = 0
     best: bool = False
     strip: Markup | None = None
     tint: str = ""
@@ -110,7 +111,9 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         if style:
             views[0] = replace(views[0], text=short(views[0].text), key=style.key())
         rows.append(views)
-    dense = sum(any(view.interval for view in views) for views in zip(*rows, strict=True)) > 5
+    rooms = [max(len(view.interval) for view in views) for views in zip(*rows, strict=True)]
+    rows = [[replace(v, room=n) for v, n in zip(views, rooms, strict=True)] for views in rows]
+    dense = sum(room > 0 for room in rooms) > 5
     return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
 
 
@@ -216,8 +219,9 @@ def _strip(value: Value, scale: Scale, style: Style | None) -> Markup:
     parts = [element("path", d=f"M{scale.start} 8H{scale.end}", class_="lane")]
     if scale.low < 0 < scale.high:
         parts.append(element("path", d=f"M{scale(0.0):.1f} 0V16", class_="zero"))
-    if value.low is not None and value.high is not None:
-        low, high = scale(value.low), scale(value.high)
+    limits = (value.low, value.high)
+    if all(limit is not None and math.isfinite(limit) for limit in limits):
+        low, high = (scale(float(limit or 0)) for limit in limits)
         colour = style.colour if style else "ink"
         parts.append(element("path", d=f"M{low:.1f} 8H{high:.1f}", class_=f"whisker {colour}"))
     at = scale(value.value)

@@ -9,6 +9,7 @@ from typing import Literal
 from segmeter import __version__
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
+from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.plans import Plan
 from segmeter.core.sections import Section
@@ -72,7 +73,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
         entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(
-        title=f"{plan.benchmark}: {_listed(map(str, plan.subjects))} on {_listed(names.values())}",
+        title=f"{plan.benchmark}: {_listed(_subjects(plan))} on {_listed(names.values())}",
         subtitle=entry.summary,
         facts=[
             _extent(run),
@@ -92,8 +93,16 @@ def _extent(run: Results) -> str:
         f"select count(distinct (dataset, scene)) as scenes, {objects} as objects "
         f"from {run.objects}"
     ).to_pylist()
+    if run.plan.kind == "method":
+        return counted(row["scenes"], "picture")
     scenes = counted(row["scenes"], "scene")
     return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
+
+
+def _subjects(plan: Plan) -> list[str]:
+    """What was played; options are left out where names alone tell it apart."""
+    names = [short(spec.name) for spec in plan.subjects]
+    return names if len(set(names)) == len(names) else [short(str(s)) for s in plan.subjects]
 
 
 def _users(plan: Plan) -> str:
