@@ -15,7 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard
-from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.coco_json import CocoJson
 from segmeter.engine import run_plan
 from segmeter.store import Run
 

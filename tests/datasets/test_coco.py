@@ -15,8 +15,8 @@ from pycocotools.coco import COCO
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.datasets import coco_index
-from segmeter.datasets.coco import outline
 from segmeter.datasets.coco_index import has_lists, index_of
+from segmeter.datasets.coco_outlines import outline
 
 BOX = [[2, 2, 8, 2, 8, 6, 2, 6]]
 

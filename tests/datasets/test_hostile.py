@@ -23,7 +23,7 @@ from scipy.io import savemat
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, BadWeights, NotFound
-from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.coco import outline
+from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.polygons import fill
 
 SHAPES = st.tuples(st.integers(1, 40), st.integers(1, 40))

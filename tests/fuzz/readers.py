@@ -23,7 +23,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.annotation_logs import read_log
-from segmeter.datasets.coco import CocoJson
+from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.edge_files import read_contour_map, read_edge_map
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.groups import read_groups

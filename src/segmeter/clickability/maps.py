@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.clickability.depth import depth_px
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -110,7 +111,7 @@ def distance(error_region: Mask, reading: Reading = "sound") -> ClickMap:
         )
     ]
     ringed = np.pad(error_region.bits.view(np.uint8), ((ring[0], ring[1]), (ring[2], ring[3])))
-    depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+    depth = depth_px(ringed)
     rows, columns = error_region.bits.shape
     inner = depth[ring[0] : ring[0] + rows, ring[2] : ring[2] + columns]
     return _over(error_region, np.ascontiguousarray(inner / inner.max()))

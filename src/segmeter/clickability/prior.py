@@ -22,6 +22,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.clickability.depth import depth_px
 from segmeter.clickability.maps import ClickMap
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
@@ -111,7 +112,7 @@ def law(numbers: Numbers, shape: tuple[int, int]) -> tuple[Any, ...]:
 def steady(inside: Bits, numbers: Numbers) -> npt.NDArray[np.float32]:
     """The clicks that do not jitter: depth and the pull of the middle, summing to one."""
     ringed = np.pad(inside.view(np.uint8), 1)
-    depth = cv2.distanceTransform(ringed, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
+    depth = depth_px(ringed)[1:-1, 1:-1]
     rows, columns = (_pull(np.asarray(inside.any(axis=1 - k)), numbers.spread) for k in (0, 1))
     # Only where there is something to weigh: 2 x less time, more on a thin error region.
     deep = depth[inside]

@@ -15,8 +15,8 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.remote_files import is_address, local_folder
 from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
-from segmeter.datasets.coco import CocoJson
 from segmeter.datasets.coco_index import has_lists
+from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,

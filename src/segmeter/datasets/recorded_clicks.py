@@ -7,16 +7,17 @@ fills the memory or leaves anything half imported.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.datasets.clicks_checks import Block, Pictures, UnknownPicture, check_block
+from segmeter.datasets.clicks_csv import COLUMNS, batches
 
 __all__ = [
     "COLUMNS",
@@ -28,43 +29,10 @@ __all__ = [
     "read_split",
 ]
 
-COLUMNS = (
-    "dataset",
-    "image_stem",
-    "object_stem",
-    "model_type",
-    "click_type",
-    "full_stem",
-    "device",
-    "x",
-    "y",
-    "w",
-    "h",
-)
-CLICK_TYPES = ("first", "fn", "fp")
-DEVICES = ("pc", "mobile")
-_NUMBERS = COLUMNS[-4:]
-_BLOCK_BYTES = 1 << 22
 # Ten times the published file, so that no file can fill the memory: below 1 GB in all.
 _MOST_ROWS = 5_000_000
-_MOST_KEYS = 200_000
-_LONGEST_TEXT = 300
-_LARGEST_SIDE = 100_000
-# People may miss the picture by a little; farther than this share of its sides is a mistake.
-_MARGIN = 0.05
-_LOOKS = (
-    f"a clicks file is text in UTF-8 that begins with the row '{','.join(COLUMNS)}' "
-    "and has a click a row, with commas between"
-)
-
-_MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Ints = npt.NDArray[np.int64]
-
-
-class UnknownPicture(BadInput):
-    """A click on a picture that the data set does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +86,7 @@ class Clicks:
         return (self.points[places] + 0.5) * ratio - 0.5
 
 
-def read_clicks(
-    path: Path, pictures: Mapping[str, Collection[str]] | Collection[str] | None = None
-) -> Clicks:
+def read_clicks(path: Path, pictures: Pictures = None) -> Clicks:
     """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as data sets).
 
     `pictures` are the stems that may occur, of all data sets or by data set; others are
@@ -128,18 +94,18 @@ def read_clicks(
     """
     if not path.is_file():
         raise NotFound(f"no clicks file '{path}'")
-    texts: dict[tuple[str, ...], int] = {}
+    numbers: dict[tuple[str, ...], int] = {}
     columns: list[tuple[Ints, ...]] = []
     rows = 0
-    for batch in _batches(path):
-        columns.append(_check(path, batch, rows, texts, pictures))
+    for batch in batches(path):
+        columns.append(check_block(Block(path, rows, batch), numbers, pictures))
         rows += batch.num_rows
         if rows > _MOST_ROWS:
             raise BadInput(f"{path.name}, row {_MOST_ROWS + 2}: more clicks than can be; split it")
     if not rows:
         raise BadInput(f"{path.name} holds no click")
     key_of, points, sizes, mobile = (np.concatenate(part) for part in zip(*columns, strict=True))
-    keys = tuple(Key(d, stem, image, obj, kind) for d, stem, image, obj, kind in texts)  # type: ignore[arg-type]  # kinds were checked
+    keys = tuple(Key(d, stem, image, obj, kind) for d, stem, image, obj, kind in numbers)  # type: ignore[arg-type]  # kinds were checked
     return Clicks(keys, key_of, points, sizes, mobile.astype(bool))
 
 
@@ -163,194 +129,3 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
     if pixels is None:
         raise BadInput(f"'{path}' is not a picture")
     return np.asarray(pixels / np.float32(255), dtype=np.float32)
-
-
-def _batches(path: Path) -> Iterator[Any]:
-    """Record batches of the file; the reader's complaints become sentences."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    texts = {name: pa.dictionary(pa.int32(), pa.string()) for name in COLUMNS[:7]}
-    numbers = {name: pa.int64() for name in _NUMBERS}
-    names = _header(path)
-    done = 0
-    try:
-        reader = pc.open_csv(
-            path,
-            read_options=pc.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-            convert_options=pc.ConvertOptions(
-                column_types={**texts, **numbers},
-                include_columns=list(COLUMNS),
-                strings_can_be_null=False,
-                null_values=[],
-            ),
-            # Rows are counted as lines, so an empty line is a row, and a wrong one.
-            parse_options=pc.ParseOptions(ignore_empty_lines=False),
-        )
-        for batch in reader:
-            done += batch.num_rows
-            yield batch
-    except pa.ArrowInvalid as error:
-        raise BadInput(f"{path.name}{_place(str(error), done, names)}") from None
-
-
-def _header(path: Path) -> list[str]:
-    """The names of the columns, each of which is there once."""
-    try:
-        with path.open("rb") as file:
-            head = file.readline(1 << 16)
-        names = [name.strip('"') for name in head.decode("utf-8-sig").strip().split(",")]
-    except UnicodeDecodeError:
-        raise BadInput(f"{path.name}, row 1: the header is not UTF-8 text; {_LOOKS}") from None
-    except OSError as error:
-        raise BadInput(f"clicks file '{path}' cannot be read: {error.strerror}") from None
-    if not head:
-        raise BadInput(f"{path.name} is empty; {_LOOKS}")
-    if not set(names) & set(COLUMNS):
-        raise BadInput(f"{path.name}, row 1: none of the columns is there; {_LOOKS}")
-    for name in COLUMNS:
-        if name not in names:
-            raise BadInput(f"{path.name}, row 1: no column '{name}'; {_LOOKS}")
-        if names.count(name) > 1:
-            raise BadInput(f"{path.name}, row 1: column '{name}' is there twice; leave one")
-    return names
-
-
-def _place(message: str, done: int, names: Sequence[str]) -> str:
-    """Row and reason out of the reader's message; rows count from 1, the header being row 1."""
-    row = re.search(r"Row #(\d+)", message)
-    where = f", row {row.group(1)}" if row else f", after row {done + 1}"
-    if "invalid UTF8" in message:
-        column = re.search(r"In CSV column #(\d+)", message)
-        what = f"the text in '{names[int(column.group(1))]}'" if column else "a text"
-        return f"{where}: {what} is not UTF-8"
-    if wrong := re.search(r"In CSV column #(\d+).*invalid value '(.{0,40})", message):
-        return f"{where}: '{wrong.group(2).rstrip(chr(39))}' is not a whole number"
-    if wrong := re.search(r"Expected (\d+) columns, got (\d+)", message):
-        return f"{where}: {wrong.group(2)} fields instead of {wrong.group(1)}"
-    if "straddling" in message:
-        return f"{where}: a line is longer than any click could be; this is no clicks file"
-    if "out of sync" in message:
-        return f"{where}: a quoted text does not end on its line"
-    return f"{where}: {message.splitlines()[0][:120]}"
-
-
-def _check(
-    path: Path,
-    batch: Any,
-    before: int,
-    texts: dict[tuple[str, ...], int],
-    pictures: Mapping[str, Collection[str]] | Collection[str] | None,
-) -> tuple[Ints, ...]:
-    """Numbers of one batch, every row checked; new keys are added to `texts`."""
-    x, y, w, h = (batch.column(name).to_numpy(zero_copy_only=False) for name in _NUMBERS)
-    outside = (x < -_MARGIN * w) | (y < -_MARGIN * h) | (x > (1 + _MARGIN) * w)
-    outside |= y > (1 + _MARGIN) * h
-    unlikely = (np.minimum(w, h) < 1) | (np.maximum(w, h) > _LARGEST_SIDE)
-    if (at := _first(unlikely)) is not None:
-        what = f"a picture's sides are 1 to {_LARGEST_SIDE} pixels, not w {w[at]} x h {h[at]}"
-        raise _wrong(path, before + at, what)
-    if (at := _first(outside)) is not None:
-        shown = f"the picture of w {w[at]} x h {h[at]}"
-        raise _wrong(path, before + at, f"the click at x {x[at]}, y {y[at]} lies outside {shown}")
-    codes = {name: _codes(batch.column(name)) for name in COLUMNS[:7]}
-    _check_texts(path, before, codes)
-    key_of = _keys(path, before, codes, texts, pictures)
-    points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
-    device, words = codes["device"]
-    mobile = np.array([word == "mobile" for word in words], dtype=np.int64)[device]
-    return key_of, points, np.stack([h, w], axis=1), mobile
-
-
-def _check_texts(path: Path, before: int, codes: dict[str, tuple[Ints, list[str]]]) -> None:
-    """Refuse words that cannot be; each is looked at once a batch."""
-    known = {"click_type": CLICK_TYPES, "device": DEVICES}
-    for name, (index, words) in codes.items():
-        strange = np.array([bool(_UNSEEN.search(word)) for word in words], dtype=bool)
-        if (at := _first(strange[index])) is not None:
-            raise _wrong(path, before + at, f"'{name}' holds a character that cannot be seen")
-        if name in known:
-            strange = np.array([word not in known[name] for word in words], dtype=bool)
-            if (at := _first(strange[index])) is not None:
-                raise _wrong(path, before + at, f"'{name}' is none of {', '.join(known[name])}")
-
-
-def _keys(
-    path: Path,
-    before: int,
-    codes: dict[str, tuple[Ints, list[str]]],
-    texts: dict[tuple[str, ...], int],
-    pictures: Mapping[str, Collection[str]] | Collection[str] | None,
-) -> Ints:
-    """Number of each row's key; a key is looked at once a batch."""
-    names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
-    first, inverse = _alike([codes[name] for name in names])
-    numbers = np.empty(len(first), dtype=np.int64)
-    for i in np.argsort(first):
-        *key, model = (codes[name][1][codes[name][0][first[i]]] for name in names)
-        at = before + int(first[i])
-        if max(map(len, (*key, model))) > _LONGEST_TEXT or len(texts) >= _MOST_KEYS:
-            what = "a text is longer, or there are more things to click on,"
-            raise _wrong(path, at, f"{what} than a clicks file can have")
-        _check_stem(path, at, key, model)
-        if not _known(key[0], key[2], pictures):
-            raise UnknownPicture(
-                f"{path.name}, row {at + 2}: picture '{key[2][:60]}' is not "
-                f"in the data set '{key[0][:60]}'"
-            )
-        numbers[i] = texts.setdefault(tuple(key), len(texts))
-    return numbers[inverse]
-
-
-def _alike(columns: Sequence[tuple[Ints, list[str]]]) -> tuple[Ints, Ints]:
-    """First row of each different row, and which of them each row is."""
-    joined = np.zeros(len(columns[0][0]), dtype=np.int64)
-    size = 1
-    for index, words in columns:
-        size *= max(1, len(words))
-        if size > np.iinfo(np.int64).max:  # rows of one block are few, so this is rare
-            joined = np.unique(joined, return_inverse=True)[1]
-            size = (len(joined) + 1) * max(1, len(words))
-        joined = joined * max(1, len(words)) + index
-    _, first, inverse = np.unique(joined, return_index=True, return_inverse=True)
-    return first, inverse
-
-
-def _check_stem(path: Path, at: int, key: Sequence[str], model: str) -> None:
-    """Refuse a row whose `full_stem` does not name what its other columns say was clicked.
-
-    Clicks of one object would otherwise count as clicks of two.
-    """
-    _, stem, image, object, kind = key
-    due = f"{image}_______{object}" if object else image
-    if kind == "first":
-        fits, more = stem == due, ""
-    else:
-        due = f"{due}_{model}_{kind}"
-        fits = stem.startswith(due) and bool(_MADE_BY.fullmatch(stem[len(due) :]))
-        more = " (with _pc_NUMBER or _mobile_NUMBER behind it if a click made the mask)"
-    if not fits:
-        named = f"'full_stem' is '{stem[:60]}', but the row's other columns make it"
-        raise _wrong(path, at, f"{named} '{due[:120]}'{more}")
-
-
-def _known(
-    dataset: str, image: str, pictures: Mapping[str, Collection[str]] | Collection[str] | None
-) -> bool:
-    if isinstance(pictures, Mapping):
-        pictures = pictures.get(dataset)
-    return pictures is None or image in pictures
-
-
-def _codes(column: Any) -> tuple[Ints, list[str]]:
-    words: Sequence[str] = column.dictionary.to_pylist()
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), list(words)
-
-
-def _first(wrong: npt.NDArray[np.bool_]) -> int | None:
-    return int(wrong.argmax()) if wrong.any() else None
-
-
-def _wrong(path: Path, at: int, what: str) -> BadInput:
-    """The refusal of the row that comes `at` clicks after the file's first."""
-    return BadInput(f"{path.name}, row {at + 2}: {what}")

@@ -15,7 +15,7 @@ from typing import Any
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
 from segmeter.datasets.claims import within_memory
-from segmeter.datasets.coco import outline
+from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click
@@ -68,10 +69,10 @@ def encoded(pixels: Pixels, photograph: bool = False) -> bytes:
 
 def centre_of(mask: Mask) -> Click:
     """The point farthest from the mask's edge; the first in reading order of several."""
-    padded = np.pad(mask.bits.astype(np.uint8), 1)
-    depth = cv2.distanceTransform(padded, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
-    y, x = np.unravel_index(int(np.argmax(depth)), depth.shape)
-    return Click((float(y + mask.low[0]), float(x + mask.low[1])))
+    place = deepest(mask).point
+    if place is None:
+        raise BadInput("an empty mask has no centre")
+    return Click((float(place[0]), float(place[1])))
 
 
 def zoom_window(mask: Mask, prompt: Prompted) -> tuple[slice, slice]:

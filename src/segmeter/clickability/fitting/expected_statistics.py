@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.clickability.depth import depth_px
 from segmeter.clickability.maps import distance, uniform
 from segmeter.clickability.prior import REACH, Numbers, prior
 from segmeter.core.masks import Mask
@@ -22,6 +23,7 @@ from segmeter.core.masks import Mask
 __all__ = ["ExpectedStatistics", "Shape", "expect", "expect_exactly", "shape_of"]
 
 Grid = npt.NDArray[np.float32]
+Places = npt.NDArray[np.float64]
 _CELLS = 72
 # Added to sum and deviation by the original, see segmeter.measures.clickmaps.
 _EPSILON = 1e-9
@@ -71,6 +73,7 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     `sides` are the box sides that PL1 is measured in, where not the mask's own.
     """
     height, width = mask.bits.shape
+    sides = sides or (height, width)
     cell = max(1, math.ceil(max(height, width) / _CELLS))
     diagonal = math.hypot(*mask.shape)
     margin = math.ceil(REACH * diagonal / cell) + 1
@@ -78,21 +81,9 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     filled = _cells(mask.bits, cell, margin)
     some = np.maximum(filled, 1)
     depth, published = (_cells(d * mask.bits, cell, margin) / some for d in (ringed, plain))
-    outside = (filled == 0).astype(np.uint8)
-    gap = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE) * cell
     total = float(plain.sum(dtype=np.float64))
-    density = plain.astype(np.float64) / total
-    pixels = math.prod(mask.shape)
-    deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
     even, deep = filled / mask.area, filled * published / total
-    places = [(np.arange(n) - margin) * cell + (cell - 1) / 2 for n in filled.shape]
-    own = (height, width)
-    sides = sides or own
-    middle = [((p - (n - 1) / 2) / n).astype(np.float32) for p, n in zip(places, own, strict=True)]
-    away = [
-        (np.abs(np.subtract.outer(p, p)) / n @ even.sum(axis=1 - k)).astype(np.float32)
-        for k, (p, n) in enumerate(zip(places, sides, strict=True))
-    ]
+    rows, columns = ((np.arange(n) - margin) * cell + (cell - 1) / 2 for n in filled.shape)
     return Shape(
         cell,
         diagonal,
@@ -101,14 +92,40 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
         filled,
         depth.astype(np.float32),
         published.astype(np.float32),
-        (gap <= REACH * diagonal + cell / 2).astype(np.float32),
-        (middle[0], middle[1]),
+        _near(filled, cell, REACH * diagonal),
+        (_from_middle(rows, height), _from_middle(columns, width)),
         _running(even),
         _running(deep),
-        (away[0], away[1]),
-        1 / (total * deviation),
-        -1 / (pixels * deviation),
+        (
+            _mean_away(rows, even.sum(axis=1), sides[0]),
+            _mean_away(columns, even.sum(axis=0), sides[1]),
+        ),
+        *_nss_line(plain, total, math.prod(mask.shape)),
     )
+
+
+def _near(filled: Grid, cell: int, reach_px: float) -> Grid:
+    """Cells within reach of the target."""
+    gap = depth_px(filled == 0) * cell
+    return np.asarray(gap <= reach_px + cell / 2, dtype=np.float32)
+
+
+def _from_middle(places: Places, side: int) -> Grid:
+    """How far places lie from the middle of the box, in its sides."""
+    return ((places - (side - 1) / 2) / side).astype(np.float32)
+
+
+def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> Grid:
+    """How far each place lies from a draw of the marginal `chance`, in box sides, on average."""
+    gaps = np.abs(np.subtract.outer(places, places)) / side
+    return np.asarray(gaps @ chance, dtype=np.float32)
+
+
+def _nss_line(weights: Grid, total: float, pixels: int) -> tuple[float, float]:
+    """Scale and shift from a pixel's depth to its NSS, the map taken over the whole picture."""
+    density = weights.astype(np.float64) / total
+    deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
+    return 1 / (total * deviation), -1 / (pixels * deviation)
 
 
 def expect(shape: Shape, numbers: Numbers) -> ExpectedStatistics:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
-from segmeter.datasets.coco import CocoJson, outline
+from segmeter.datasets.coco_json import CocoJson
+from segmeter.datasets.coco_outlines import outline
 from segmeter.datasets.pictures import SUFFIXES, read_bytes
 from segmeter.datasets.polygons import fill
 from segmeter.datasets.zeroshot.listed import Item, Named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -51,6 +51,10 @@ class Comparison:
     published: RatingDifference
     clustered: Interval
     adjusted: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.first} − {self.second}"
 
 
 def compare_models(ratings: Sequence[Rating]) -> list[Comparison]:
@@ -124,51 +128,52 @@ def _comparisons(ratings: Sequence[Rating]) -> Section:
         return Section(
             "Comparisons", "", [Note("No two models share two rated targets.", "warning")]
         )
-    published = Table(
-        "comparisons-published",
-        (
-            Column("first − second"),
-            Column("targets", digits=0),
-            Column("mean difference", "99 % bootstrap", 2, plot=True),
-            Column("t", digits=2),
-            Column("p, two-sided"),
-            Column("p, one-sided"),
-        ),
-        list(_published(found)),
-        "As published: paired t-test, paired percentile bootstrap of 10 000 samples",
-    )
-    adjusted = holm([each.published.wilcoxon_p for each in found])
-    sound = Table(
-        "comparisons-sound",
-        (
-            Column("first − second"),
-            Column("mean difference", "99 %, pictures and raters drawn anew", 2, plot=True),
-            Column("with rater effects", digits=2),
-            Column("rated above", "%", 1, percent=True),
-            Column("effect size", "d", 2),
-            Column("Wilcoxon p", "Holm"),
-        ),
-        [
-            (
-                f"{each.first} − {each.second}",
-                Value(each.clustered.value, each.clustered.low, each.clustered.high),
-                each.adjusted,
-                each.published.above,
-                each.published.effect,
-                _p(p),
-            )
-            for each, p in zip(found, adjusted, strict=True)
-        ],
-        "Sound: ordinal test, raters and pictures as what varies, corrected for all comparisons",
-    )
-    return Section("Comparisons", "", [published, sound])
+    return Section("Comparisons", "", [_published(found), _sound(found)])
 
 
-def _published(found: Sequence[Comparison]) -> Iterator[tuple[Any, ...]]:
-    for each in found:
-        d = each.published
-        mean = Value(d.mean, *d.interval)
-        yield f"{each.first} − {each.second}", d.count, mean, d.t, _p(d.p), _p(d.p_greater)
+def _published(found: Sequence[Comparison]) -> Table:
+    """The tests of the SAM supplement."""
+    columns = (
+        Column("first − second"),
+        Column("targets", digits=0),
+        Column("mean difference", "99 % bootstrap", 2, plot=True),
+        Column("t", digits=2),
+        Column("p, two-sided"),
+        Column("p, one-sided"),
+    )
+    rows = [
+        (each.name, d.count, Value(d.mean, *d.interval), d.t, _p(d.p), _p(d.p_greater))
+        for each in found
+        for d in [each.published]
+    ]
+    title = "As published: paired t-test, paired percentile bootstrap of 10 000 samples"
+    return Table("comparisons-published", columns, rows, title)
+
+
+def _sound(found: Sequence[Comparison]) -> Table:
+    """Ordinal and clustered, corrected for all comparisons."""
+    columns = (
+        Column("first − second"),
+        Column("mean difference", "99 %, pictures and raters drawn anew", 2, plot=True),
+        Column("with rater effects", digits=2),
+        Column("rated above", "%", 1, percent=True),
+        Column("effect size", "d", 2),
+        Column("Wilcoxon p", "Holm"),
+    )
+    corrected = holm([each.published.wilcoxon_p for each in found])
+    rows = [
+        (
+            each.name,
+            Value(each.clustered.value, each.clustered.low, each.clustered.high),
+            each.adjusted,
+            each.published.above,
+            each.published.effect,
+            _p(p),
+        )
+        for each, p in zip(found, corrected, strict=True)
+    ]
+    title = "Sound: ordinal test, raters and pictures as what varies, corrected for all comparisons"
+    return Table("comparisons-sound", columns, rows, title)
 
 
 def _p(value: float) -> str:

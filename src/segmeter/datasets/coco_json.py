@@ -1,0 +1,285 @@
+"""A JSON file of COCO's layout and its pictures.
+
+Crowd regions (COCO marks what nobody could tell apart) are no targets unless asked for.
+Objects whose outline covers no pixel are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+import numpy as np
+
+from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import DatasetCard, Picture, Scene, Target, size_in_words
+from segmeter.datasets.claims import within_memory
+from segmeter.datasets.coco_index import Index, Spans, index_of
+from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.pictures import MOST_PIXELS, picture_size, read_rgb
+from segmeter.datasets.places import digest, known, lacking, names_in, some_at_hand
+
+__all__ = ["CocoJson", "CocoPicture", "Crowd"]
+
+Crowd = Literal["leave-out", "keep"]
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """One image record: where its file may lie, its size, and its objects' places."""
+
+    files: tuple[str, ...]
+    size: tuple[int, int]
+    things: Spans
+
+
+class CocoPicture(Picture):
+    """A picture of COCO's or LVIS's that also knows what detections are scored against."""
+
+    def __init__(self, source: CocoJson, scene: str) -> None:
+        path = source.picture(scene)
+        super().__init__(source.name, scene, lambda: read_rgb(path), lambda: source.targets(scene))
+        self._source = source
+
+    @cached_property
+    def detection_truth(self) -> DetectionTruth:
+        """Classes, areas, boxes and crowd regions as the annotations state them."""
+        return self._source.detection_truth(self.id)
+
+
+class CocoJson:
+    """A JSON file of COCO's layout and a folder of pictures.
+
+    Parameters
+    ----------
+    card
+        The set's card; the number of objects is filled in.
+    annotations, images
+        The JSON file and the folder.
+    crowd
+        `keep` makes crowd regions targets too.
+    """
+
+    def __init__(
+        self, card: DatasetCard, annotations: Path, images: Path, crowd: Crowd = "leave-out"
+    ) -> None:
+        if crowd not in ("leave-out", "keep"):
+            raise BadInput(f"{card.name}: 'crowd' is leave-out or keep, not '{crowd}'")
+        self.name = card.name
+        self._card = card
+        self._annotations = annotations
+        self._images = images
+        self._crowd = crowd
+
+    @cached_property
+    def card(self) -> DatasetCard:
+        crowds = 0 if self._crowd == "keep" else int(self._index.spans[:, 3].sum())
+        gone = [name for name in self._listed if name not in self._at_hand]
+        return replace(
+            self._card,
+            targets=sum(len(picture.things) for picture in self._listed.values()),
+            notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
+            missing=lacking("pictures", gone, len(self._listed), self._images),
+        )
+
+    def scenes(self) -> Sequence[str]:
+        """File names without suffix, in the file's order; left out are pictures without
+        objects and those that are not at hand."""
+        return list(self._at_hand)
+
+    def load(self, scene: str) -> Scene:
+        name = self._card.name
+        known(name, scene, self._listed)
+        if scene not in self._at_hand:
+            file = self._listed[scene].files[0]
+            raise NotFound(f"{name}/{scene}: no picture '{file}' in '{self._images}'")
+        return CocoPicture(self, scene)
+
+    def picture(self, scene: str) -> Path:
+        """The file of a scene's picture."""
+        return self._at_hand[scene]
+
+    def fingerprint(self) -> str:
+        return digest([self._annotations, *self._at_hand.values()])
+
+    def coco_header(self) -> dict[str, Any]:
+        """Ids and sizes of all pictures, and all classes, as the file has them; no object."""
+        images = [
+            {"id": i["id"], "height": int(i["height"]), "width": int(i["width"])}
+            for i in self._index.images
+        ]
+        return {"images": images, "annotations": [], "categories": list(self._index.categories)}
+
+    def detection_truth(self, scene: str) -> DetectionTruth:
+        """All annotations of a picture, crowd regions too, as the file states them."""
+        picture = self._listed[scene]
+        number = int(picture.things[0, 0])
+        image = self._index.images[number]
+        try:
+            spans = self._index.spans[self._index.spans[:, 0] == number]
+            objects = [self._object(r, picture) for r in self._index.read(spans)]
+            return DetectionTruth(
+                int(image["id"]),
+                picture.size,
+                self._categories,
+                tuple(thing for thing in objects if thing.mask or thing.crowd),
+                "neg_category_ids" in image,
+                tuple(image.get("neg_category_ids") or ()),
+                tuple(image.get("not_exhaustive_category_ids") or ()),
+            )
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    def _object(self, record: Mapping[str, Any], picture: _Picture) -> TrueObject:
+        where = f"'{self._annotations}', object {record['id']}"
+        mask = outline(record.get("segmentation"), picture.size, where)
+        area = float(record.get("area", mask.area))
+        return TrueObject(
+            int(record["category_id"]),
+            mask,
+            _stated_box(record, mask),
+            area,
+            bool(record.get("iscrowd")),
+        )
+
+    @cached_property
+    def _categories(self) -> tuple[Category, ...]:
+        return tuple(
+            Category(int(c["id"]), str(c["name"]), str(c.get("frequency") or ""))
+            for c in self._index.categories
+        )
+
+    def targets(self, scene: str) -> list[Target]:
+        """The objects of a picture; those whose outline covers no pixel are passed over."""
+        picture = self._listed[scene]
+        self._check_claim(scene, picture)
+        try:
+            records = self._index.read(picture.things)
+            found = (target for record in records if (target := self._target(record, picture)))
+            return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    def _check_claim(self, scene: str, picture: _Picture) -> None:
+        """Refuse a claimed size that is not the picture's, upright or lying, before filling it."""
+        real = picture_size(self._at_hand[scene])
+        if sorted(real) != sorted(picture.size):
+            raise BadInput(
+                f"{self._card.name}/{scene}: '{self._annotations}' says the picture is "
+                f"{size_in_words(picture.size)}, but it is {size_in_words(real)}; mend the file"
+            )
+
+    def _target(self, record: Mapping[str, Any], picture: _Picture) -> Target | None:
+        where = f"'{self._annotations}', object {record['id']}"
+        mask = outline(record.get("segmentation"), picture.size, where)
+        label, groups = self._classes.get(record.get("category_id"), ("", {}))
+        groups = {"size": _extent(mask.area), **groups}
+        return Target(str(record["id"]), mask, label=label, groups=groups) if mask else None
+
+    @cached_property
+    def _index(self) -> Index:
+        try:
+            return index_of(self._annotations)
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    @cached_property
+    def _classes(self) -> Mapping[Any, tuple[str, dict[str, str]]]:
+        return {entry["id"]: _class(entry) for entry in self._index.categories}
+
+    @cached_property
+    def _listed(self) -> dict[str, _Picture]:
+        """Pictures that have objects, by name."""
+        try:
+            return _parse(self._index, self._crowd == "keep")
+        except _WRONG as error:
+            raise self._not_coco(error) from error
+
+    @cached_property
+    def _at_hand(self) -> dict[str, Path]:
+        """The files of those pictures that are there; a folder is listed once."""
+        folders: dict[Path, frozenset[str]] = {}
+        found: dict[str, Path] = {}
+        for name, picture in self._listed.items():
+            for path in (self._images / file for file in picture.files):
+                if path.parent not in folders:
+                    folders[path.parent] = names_in(path.parent)
+                if path.name in folders[path.parent]:
+                    found[name] = path
+                    break
+        some_at_hand(self._card.name, list(self._listed), list(found), self._images)
+        return found
+
+    def _not_coco(self, error: Exception) -> BadInput:
+        return BadInput(
+            f"'{self._annotations}' is not a JSON file of COCO's layout: {_fault(error)}"
+        )
+
+
+def _fault(error: Exception) -> str:
+    """What a file of another layout lacks, in words."""
+    if isinstance(error, KeyError):
+        return f"a record has no {str(error)[:80]}"
+    said = str(error)[:80]
+    return said if isinstance(error, ValueError) else f"{type(error).__name__} {said}"
+
+
+def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:
+    if record.get("bbox") is None:
+        (top, left), (bottom, right) = mask.low, mask.high
+        return float(left), float(top), float(right - left), float(bottom - top)
+    x, y, width, height = (float(n) for n in record["bbox"])
+    return x, y, width, height
+
+
+def _parse(index: Index, keep_crowds: bool) -> dict[str, _Picture]:
+    spans = index.spans if keep_crowds else index.spans[index.spans[:, 3] == 0]
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    ends = np.searchsorted(spans[:, 0], np.arange(len(index.images) + 1))
+    found: dict[str, _Picture] = {}
+    for number, image in enumerate(index.images):
+        size = (int(image["height"]), int(image["width"]))
+        if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
+            raise ValueError(f"picture {image['id']} of {size[1]} x {size[0]}")
+        things = spans[ends[number] : ends[number + 1]]
+        picture = _Picture(tuple(_files(image)), size, things)
+        name = str(PurePosixPath(picture.files[0]).with_suffix(""))
+        if found.setdefault(name, picture) is not picture:
+            raise ValueError(f"two pictures named {name}")
+    return {name: picture for name, picture in found.items() if len(picture.things)}
+
+
+def _files(image: Mapping[str, Any]) -> Iterator[str]:
+    """Where a picture may lie under its folder: LVIS names COCO's file only by its address."""
+    # A name that no file can have (NUL, half a character) is shown as text, and not found.
+    names = [
+        str(image[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")
+        for key in ("coco_url", "file_name")
+        if image.get(key)
+    ]
+    if not names:
+        raise ValueError(f"picture {image['id']} has no file name")
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if ".." in path.parts:
+            raise ValueError(f"file name {name} leaves its folder")
+        if "://" not in name and not path.is_absolute():
+            yield str(path)
+        yield path.name
+        if "://" in name:
+            yield "/".join(path.parts[-2:])
+
+
+def _class(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    kinds = ("supercategory", "frequency")
+    return str(entry["name"]), {kind: str(entry[kind]) for kind in kinds if entry.get(kind)}
+
+
+def _extent(area: int) -> str:
+    return "small" if area < 32**2 else "medium" if area < 96**2 else "large"
