@@ -131,6 +131,19 @@ def test_a_model_that_takes_clicks_only_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_model_that_takes_boxes_only_is_not_clicked_at(tmp_path: Path) -> None:
+    """Its answers to clicks would be numbers like any other, and mean nothing."""
+
+    class Boxes(Disc):
+        card = replace(Disc.card, name="boxes", abilities=frozenset({"box"}))
+
+    plan = replace(PLAN, subjects=(Spec("boxes"),), rounds=1)
+    with pytest.raises(BadInput, match="'boxes' takes no click prompts, which user 'centre-click'"):
+        run_plan(plan, tmp_path / "run", objects={"boxes": Boxes()})
+    boxed = replace(plan, users=(Spec("box"),), limit=1)
+    assert run_plan(boxed, tmp_path / "run", objects={"boxes": Boxes()}, workers=0).done == 1
+
+
 def test_kernels_use_the_cores_at_hand_and_the_rows_are_the_same(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,12 +94,13 @@ def _check_prompts(plan: Plan, subject: Any, users: Sequence[User]) -> None:
                 f"'{plan.benchmark}' give; name one that fits with --user"
             )
     for user in users:
-        strange = prompts_given_by(user) - subject.card.abilities
+        given = prompts_given_by(user) or {"click"}
+        strange = given - subject.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
             raise BadInput(
                 f"model '{subject.card.name}' takes {kinds}, which user '{user.name}' gives; "
-                "leave one of them out"
+                "leave one of them out, or choose another --user"
             )
 
 
