@@ -19,7 +19,7 @@ from segmeter.core import catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted(DOCS.rglob("*.md"))]
 
 # Languages of blocks that are shown and not run.
 SHOWN = {"sh", "text", "json", "csv", "toml", "yaml", "sql", "bibtex", "latex", "mermaid"}
