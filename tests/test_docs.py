@@ -20,6 +20,7 @@ from segmeter.core import catalogue
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "examples/README.md", *sorted(DOCS.rglob("*.md"))]
+PAPERS = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 
 # Languages of blocks that are shown and not run.
 SHOWN = {"sh", "text", "json", "csv", "toml", "yaml", "sql", "bibtex", "latex", "mermaid"}
@@ -84,14 +85,23 @@ def test_no_block_escapes(page: Path) -> None:
     assert told == sum(language == "python" for _, language, _ in found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *PAPERS], ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text()
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
-    targets += re.findall(r"<img[^>]*src=\"([^\"]+)\"", text)
-    for target in targets:
+    targets = re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", text)
+    targets += [(source, "") for source in re.findall(r"<img[^>]*src=\"([^\"]+)\"", text)]
+    for target, anchor in targets:
         if not re.match(r"[a-z]+:", target):
-            assert (page.parent / target).exists(), target
+            there = page.parent / target if target else page
+            assert there.exists(), target
+            assert not anchor or anchor[1:] in anchors(there), f"{target}{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are linked by."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", head).strip().lower() for head in heads)
+    return {re.sub(r"[\s-]+", "-", head) for head in plain}
 
 
 def shown_commands() -> Iterator[tuple[str, list[str]]]:
