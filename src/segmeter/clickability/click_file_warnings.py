@@ -1,4 +1,4 @@
-"""What a person should be told about a clicks file: what was left out of it, what looks wrong."""
+"""Warnings about a click file: what was left out of it, what looks wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawing: which click is wanted, and clicks from the prior for many players at once.
+"""Sampling clicks: which click is wanted, and clicks from the prior for many players at once.
 
 A player of a session wants one click, not a map: for the prior the kernel goes from masks to
 clicks without a box of weights in between, for all players of a round in one call.

@@ -1,4 +1,4 @@
-"""How well click maps predict recorded clicks, over a whole clicks file.
+"""Scores of click maps: how well they predict recorded clicks, over a whole clicks file.
 
 `published`: maps as they are, one legacy stream of draws seeded 42 for the whole file, and
 everything in the original's units. `sound`: maps cut to the error region, a stream a key, the

@@ -1,4 +1,4 @@
-"""The embedded click model: where people click, from the shape of the error region alone.
+"""The click prior: where people click, from the shape of the error region alone.
 
     p(pixel) ~ depth^a * exp(-r^2 / 2 s^2), and a share of the clicks jitters
 

@@ -1,4 +1,4 @@
-"""Lifelike clicks: a file like the real one, drawn from the click model.
+"""Simulated click files: like the real one, drawn from the click prior.
 
 For trying out everything that reads clicks, at full size, without the real file. Clicks of
 the first round come from the prior on the object; clicks of later rounds from the prior on

@@ -1,4 +1,4 @@
-"""The embedded click model in volumes: where a person would click on an error region of voxels.
+"""The click prior in volumes: where a person would click on an error region of voxels.
 
     p(voxel) ~ depth^a * exp(-r^2 / 2 s^2)
 

@@ -1,4 +1,4 @@
-"""Where each object stands in a JSON file of COCO's layout.
+"""The index of a JSON file of COCO's layout: where each object stands in it.
 
 Such files reach a gigabyte, and read into Python's objects five times that, in every worker.
 So a file is gone through once; what is kept are the pictures, the classes and the bytes

@@ -1,4 +1,4 @@
-"""Click benchmarks kept as two folders: GrabCut, Berkeley, DAVIS, COCO_MVal.
+"""Paired folders of the click benchmarks: GrabCut, Berkeley, DAVIS, COCO_MVal.
 
 Pictures are listed by the code points of their names; the mask is the file of the same
 name up to the first dot. Every picture has one object, so scene and object go by that name.

@@ -1,4 +1,4 @@
-"""Which mask belongs to which picture, in a folder that a person laid out."""
+"""Pairing: which mask belongs to which picture, in a folder that a person laid out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where data lies: the root folder, a set's own folder in it, and the files in that."""
+"""Places of data: the root folder, a set's own folder in it, and the files in that."""
 
 from __future__ import annotations
 

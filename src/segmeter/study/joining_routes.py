@@ -1,4 +1,4 @@
-"""Routes in and out of a study: the link, consent, withdrawal."""
+"""Routes for joining and leaving a study: the link, consent, withdrawal."""
 
 from __future__ import annotations
 

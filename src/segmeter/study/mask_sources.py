@@ -1,4 +1,4 @@
-"""Masks that people are shown: a run's, or PNG files in a folder."""
+"""Sources of the masks that people are shown: a run, or PNG files in a folder."""
 
 from __future__ import annotations
 

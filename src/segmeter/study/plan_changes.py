@@ -1,4 +1,4 @@
-"""Beginning a study, and going on with one whose plan was edited meanwhile."""
+"""Changes of a plan: beginning a study, and going on with one that was edited meanwhile."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from segmeter.core.errors import SegmeterError
 from segmeter.study import conduct_routes, joining_routes, work_routes
 from segmeter.study.gate import Gate
 from segmeter.study.guards import Limiter, Shield
-from segmeter.study.pages_for import Pages
 from segmeter.study.refusals import Refused
+from segmeter.study.rendering import Pages
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
 from segmeter.study.site import Site

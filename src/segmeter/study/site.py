@@ -1,4 +1,4 @@
-"""What the routes of a study share: the study, its pages, and who is asking."""
+"""The site of a study: what its routes share, and who is asking."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fastapi.responses import RedirectResponse, Response
 from segmeter.study.gate import Gate
 from segmeter.study.guards import Limiter, signed, signed_by
 from segmeter.study.lookups import Row
-from segmeter.study.pages_for import Pages
 from segmeter.study.refusals import Refused
+from segmeter.study.rendering import Pages
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import Segmenting
 

@@ -1,4 +1,4 @@
-"""Later rounds: the prior's numbers for clicks that mend an error region.
+"""Correction clicks: the prior's numbers for clicks of later rounds, on an error region.
 
 The masks that people were shown in later rounds are not published, only statistics of the
 clicks on them. So error regions of real models on pictures at hand stand in. Distributions are

@@ -1,4 +1,4 @@
-"""What a click prior predicts: the statistics of clicks that published tables report.
+"""Expected statistics of clicks under a click prior, as published tables report them.
 
 Per target the tables hold, measured at real clicks, NSS and PDE of the uniform and of the
 distance map, and the mean distance (PL1) to clicks drawn from each. All of them are means

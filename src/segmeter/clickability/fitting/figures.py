@@ -1,4 +1,4 @@
-"""Pictures of a calibration: predicted against seen, and distributions side by side."""
+"""Figures of a calibration: predicted against seen, and distributions side by side."""
 
 from __future__ import annotations
 

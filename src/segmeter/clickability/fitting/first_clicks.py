@@ -1,4 +1,4 @@
-"""Calibrating the click prior on the published statistics of real clicks.
+"""First clicks: the click prior calibrated on the published statistics of real ones.
 
 The tables of RClicks hold, for each target, statistics measured at about 48 real clicks.
 Each is a mean of known functions of the clicks, so the fit compares what a prior predicts

@@ -1,4 +1,4 @@
-"""The prior on data sets it was not fitted to: predicted against seen, target by target."""
+"""Held-out data sets: the prior where it was not fitted, predicted against seen."""
 
 from __future__ import annotations
 

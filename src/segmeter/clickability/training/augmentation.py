@@ -1,4 +1,4 @@
-"""Variation of training samples: mirrored always, in the sound recipe also in colour and scale."""
+"""Augmentation of training samples: mirrored always, in the sound recipe colour and scale too."""
 
 from __future__ import annotations
 

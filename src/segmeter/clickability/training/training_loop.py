@@ -1,4 +1,4 @@
-"""Training the clickability network: progress, checkpoints, and resuming to the same weights.
+"""The training loop of the clickability network: progress, checkpoints, resuming in the same bits.
 
 Everything random depends on (seed, step) or (seed, epoch, sample) alone, so that a training
 that was cut off and started again ends with the weights of one that was not.

@@ -1,4 +1,4 @@
-"""Masks kept as pictures of numbers: labels, instance ids, ADE20K's colours, HDF5."""
+"""Masks kept as images of ids: labels, instances, ADE20K's colours, HDF5."""
 
 from __future__ import annotations
 

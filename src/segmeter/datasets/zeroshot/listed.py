@@ -1,4 +1,4 @@
-"""Data sets that are a list of pictures, each with a way to its masks."""
+"""Listed data sets: a list of pictures, each with a way to its masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pictures of a large data set are played.
+"""Sampling: which pictures of a large data set are played.
 
 Segment Anything plays data sets of more than 15 000 masks in part: random pictures until
 there are about 10 000 masks. Its own parts were not published.

@@ -1,4 +1,4 @@
-"""The 23 data sets by name: a card each, the folder it is looked for in, and its reader.
+"""The suite of 23 data sets by name: a card each, the folder it is looked for in, its reader.
 
 What each set is distributed as stands in its notes; of some it is known only from memory
 (`known`, `recalled`, `weak`), so `images` and `annotations` may be given by hand. Counts are

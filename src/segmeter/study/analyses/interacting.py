@@ -1,4 +1,4 @@
-"""People with a model in the loop: clicks to content, final quality, seconds."""
+"""People interacting with a model in the loop: clicks to content, final quality, seconds."""
 
 from __future__ import annotations
 

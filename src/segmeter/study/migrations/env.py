@@ -1,4 +1,4 @@
-"""What Alembic runs: migrations on the connection it is handed."""
+"""The environment in which Alembic runs migrations: the connection it is handed."""
 
 from __future__ import annotations
 

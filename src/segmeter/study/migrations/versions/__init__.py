@@ -1,1 +1,1 @@
-"""The steps, in order."""
+"""The migrations, in their order."""

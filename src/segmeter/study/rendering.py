@@ -1,4 +1,4 @@
-"""Pages: templates filled with a plan's words; everything shown is escaped."""
+"""Rendering: page templates filled with a plan's words; everything shown is escaped."""
 
 from __future__ import annotations
 
