@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.noc.leaderboard import Comparison
+from segmeter.benchmarks.noc.comparison import Comparison
 from segmeter.benchmarks.noc.statistics import ClickSessions, targets_of
 from segmeter.benchmarks.shown_cases import (
     NO_MASKS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from segmeter.benchmarks.noc.leaderboard import Comparison
-from segmeter.benchmarks.noc.sections import comparisons
+from segmeter.benchmarks.noc.comparison import Comparison, comparisons
 from segmeter.benchmarks.noc.statistics import targets_of
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput

@@ -8,27 +8,20 @@ from dataclasses import replace
 import numpy as np
 
 from segmeter.benchmarks.grouping import cost_of, resampling, uneven
+from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
-from segmeter.benchmarks.noc.leaderboard import (
-    Comparison,
-    answer,
-    comparison_table,
-    leaderboard,
-    ordered,
-)
+from segmeter.benchmarks.noc.comparison import Comparison, comparison_of, comparisons
+from segmeter.benchmarks.noc.leaderboard import comparison_table, leaderboard
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
     better_of,
     differences_of,
-    goals_of,
     groups,
-    rows_of,
     targets_of,
 )
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.benchmarks import Results
-from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Axis,
     Bars,
@@ -49,7 +42,7 @@ from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import first_round, success
 
-__all__ = ["comparisons", "sections"]
+__all__ = ["sections"]
 
 
 def sections(run: Results) -> list[Section]:
@@ -64,41 +57,6 @@ def sections(run: Results) -> list[Section]:
         _time(made, run),
         *_cases(run, made),
     ]
-
-
-def comparisons(run: Results, found: Sequence[ClickSessions] | None = None) -> list[Comparison]:
-    """The run's models set against each other, by data set and user, in its leading reading."""
-    cost = cost_of(run)
-    lead = run.plan.leading_reading
-    return _comparisons(groups(run, cost) if found is None else found, lead, cost, goals_of(run))
-
-
-def _comparisons(
-    found: Sequence[ClickSessions], reading: str, cost: CostModel, goals: Goals
-) -> list[Comparison]:
-    """One comparison a data set and user, the cheapest model first in each."""
-    places: dict[tuple[str, str], list[ClickSessions]] = {}
-    for group in found:
-        if group.reading == reading:
-            places.setdefault((group.dataset, group.user), []).append(group)
-    one_user = len({user for _, user in places}) == 1
-    return [
-        _comparison(
-            dataset_label(dataset) if one_user else f"{dataset_label(dataset)}, {user}",
-            members,
-            cost,
-            goals,
-        )
-        for (dataset, user), members in places.items()
-    ]
-
-
-def _comparison(
-    title: str, members: Sequence[ClickSessions], cost: CostModel, goals: Goals
-) -> Comparison:
-    rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost, goals)}
-    apart = differences_of(members, cost, goals)
-    return Comparison(title, ordered(members, cost, goals), rows, apart, cost, goals)
 
 
 def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
@@ -169,7 +127,7 @@ def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) 
         place = comparison.groups[0].key[1:3]
         members = [g for g in found if g.key[1:3] == place]
         readings = [
-            _comparison(comparison.title, here, comparison.cost, comparison.goals)
+            comparison_of(comparison.title, here, comparison.cost, comparison.goals)
             for reading in dict.fromkeys(g.reading for g in members)
             if (here := [g for g in members if g.reading == reading])
         ]
