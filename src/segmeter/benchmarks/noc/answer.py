@@ -184,7 +184,8 @@ def _extent(comparison: Comparison) -> str:
     )
     return (
         f"Played: {played}. What is not reached is drawn by hand "
-        f"({drawn_by_hand(comparison.cost)}); the machine's own waiting is told apart and is in no comparison."
+        f"({drawn_by_hand(comparison.cost)}); the machine's own waiting is told apart and is in no "
+        "comparison."
     )
 
 

@@ -132,9 +132,7 @@ def comparison_of(
     return Comparison(title, _ranked(members, cost, goals), rows, apart, cost, goals)
 
 
-def _ordered(
-    members: Sequence[ClickSessions], cost: CostModel, goals: Goals
-) -> list[ClickSessions]:
+def _ranked(members: Sequence[ClickSessions], cost: CostModel, goals: Goals) -> list[ClickSessions]:
     """Groups by a person's mean seconds on the objects that all have, the least first.
 
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
