@@ -370,3 +370,35 @@ def test_a_person_segments_with_a_model_until_content(
     ]
     assert found.content
     assert chromium.complaints == []
+
+
+def test_without_a_connection_nobody_begins_and_nothing_is_lost(
+    begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
+) -> None:
+    """Pictures, then an answer, do not come through; the page says so and sends them again."""
+    study = begin(COMBINED.replace("open_to_all", "batch = 1\nopen_to_all"))
+    hands = Hands(chromium)
+    hands.size(800, 600, 1.0, 1.0)
+    trouble = "!document.getElementById('trouble').hidden"
+    ready = "!document.getElementById('start').disabled"
+    chromium.call("Network.enable")
+    with listening(study_app(study)) as address:
+        hands.enter(f"{address}/", "pc")
+        chromium.call("Network.setBlockedURLs", urls=["*/pictures/*"])
+        chromium.call("Page.reload", ignoreCache=True)
+        hands.until(trouble)
+        assert not chromium.run(ready)
+        chromium.call("Network.setBlockedURLs", urls=[])
+        hands.until(ready)
+        assert chromium.run("document.activeElement.id") == "start"
+        chromium.run("document.getElementById('start').click()")
+        hands.until("document.getElementById('place').classList.contains('open')")
+        chromium.call("Network.setBlockedURLs", urls=["*/api/*"])
+        hands.press_pixel(5, 5, targets_of(study)[0]["size"])
+        hands.until(trouble)
+        chromium.call("Network.setBlockedURLs", urls=[])
+        hands.until("!document.getElementById('after').hidden")
+    assert chromium.run("document.activeElement.id") == "after-title"
+    with study.ledger.reading() as connection:
+        assert len(list(click_rows(connection, study.plan, study.stimuli))) == 1
+    chromium.complaints.clear()

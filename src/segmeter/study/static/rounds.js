@@ -20,6 +20,7 @@ export function show(id) {
     if (section) section.hidden = name !== id;
   }
   byId(id).querySelector("h1[tabindex]")?.focus();
+  scrollTo(0, 0);
 }
 
 // What is over, and what its button says; without a label there is nothing more to do.
