@@ -186,3 +186,22 @@ def test_names_that_are_shown_are_in_the_catalogue() -> None:
                 own = "/" in name or ".py:" in name or name.isupper()
                 known = shelves[kind].names()
                 assert own or name.split("?")[0].strip("'\"") in known, f"{page.name}:{line} {name}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PAPERS], ids=name_of)
+def test_files_and_modules_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    for path in re.findall(r"\b(?:perf|tests|examples|docs|src)/[\w./-]+\w", text):
+        named = path.removesuffix("/NAME").removesuffix("/NAME.py").removesuffix("/NAME.md")
+        assert (ROOT / named).exists(), path
+    for name in re.findall(r"\bsegmeter((?:\.[a-z_]+)+)", text):
+        assert any(module_or_inside(name[1:].split("."))), f"segmeter{name}"
+
+
+def module_or_inside(words: list[str]) -> Iterator[bool]:
+    """Whether the first words are a module; what stands inside one is told by the last words."""
+    home = ROOT / "src" / "segmeter"
+    for count in range(len(words), max(len(words) - 2, 0), -1):
+        place = home.joinpath(*words[:count])
+        yield place.is_dir() or place.with_suffix(".py").is_file()
+    yield len(words) == 1  # what the package itself offers
