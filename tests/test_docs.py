@@ -194,14 +194,11 @@ def test_files_and_modules_that_are_named_exist(page: Path) -> None:
     for path in re.findall(r"\b(?:perf|tests|examples|docs|src)/[\w./-]+\w", text):
         named = path.removesuffix("/NAME").removesuffix("/NAME.py").removesuffix("/NAME.md")
         assert (ROOT / named).exists(), path
-    for name in re.findall(r"\bsegmeter((?:\.[a-z_]+)+)", text):
-        assert any(module_or_inside(name[1:].split("."))), f"segmeter{name}"
+    for name in re.findall(r"\bsegmeter\.([a-z_]+(?:\.[a-z_]+)+)", text):
+        assert is_module(name) or is_module(name.rpartition(".")[0], file=True), name
 
 
-def module_or_inside(words: list[str]) -> Iterator[bool]:
-    """Whether the first words are a module; what stands inside one is told by the last words."""
-    home = ROOT / "src" / "segmeter"
-    for count in range(len(words), max(len(words) - 2, 0), -1):
-        place = home.joinpath(*words[:count])
-        yield place.is_dir() or place.with_suffix(".py").is_file()
-    yield len(words) == 1  # what the package itself offers
+def is_module(name: str, *, file: bool = False) -> bool:
+    """Whether there is such a module below `segmeter`, a package or else a file."""
+    place = ROOT.joinpath("src", "segmeter", *name.split("."))
+    return place.with_suffix(".py").is_file() or (place.is_dir() and not file)
