@@ -42,3 +42,22 @@ def test_intervals_of_many_scenes_are_those_of_few(monkeypatch: pytest.MonkeyPat
     many = intervals.Resampling(clusters, resamples=400).limits(values)
     intervals._weights.cache_clear()
     assert np.allclose(few, many, rtol=0, atol=1e-12)
+
+
+def test_a_scene_that_is_drawn_more_often_than_a_byte_counts_is_counted_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = intervals._weights(7, 90, fingerprint("often"))
+    for name, most in (("_MOST_NUMBERS", 0), ("_MOST_OF_A_BYTE", 3), ("_AT_ONCE", 70)):
+        monkeypatch.setattr(intervals, name, most)
+    intervals._weights.cache_clear()
+    counts = intervals._weights(7, 90, fingerprint("often"))
+    intervals._weights.cache_clear()
+    assert counts.dtype == np.uint32
+    assert np.array_equal(counts, plain)
+
+
+@pytest.mark.parametrize("per_scene", [1, 3])
+def test_resamples_of_equal_scenes_are_equally_large(per_scene: int) -> None:
+    drawn = intervals.Resampling(list("abcdefg") * per_scene)
+    assert np.array_equal(drawn._sizes[:, 0], drawn._weighted(drawn._counts))

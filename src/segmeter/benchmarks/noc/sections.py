@@ -124,13 +124,7 @@ def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) 
     """What papers print, in every reading that was played."""
     blocks: list[Block] = []
     for comparison in comparisons:
-        place = comparison.groups[0].key[1:3]
-        members = [g for g in found if g.key[1:3] == place]
-        readings = [
-            comparison_of(comparison.title, here, comparison.cost, comparison.goals)
-            for reading in dict.fromkeys(g.reading for g in members)
-            if (here := [g for g in members if g.reading == reading])
-        ]
+        readings = _in_every_reading(comparison, found)
         stem = _stem(comparison)
         tables = (
             ("clicks", _click_columns(comparison.goals), "clicks to quality and failures"),
@@ -150,6 +144,21 @@ def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) 
         "model, and significantly so."
     )
     return Section("The numbers papers print", text, blocks)
+
+
+def _in_every_reading(comparison: Comparison, found: Sequence[ClickSessions]) -> list[Comparison]:
+    """The same comparison in every reading that was played."""
+    lead = comparison.groups[0]
+    played: dict[str, list[ClickSessions]] = {}
+    for group in found:
+        if (group.dataset, group.user) == (lead.dataset, lead.user):
+            played.setdefault(group.reading, []).append(group)
+    return [
+        comparison
+        if reading == lead.reading
+        else comparison_of(comparison.title, members, comparison.cost, comparison.goals)
+        for reading, members in played.items()
+    ]
 
 
 def _click_columns(goals: Goals) -> dict[str, Column]:
