@@ -106,6 +106,7 @@ class Sessions:
         number = _page(asked)
         for row in rows:
             row["link"] = "session?" + urlencode({k: row[k] for k in _KEY})
+            row["name"] = _object(row["scene"], row["target"])
         return filled(
             "browse.html",
             title=f"Sessions of {PurePath(self.run.address).name}",
@@ -127,7 +128,7 @@ class Sessions:
         rows = self._rounds(key)
         if not rows:
             raise NotFound("no such session in this run")
-        title = f"{key['target']} in {key['scene']}: {short(key['model'])}"
+        title = f"{_object(key['scene'], key['target'])}: {short(key['model'])}"
         names = display_names(self.run.plan.datasets)
         section = Section("Click by click", "", [self._replay(key, rows)])
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
@@ -157,6 +158,15 @@ class Sessions:
         frames = [_frame(row, truth.shape) for row in rows]
         picture = Illustration(pixels, close=True)
         return Replay("session", key["scene"], picture, frames, truth, self.goal)
+
+
+def _object(scene: str, target: str) -> str:
+    """An object by its scene and its name, where that says anything.
+
+    >>> _object("beach", "dog"), _object("124080", "object")
+    ('beach, dog', '124080')
+    """
+    return scene if target in ("", scene, "object") else f"{scene}, {target}"
 
 
 def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> ReplayFrame:
