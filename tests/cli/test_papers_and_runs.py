@@ -25,7 +25,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Picture
-from segmeter.core.sections import Table, Value
+from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
 from segmeter.report.several import open_runs
@@ -280,6 +280,13 @@ def test_partitions_are_split_by_groups_of_pictures(
     assert found.keys() == {(name, place) for name in names for place in ("indoors", "outdoors")}
     # The quadtree's first cut is people's own, and both pictures are alike.
     assert found[names[0], "indoors"] == found[names[0], "outdoors"] > 50
+
+
+@pytest.mark.parametrize("benchmark", ["noc", "rclicks", "tetris", "seism"])
+def test_every_section_begins_with_a_sentence(each_kind: dict[str, Path], benchmark: str) -> None:
+    for section in Run.open(each_kind[benchmark]).sections():
+        led = section.text or isinstance(section.blocks[0], Answer | Note)
+        assert led, section.title
 
 
 @pytest.mark.parametrize("layout", ["noc", "rclicks", "tetris", "seism"])

@@ -74,7 +74,11 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
     """The conclusions, where there are models to compare."""
     tables = [comparison_table(c, f"differences-{_stem(c)}") for c in comparisons]
     blocks: list[Block] = [table for table in tables if table is not None]
-    return [Section("Significant differences (Holm-corrected)", blocks=blocks)] if blocks else []
+    text = (
+        "Every model against the one that is ahead, on the same objects. A difference is "
+        "established where its p value, corrected for the number of comparisons, is below 5 %."
+    )
+    return [Section("Significant differences (Holm-corrected)", text, blocks)] if blocks else []
 
 
 def _growth(comparisons: Sequence[Comparison]) -> Section:

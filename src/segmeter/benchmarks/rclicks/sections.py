@@ -36,9 +36,9 @@ def sections(run: Results) -> list[Section]:
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         _hard(run, lead),
-        Section("Which numbers say the same", "", [correlations(lead)], folded=True),
+        Section("Which numbers say the same", _SAME, [correlations(lead)], folded=True),
         Section(
-            "Every statistic and its null", "", [null_table(f, True) for f in found], folded=True
+            "Every statistic and its null", _NULL, [null_table(f, True) for f in found], folded=True
         ),
     ]
 
@@ -50,6 +50,8 @@ _READINGS = (
     "cuts exact tenths, draws for every object, group and round anew, takes ratios of means "
     "over all draws, merges halves for ΔHH, and divides by n - 1."
 )
+_SAME = "Two statistics that correlate strongly rank models, or objects, alike."
+_NULL = "All statistics, each with its value where it does not matter who clicked."
 _HARD = (
     "Noise against signal (NSR) of the first click: the spread of IoU over everybody who "
     "clicked, divided by its mean. Where it is high, one person's click succeeds and "
@@ -58,7 +60,8 @@ _HARD = (
 
 
 def _growth(lead: Sequence[Findings]) -> Section:
-    return Section("Likely and unlikely clicks, round by round", "", [curves(lead)])
+    text = "Mean IoU after each round, with clicks that many people would make and few would."
+    return Section("Likely and unlikely clicks, round by round", text, [curves(lead)])
 
 
 def _worth(lead: Sequence[Findings]) -> Section:
@@ -88,7 +91,8 @@ def _spread(lead: Sequence[Findings]) -> Section:
     chart = scatter(lead)
     if chart is not None:
         blocks.append(chart)
-    return Section("How much people differ", "", blocks)
+    text = "How far results lie apart on the same object, by the kind of click and by chance."
+    return Section("How much people differ", text, blocks)
 
 
 def _hard(run: Results, lead: Sequence[Findings]) -> Section:

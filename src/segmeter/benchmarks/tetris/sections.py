@@ -243,7 +243,8 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
             "and how much IoU is lost there.",
         )
     )
-    return Section("The first click", "", blocks)
+    text = "What the first click alone decides: the worst, the central and the best of each object."
+    return Section("The first click", text, blocks)
 
 
 def _agreement(summary: Summary, lead: str) -> Section | None:

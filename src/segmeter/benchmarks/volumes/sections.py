@@ -188,7 +188,8 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
         told = "Dice of the last answer that the budget pays for, 0 for none."
         caption = f"{dataset_label(dataset)}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
-    return Section("Dice at equal effort", blocks=blocks)
+    text = "What every prompter has reached once so many interactions are spent."
+    return Section("Dice at equal effort", text, blocks)
 
 
 def _established(run: Results, reading: str) -> Section:
@@ -208,7 +209,8 @@ def _established(run: Results, reading: str) -> Section:
         note="Paired on objects, resampled by patient; the pairs of a measure are corrected "
         "together.",
     )
-    return Section("Significant differences", blocks=[table] if table.rows else [])
+    text = "Models against each other under the same prompter, on the objects that they share."
+    return Section("Significant differences", text, [table] if table.rows else [])
 
 
 _COMPARED = {
@@ -227,7 +229,8 @@ def _shaped_like_the_paper(found: Sequence[VolumeSessions], readings: Sequence[s
 
 def _by_class(found: Sequence[VolumeSessions]) -> Section:
     tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
-    return Section("Class by class", blocks=[table for table in tables if table is not None])
+    text = "Mean Dice of the last round for each class by itself; darker is higher."
+    return Section("Class by class", text, [table for table in tables if table is not None])
 
 
 def _instances(found: Sequence[VolumeSessions]) -> Section:
@@ -244,7 +247,8 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     if lost:
         first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
         blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))
-    return Section("What fails", blocks=blocks)
+    text = "The objects that come out worst over all models and prompters."
+    return Section("What fails", text, blocks)
 
 
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:

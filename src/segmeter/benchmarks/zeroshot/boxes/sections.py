@@ -34,6 +34,10 @@ _BESIDE = {
     "ap": "AP, masks", "boundary-ap": "AP, boundaries", "box-ap": "AP, boxes",
     "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
 }  # fmt: skip
+_PRECISION = (
+    "Average precision of the masks over all thresholds of IoU, at 0.5 and at 0.75, and by the "
+    "size of objects or how frequent their class is."
+)
 _RULE = (
     "Each box is asked for twice: alone, then with the logits of the mask shown. The first SAM "
     "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
@@ -52,7 +56,7 @@ def sections(run: Results) -> list[Section]:
     lead = run.plan.leading_reading
     return [
         _overview(rows, lead),
-        Section("Average precision by size and class", blocks=[_precision(rows)]),
+        Section("Average precision by size and class", _PRECISION, [_precision(rows)]),
         *_established(differences_of(groups, run.plan.readings)),
     ]
 
@@ -104,7 +108,8 @@ def _established(found: Sequence[Difference]) -> list[Section]:
         difference=Column("difference", "AP points", 1),
         p=Column("p", "Holm", 4),
     )
-    return [Section("Significant differences (Holm-corrected)", blocks=[table])]
+    text = "Models against each other on the same boxes, corrected for the number of comparisons."
+    return [Section("Significant differences (Holm-corrected)", text, [table])]
 
 
 def _who(row: SummaryRow) -> tuple[str, str, str, str]:

@@ -150,6 +150,5 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
         caption="First minus second, F of each picture at the threshold best on all others",
         note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
     )
-    return Section(
-        f"Significant differences: {dataset_label(dataset)}", blocks=[table], folded=True
-    )
+    title = f"Significant differences (Holm-corrected): {dataset_label(dataset)}"
+    return Section(title, "Methods against each other on the same pictures.", [table], folded=True)

@@ -231,7 +231,10 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
             )
         title = f"mIoU after N points: {dataset_label(dataset)}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
-    return Section("Point by point", blocks=[Multiples(charts)])
+    text = (
+        "Mean IoU after each number of points; bands are 95 % intervals from resampling pictures."
+    )
+    return Section("Point by point", text, [Multiples(charts)])
 
 
 def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
@@ -240,7 +243,8 @@ def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
         mine = [r for r in rows if r.dataset == dataset]
         caption = f"{dataset_label(dataset)}: {max(r.targets for r in mine)} masks"
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
-    return Section("Data set by data set", blocks=blocks)
+    text = "The numbers of the first table for each data set by itself."
+    return Section("Data set by data set", text, blocks)
 
 
 def _established(found: Sequence[Difference]) -> list[Section]:
@@ -259,7 +263,8 @@ def _established(found: Sequence[Difference]) -> list[Section]:
         difference=Column("difference", "% points", 1),
         p=Column("p", "Holm", 4),
     )
-    return [Section("Significant differences (Holm-corrected)", blocks=[table], folded=True)]
+    text = "Models against each other on the same masks, corrected within a data set and measure."
+    return [Section("Significant differences (Holm-corrected)", text, [table], folded=True)]
 
 
 def _who(row: SummaryRow) -> tuple[str, str, str, str]:
