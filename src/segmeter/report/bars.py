@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
-from segmeter.report.charts import text_width
 from segmeter.report.elements import element
+from segmeter.report.plot_frames import shortened, text_width
 from segmeter.report.scales import Scale, fitted
 from segmeter.report.wording import amount
 
@@ -75,12 +75,10 @@ def _key(bars: Bars, width: int) -> list[Markup]:
 def _row(bars: Bars, k: int, scale: Scale, left: float) -> list[Markup]:
     lanes = 1 if bars.stacked else len(bars.parts)
     top = _TOP + k * lanes * _ROW
-    room = int((left - 10) / 6.3)
     name = bars.categories[k]
-    said = short(name)
     label = element(
         "text",
-        said if len(said) <= room else said[: room - 1] + "…",
+        shortened(short(name), left - 10),
         element("title", name),
         x=left - 8,
         y=top + lanes * _ROW / 2 + 1,

@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
 
 from segmeter.core.catalogue import short
-from segmeter.core.sections import Chart, Line, Numbers, Points
-from segmeter.report.elements import element, number
+from segmeter.core.sections import Chart, Line, Points
+from segmeter.report.chart_labels import Words, dot_labels, end_labels
+from segmeter.report.chart_readouts import readouts
+from segmeter.report.elements import element, path
 from segmeter.report.marks import Palette, Style
+from segmeter.report.plot_frames import BOLD, Place, PlotFrame, placed, text_width
 from segmeter.report.scales import Scale, fitted
 from segmeter.report.wording import amount
 
-__all__ = ["PlotFrame", "chart_svg", "text_width"]
-
-_LETTER = 6.3  # mean width of a letter of 12 px system type
-_BOLD = 1.12  # how much wider a bold one is
-_LINE = 13.0  # height of a line of it
-
-
-@dataclass(frozen=True, slots=True)
-class PlotFrame:
-    """The paper of a chart: its size and the plot's place on it, in pixels."""
-
-    width: float
-    height: float
-    left: float = 40
-    right: float = 100
-    top: float = 28
-    bottom: float = 40
-
-    @property
-    def plot_right(self) -> float:
-        return self.width - self.right
-
-    @property
-    def plot_bottom(self) -> float:
-        return self.height - self.bottom
+__all__ = ["chart_svg"]
 
 
 def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup:
@@ -52,16 +29,16 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
     curves = [m for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
     guides = [m for m in chart.marks if isinstance(m, Line) and m.role == "guide"]
     dots = [m for m in chart.marks if isinstance(m, Points)]
-    named: list[_Words] = []
+    named: list[Words] = []
     inside = [
         _axes(frame, x, y),
         [_guide(m, x, y, named) for m in guides],
         [_band(m, x, y, palette[m.name]) for m in curves],
         [_curve(m, x, y, palette[m.name]) for m in curves],
         [_scatter(m, x, y, palette[m.name]) for m in dots],
-        _dot_labels(dots, x, y, palette, frame),
-        _end_labels(curves, x, y, palette, frame),
-        _probes(curves, x, y, palette, frame),
+        dot_labels(dots, x, y, palette, frame),
+        end_labels(curves, x, y, palette, frame),
+        readouts(curves, x, y, palette, frame),
     ]
     return element(
         "svg",
@@ -74,15 +51,10 @@ def chart_svg(chart: Chart, palette: Palette, width: int, height: int) -> Markup
     )
 
 
-def text_width(text: str) -> float:
-    """About how wide a text of the charts' size is."""
-    return len(text) * _LETTER
-
-
 def _frame(chart: Chart, width: int, height: int) -> PlotFrame:
     """Room at the right for the longest name, but never more than a third."""
     names = [short(m.name) for m in chart.marks if isinstance(m, Line) and m.role != "guide"]
-    longest = _BOLD * max(map(text_width, names), default=0.0)
+    longest = BOLD * max(map(text_width, names), default=0.0)
     return PlotFrame(width, height, right=min(max(18.0, longest + 16), width * 0.34))
 
 
@@ -92,13 +64,13 @@ def _axes(frame: PlotFrame, x: Scale, y: Scale) -> list[Markup]:
     for tick in y.ticks:
         at = y(tick)
         parts.append(
-            element("path", d=_path([(frame.left, at), (frame.plot_right, at)]), class_="rule")
+            element("path", d=path([(frame.left, at), (frame.plot_right, at)]), class_="rule")
         )
         parts.append(element("text", y.label(tick), x=frame.left - 6, y=at + 4, class_="tick end"))
     below = frame.plot_bottom + 16
     parts += [element("text", x.label(t), x=x(t), y=below, class_="tick mid") for t in _legible(x)]
     base = [(frame.left, frame.plot_bottom), (frame.plot_right, frame.plot_bottom)]
-    parts.append(element("path", d=_path(base), class_="base"))
+    parts.append(element("path", d=path(base), class_="base"))
     parts.append(element("text", y.axis.title, x=2, y=12, class_="axis"))
     parts.append(
         element("text", x.axis.title, x=frame.plot_right, y=frame.height - 6, class_="axis end")
@@ -117,39 +89,39 @@ def _legible(x: Scale) -> Sequence[float]:
     return ticks[::step]
 
 
-def _guide(line: Line, x: Scale, y: Scale, taken: list[_Words]) -> list[Markup]:
-    points = _points(line.x, line.y, x, y)
+def _guide(line: Line, x: Scale, y: Scale, taken: list[Words]) -> list[Markup]:
+    points = placed(line.x, line.y, x, y)
     if not points:
         return []
     end_x, end_y = points[-1]
-    path = element("path", d=_path(points), class_="guide")
-    name = _Words(end_x + 2, end_x + 2 + text_width(line.name), end_y + 3)
+    rule = element("path", d=path(points), class_="guide")
+    name = Words(end_x + 2, end_x + 2 + text_width(line.name), end_y + 3)
     if not name.clear(taken):  # names on top of each other say nothing
-        return [path]
+        return [rule]
     taken.append(name)
     label = element("text", line.name, x=name.left, y=name.line, class_="guide-name")
-    return [path, label]
+    return [rule, label]
 
 
 def _band(line: Line, x: Scale, y: Scale, style: Style) -> Markup:
     if line.low is None or line.high is None:
         return Markup("")
-    below = _points(line.x, line.low, x, y)
-    above = _points(line.x, line.high, x, y)
+    below = placed(line.x, line.low, x, y)
+    above = placed(line.x, line.high, x, y)
     if line.role == "step":
         below, above = _steps(below), _steps(above)
     if not below:
         return Markup("")
-    return element("path", d=_path(above + below[::-1]) + "Z", class_=f"band {style.colour}")
+    return element("path", d=path(above + below[::-1]) + "Z", class_=f"band {style.colour}")
 
 
 def _curve(line: Line, x: Scale, y: Scale, style: Style) -> list[Markup]:
-    points = _points(line.x, line.y, x, y)
+    points = placed(line.x, line.y, x, y)
     drawn = _steps(points) if line.role == "step" else points
     parts = (
         [
             element(
-                "path", d=_path(drawn), class_=f"curve {style.colour}", stroke_dasharray=style.dash
+                "path", d=path(drawn), class_=f"curve {style.colour}", stroke_dasharray=style.dash
             )
         ]
         if drawn
@@ -163,11 +135,11 @@ def _curve(line: Line, x: Scale, y: Scale, style: Style) -> list[Markup]:
 def _scatter(dots: Points, x: Scale, y: Scale, style: Style) -> list[Markup]:
     parts = []
     labels = list(dots.labels) or [""] * len(list(dots.x))
-    places = _points(dots.x, dots.y, x, y)
+    places = placed(dots.x, dots.y, x, y)
     if dots.low is not None and dots.high is not None:
-        ends = zip(_points(dots.x, dots.low, x, y), _points(dots.x, dots.high, x, y), strict=True)
+        ends = zip(placed(dots.x, dots.low, x, y), placed(dots.x, dots.high, x, y), strict=True)
         parts += [
-            element("path", d=_path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
+            element("path", d=path([a, b]), class_=f"whisker {style.colour}") for a, b in ends
         ]
     for (px, py), label, vx, vy in zip(places, labels, dots.x, dots.y, strict=False):
         told = f"{_told(vx, x)}, {_told(vy, y)}"
@@ -182,191 +154,14 @@ def _told(value: float, scale: Scale) -> str:
     return amount(float(value), 1 if percent else None, percent) + (" %" if percent else "")
 
 
-def _dot_labels(
-    dots: Sequence[Points], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
-) -> list[Markup]:
-    """Names beside their dots, on the paper and clear of each other; else only on hover."""
-    parts: list[Markup] = []
-    taken: list[_Words] = []
-    for mark in dots:
-        places = _points(mark.x, mark.y, x, y)
-        for (px, py), label in zip(places, mark.labels, strict=False):
-            wide = text_width(label) * _BOLD
-            lefts = (px + 7, px - 7 - wide)
-            spots = (_Words(left, left + wide, py + down) for down in (4, -7, 15) for left in lefts)
-            free = (s for s in spots if s.left >= 0 and s.right <= frame.width and s.clear(taken))
-            spot = next(free, None)
-            if label and spot is not None:
-                taken.append(spot)
-                parts.append(_dot_label(label, spot, px, palette[mark.name]))
-    return parts
-
-
-def _dot_label(label: str, spot: _Words, dot: float, style: Style) -> Markup:
-    """A name that ends where its dot begins, or begins where it ends: widths are estimates."""
-    if spot.left > dot:
-        return element("text", label, x=spot.left, y=spot.line, class_=f"name {style.colour}")
-    return element("text", label, x=spot.right, y=spot.line, class_=f"name end {style.colour}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """Where a name would stand."""
-
-    left: float
-    right: float
-    line: float
-
-    def clear(self, others: Sequence[_Words]) -> bool:
-        return all(
-            abs(self.line - other.line) >= _LINE
-            or self.left >= other.right
-            or other.left >= self.right
-            for other in others
-        )
-
-
-def _end_labels(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
-) -> list[Markup]:
-    """Names in a column beside the end that lies furthest right, moved apart where they touch."""
-    ends = []
-    for line in lines:
-        points = _points(line.x, line.y, x, y)
-        if points:
-            ends.append((points[-1], line.name))
-    places = _apart([at[1] for at, _ in ends], 14.0, frame.top, frame.plot_bottom)
-    column = max((at[0] for at, _ in ends), default=0.0)
-    room = int((frame.right - 12) / (_LETTER * _BOLD))
-    parts = []
-    for ((px, py), name), at in zip(ends, places, strict=True):
-        style = palette[name]
-        said = short(name)
-        said = said if len(said) <= room else said[: room - 1] + "…"
-        if abs(at - py) > 3 or column - px > 3:
-            leader = _path([(px + 4, py), (column + 9, at)])
-            parts.append(element("path", d=leader, class_="leader"))
-        parts.append(element("text", said, x=column + 11, y=at + 4, class_=f"name {style.colour}"))
-    return parts
-
-
-def _probes(
-    lines: Sequence[Line], x: Scale, y: Scale, palette: Palette, frame: PlotFrame
-) -> list[Markup]:
-    """For each place on the x axis a hidden read-out of all curves there.
-
-    It shows on hover and on focus: the style sheet does it, the script only moves focus.
-    """
-    columns: dict[float, list[tuple[Line, int]]] = {}
-    for line in lines:
-        for i, value in enumerate(line.x):
-            columns.setdefault(float(value), []).append((line, i))
-    if not 2 <= len(columns) <= 60:
-        return []
-    places = sorted(columns)
-    parts = []
-    for k, value in enumerate(places):
-        before = x(places[k - 1]) if k else frame.left - 8
-        after = x(places[k + 1]) if k + 1 < len(places) else frame.plot_right + 8
-        low = (before + x(value)) / 2 if k else before
-        high = (after + x(value)) / 2 if k + 1 < len(places) else after
-        hit = element(
-            "rect",
-            x=low,
-            y=frame.top,
-            width=max(high - low, 1.0),
-            height=frame.plot_bottom - frame.top,
-            class_="hit",
-        )
-        parts.append(
-            element(
-                "g",
-                hit,
-                _readout(value, columns[value], x, y, palette, frame),
-                class_="probe",
-                tabindex="-1",
-            )
-        )
-    return [element("g", parts, class_="probes")]
-
-
-def _readout(
-    value: float,
-    found: Sequence[tuple[Line, int]],
-    x: Scale,
-    y: Scale,
-    palette: Palette,
-    frame: PlotFrame,
-) -> Markup:
-    """A rule and a small card: each curve's value with its interval."""
-    rows = []
-    for line, i in sorted(found, key=lambda f: -float(f[0].y[f[1]])):
-        limits = ""
-        if line.low is not None and line.high is not None:
-            limits = f"  {_said(line.low[i], y)}–{_said(line.high[i], y)}"
-        rows.append((line.name, f"{line.name}  {_said(line.y[i], y)}{limits}"))
-    head = f"{x.axis.title} {amount(value, None, x.axis.percent)}"
-    wide = min(
-        max(text_width(t) for t in [head, *(r[1] for r in rows)]) * 0.98 + 16, frame.width - 4
-    )
-    tall = 16 * (len(rows) + 1) + 8
-    left = x(value) + 8 if x(value) + 8 + wide < frame.width else max(2.0, x(value) - 8 - wide)
-    top = frame.plot_bottom - tall - 6
-    texts = [element("text", head, x=left + 8, y=top + 16, class_="card-head")]
-    texts += [
-        element(
-            "text", text, x=left + 8, y=top + 32 + 16 * k, class_=f"name {palette[name].colour}"
-        )
-        for k, (name, text) in enumerate(rows)
-    ]
-    card = element("rect", x=left, y=top, width=wide, height=float(tall), rx=3, class_="card")
-    rule = element(
-        "path", d=_path([(x(value), frame.top), (x(value), frame.plot_bottom)]), class_="crosshair"
-    )
-    return element("g", rule, card, texts, class_="readout")
-
-
-def _said(value: float, y: Scale) -> str:
-    return amount(float(value), 1 if y.axis.percent else None, y.axis.percent)
-
-
-def _apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places moved as little as needed to lie at least `gap` from each other."""
-    order = sorted(range(len(places)), key=lambda i: places[i])
-    moved = [places[i] for i in order]
-    for _ in range(60):
-        for k in range(len(moved) - 1):
-            overlap = gap - (moved[k + 1] - moved[k])
-            if overlap > 0:
-                moved[k] -= overlap / 2
-                moved[k + 1] += overlap / 2
-        moved = [min(max(m, low + gap * k), high) for k, m in enumerate(moved)]
-    result = list(places)
-    for k, i in enumerate(order):
-        result[i] = moved[k]
-    return result
-
-
-def _points(xs: Numbers, ys: Numbers, x: Scale, y: Scale) -> list[tuple[float, float]]:
-    return [
-        (x(float(a)), y(float(b)))
-        for a, b in zip(xs, ys, strict=True)
-        if math.isfinite(a) and math.isfinite(b)
-    ]
-
-
-def _steps(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _steps(points: list[Place]) -> list[Place]:
     """Hold each value until the next place."""
-    held: list[tuple[float, float]] = []
+    held: list[Place] = []
     for px, py in points:
         if held:
             held.append((px, held[-1][1]))
         held.append((px, py))
     return held
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{number(px)} {number(py)}" for px, py in points)
 
 
 def _all(chart: Chart, axis: str) -> list[float]:

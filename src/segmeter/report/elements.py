@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from markupsafe import Markup, escape
 
-__all__ = ["element", "joined", "number"]
+__all__ = ["element", "joined", "number", "path"]
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -37,6 +39,16 @@ def number(value: float) -> str:
     """
     text = f"{value:.1f}"
     return text.removesuffix(".0")
+
+
+def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
+    """A route through places as SVG writes it.
+
+    >>> path([(0, 0), (2.5, 1)]), path([(0, 0), (2, 1), (0, 1)], closed=True)
+    ('M0 0L2.5 1', 'M0 0L2 1L0 1Z')
+    """
+    route = "L".join(f"{number(x)} {number(y)}" for x, y in points)
+    return f"M{route}Z" if closed else f"M{route}"
 
 
 def _plain(value: object) -> object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from segmeter.report.elements import element, number
+from segmeter.report.elements import element, path
 
 __all__ = ["Palette", "Style"]
 
@@ -75,7 +75,7 @@ class Palette:
 def _outline(shape: str, x: float, y: float, r: float) -> str:
     if shape == "cross":
         a = r * 0.8
-        return _lines([(x - a, y - a), (x + a, y + a)]) + _lines([(x - a, y + a), (x + a, y - a)])
+        return path([(x - a, y - a), (x + a, y + a)]) + path([(x - a, y + a), (x + a, y - a)])
     if shape == "square":
         a = r * 0.88
         corners = [(x - a, y - a), (x + a, y - a), (x + a, y + a), (x - a, y + a)]
@@ -89,8 +89,4 @@ def _outline(shape: str, x: float, y: float, r: float) -> str:
     else:
         a = r * 1.2
         corners = [(x, y - a), (x + a, y), (x, y + a), (x - a, y)]
-    return _lines(corners) + "Z"
-
-
-def _lines(points: list[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{number(px)} {number(py)}" for px, py in points)
+    return path(corners, closed=True)

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from segmeter.core.masks import Mask
+from segmeter.core.wording import counted
 from segmeter.report.overlays import colour_of
 from segmeter.report.templates import as_script, data_address, filled
 
@@ -66,7 +67,7 @@ def listing_page(title: str, pictures: Sequence[Listed], facts: Facts) -> str:
             "name": one.name,
             "page": quote(one.page),
             "thumbnail": data_address(one.thumbnail),
-            "masks": _count(one.masks),
+            "masks": counted(one.masks, "mask") if one.masks else "no masks",
         }
         for one in pictures
     ]
@@ -78,7 +79,3 @@ def _told(one: ShownMask) -> list[Any]:
     y, x = one.point
     counts = one.mask.encoded()
     return [counts, one.mask.area, round(one.score, 4), stability, round(y, 2), round(x, 2)]
-
-
-def _count(masks: int) -> str:
-    return {0: "no masks", 1: "1 mask"}.get(masks, f"{masks} masks")

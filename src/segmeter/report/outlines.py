@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
-from segmeter.report.elements import number
+from segmeter.report.elements import path
 
 __all__ = ["outline_path"]
 
@@ -53,5 +53,5 @@ def _joined(contours: list[npt.NDArray[np.float64]], tolerance: float) -> str:
     for contour in contours:
         points = cv2.approxPolyDP(contour.astype(np.float32)[:, None], tolerance, True)[:, 0]
         if len(points) >= 3 or len(contours) == 1:
-            pieces.append("M" + "L".join(f"{number(x)} {number(y)}" for x, y in points) + "Z")
+            pieces.append(path(points, closed=True))
     return "".join(pieces)

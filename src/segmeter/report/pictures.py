@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.sections import Illustration, Outline
 from segmeter.core.seeds import fingerprint
-from segmeter.report.elements import element, number
+from segmeter.report.elements import element, path
 from segmeter.report.outlines import outline_path
+from segmeter.report.templates import data_address
 
 __all__ = ["Album", "Window", "outline_svg", "picture_svg", "prompt_svg", "scene_svg", "window_of"]
 
 _LONGEST = 640
 _QUALITY = 72
-_KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"RIFF": "webp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +115,12 @@ def scene_svg(key: str, window: Window, drawn: object, said: str) -> Markup:
 
 def outline_svg(outline: Outline, window: Window) -> Markup:
     """A mask's border, twice: a light one below keeps the line visible on any picture."""
-    path = outline_path(outline.mask, window.scale)
-    if not path:
+    border = outline_path(outline.mask, window.scale)
+    if not border:
         return Markup("")
-    below = element("path", d=path, class_=f"under {outline.role}")
+    below = element("path", d=border, class_=f"under {outline.role}")
     name = element("title", outline.name) if outline.name else None
-    return Markup("") + below + element("path", name, d=path, class_=f"mask {outline.role}")
+    return Markup("") + below + element("path", name, d=border, class_=f"mask {outline.role}")
 
 
 def prompt_svg(prompt: Prompt, round_: int, window: Window) -> Markup:
@@ -141,9 +139,9 @@ def prompt_svg(prompt: Prompt, round_: int, window: Window) -> Markup:
             shapes = [element("rect", **place, class_=c) for c in ("under box", "box")]
             return element("g", shapes, class_="prompt", data_round=round_)
         case Scribble(points, positive):
-            route = "L".join(f"{number(p[-1] + 0.5)} {number(p[-2] + 0.5)}" for p in points)
+            route = path((p[-1] + 0.5, p[-2] + 0.5) for p in points)
             kind = "positive" if positive else "negative"
-            strokes = [element("path", d=f"M{route}", class_=c) for c in ("under", f"s {kind}")]
+            strokes = [element("path", d=route, class_=c) for c in ("under", f"s {kind}")]
             return element("g", strokes, class_="prompt", data_round=round_)
         case _:
             return Markup("")
@@ -196,9 +194,9 @@ def _image(picture: Illustration, window: Window, key: str) -> Markup:
     if isinstance(picture.pixels, bytes):
         height, width = _size(picture)
         place = Window(0, 0, height, width)
-        source = _data_uri(picture.pixels)
+        source = data_address(picture.pixels)
     else:
-        place, source = window, _data_uri(_compressed(picture.pixels, window))
+        place, source = window, data_address(_compressed(picture.pixels, window))
     return element(
         "image",
         id=key,
@@ -221,10 +219,3 @@ def _compressed(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], window:
     file = io.BytesIO()
     image.convert("RGB").save(file, "WEBP", quality=_QUALITY, method=4)
     return file.getvalue()
-
-
-def _data_uri(data: bytes) -> str:
-    kind = next((kind for start, kind in _KINDS.items() if data.startswith(start)), None)
-    if kind is None:
-        raise BadInput("a report shows PNG, JPEG and WebP pictures, and this is none of them")
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
 from segmeter.core.sections import Outline, Replay, ReplayFrame
-from segmeter.report.elements import element, number
+from segmeter.report.elements import element, number, path
 from segmeter.report.pictures import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 from segmeter.report.wording import amount
 
@@ -96,8 +96,7 @@ def _curve(replay: Replay) -> Markup:
         level = _level(replay.goal)
         parts.append(element("path", d=f"M{_PAD} {number(level)}H{_WIDTH - _PAD}", class_="goal"))
         parts.append(_goal_name(replay.goal, level, spot))
-    route = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in spot)
-    parts.append(element("path", d=route, class_="curve ink"))
+    parts.append(element("path", d=path(spot), class_="curve ink"))
     parts += [
         element("circle", cx=x, cy=y, r=3.0, class_="beat", data_round=k + 1)
         for k, (x, y) in enumerate(spot)

@@ -7,7 +7,6 @@ without script.
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import math
@@ -23,7 +22,9 @@ from segmeter.core.masks import Mask, joint_box
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sections import Illustration, Outline, Slices, Step
 from segmeter.core.seeds import fingerprint
+from segmeter.core.wording import counted
 from segmeter.report.pictures import Album, picture_svg
+from segmeter.report.templates import data_address
 from segmeter.report.wording import amount
 
 __all__ = ["SlicesView", "Stack", "slices_view"]
@@ -181,7 +182,7 @@ def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
         ("PNG", {"optimize": True}) if wide else ("WEBP", {"quality": _QUALITY, "method": 4})
     )
     Image.fromarray(mosaic).save(file, kind[0], **kind[1])
-    return f"data:image/{kind[0].lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+    return data_address(file.getvalue())
 
 
 def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
@@ -213,10 +214,6 @@ def _told(step: Step) -> dict[str, str]:
     clicks = sum(isinstance(p, Click) for p in step.prompts)
     boxes = sum(isinstance(p, Box) for p in step.prompts)
     strokes = sum(isinstance(p, Scribble) for p in step.prompts)
-    counted = ((clicks, "point"), (boxes, "box"), (strokes, "scribble"))
-    said = [f"{n} {_plural(word, n)}" for n, word in counted if n]
+    given = ((clicks, "point"), (boxes, "box"), (strokes, "scribble"))
+    said = [counted(n, word) for n, word in given if n]
     return {"said": ", ".join(said) or "no prompt", "scores": scores, "note": step.note}
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}es" if word == "box" else f"{word}s"

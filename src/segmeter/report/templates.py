@@ -10,7 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from segmeter.core.errors import BadInput
+
 __all__ = ["as_script", "data_address", "filled"]
+
+_KINDS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"RIFF": "webp"}
 
 
 def filled(template: str, **values: Any) -> str:
@@ -29,12 +33,14 @@ def as_script(value: object) -> Markup:
 
 
 def data_address(picture: bytes) -> str:
-    """A PNG or JPEG as an address that holds the picture itself.
+    """A picture as an address that holds the picture itself.
 
-    >>> data_address(b"JFIF")
-    'data:image/jpeg;base64,SkZJRg=='
+    >>> data_address(b"\\xff\\xd8\\xff")
+    'data:image/jpeg;base64,/9j/'
     """
-    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
+    kind = next((kind for start, kind in _KINDS.items() if picture.startswith(start)), None)
+    if kind is None:
+        raise BadInput("a page shows PNG, JPEG and WebP pictures, and this is none of them")
     return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
