@@ -72,3 +72,13 @@ def test_bad_cases_are_named_and_the_others_are_played(
     for scene, sentence in expected.items():
         assert sentence in errors[scene]
         assert "\n" not in errors[scene]
+
+
+def test_a_tiny_target_of_a_volume_is_counted_in_voxels(typed: Any, tmp_path: Path) -> None:
+    labels = np.zeros((12, 14, 6), np.uint8)
+    labels[3, 4, 1] = 1
+    save(tmp_path / "data/imagesTr/one.nii", np.arange(1008, dtype=np.float32).reshape(12, 14, 6))
+    save(tmp_path / "data/labelsTr/one.nii", labels)
+    code, out, _ = typed("check", tmp_path / "data")
+    assert code == 1
+    assert "is tiny (1 voxel)" in out

@@ -13,6 +13,7 @@ from pathlib import Path
 from segmeter.core.errors import SegmeterError
 from segmeter.core.scenes import Dataset, Scene, Target
 from segmeter.core.sections import Column, Gallery, Illustration, Note, Outline, Section, Table
+from segmeter.core.wording import counted
 
 __all__ = ["Findings", "look_at", "page_sections", "write_page"]
 
@@ -75,9 +76,13 @@ def _target_faults(target: Target, scene: Scene) -> Iterator[str]:
     if area == 0:
         yield f"target {target.id} is empty"
     elif area < _TINY:
-        yield f"target {target.id} is tiny ({area} pixels)"
+        yield f"target {target.id} is tiny ({counted(area, _unit(target))})"
     elif area > _COVERING * whole:
-        yield f"target {target.id} covers {100 * area / whole:.0f} % of the picture"
+        yield f"target {target.id} covers {100 * area / whole:.0f} % of the {scene.header.kind}"
+
+
+def _unit(target: Target) -> str:
+    return "voxel" if len(target.mask.shape) == 3 else "pixel"
 
 
 def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
@@ -87,7 +92,7 @@ def _overlaps(targets: Sequence[Target]) -> Iterator[str]:
         if smaller and both == smaller == max(one.mask.area, other.mask.area):
             yield f"targets {one.id} and {other.id} are the same mask"
         elif smaller and 0.1 * smaller < both < 0.98 * smaller:  # a part lies inside, rightly
-            yield f"targets {one.id} and {other.id} overlap in {both} pixels"
+            yield f"targets {one.id} and {other.id} overlap in {counted(both, _unit(one))}"
 
 
 def page_sections(found: Findings) -> list[Section]:
