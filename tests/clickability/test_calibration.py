@@ -50,19 +50,19 @@ def masks() -> list[Mask]:
 
 def _seen(mask: Mask, numbers: Numbers, noise: float = 0.0, kind: str = "first") -> Seen:
     """What the tables would hold if people followed a prior, on a mask."""
-    told = expect(shape_of(mask), numbers)
+    predicted = expect(shape_of(mask), numbers)
     pixels = math.prod(mask.shape)
     even = math.sqrt(1 / (mask.area * pixels) - 1 / pixels**2) + 1e-9
-    pde = told.inside / mask.area
+    pde = predicted.inside / mask.area
     return Seen(
         "x",
         kind,
         (pde - 1 / pixels) / even,
         pde,
-        told.pl1_uniform * (1 + noise / 20),
-        told.nss,
-        told.gain * (1 + noise) / mask.area,
-        told.pl1_depth,
+        predicted.pl1_uniform * (1 + noise / 20),
+        predicted.nss,
+        predicted.gain * (1 + noise) / mask.area,
+        predicted.pl1_depth,
     )
 
 
@@ -88,7 +88,9 @@ def test_known_numbers_come_back_within_their_intervals(fitted: Fit) -> None:
 def test_the_grid_foretells_what_pixels_do(masks: list[Mask]) -> None:
     pairs = [(expect(shape_of(m), KNOWN), expect_exactly(m, KNOWN)) for m in masks[::3]]
     for name in ("nss", "gain", "inside", "pl1_uniform", "pl1_depth"):
-        quick, exact = np.array([[getattr(told, name) for told in pair] for pair in pairs]).T
+        quick, exact = np.array(
+            [[getattr(predicted, name) for predicted in pair] for pair in pairs]
+        ).T
         assert quick == pytest.approx(exact, rel=0.06), name
         assert quick.mean() == pytest.approx(exact.mean(), rel=0.015), name
 
@@ -119,7 +121,7 @@ def test_held_out_tables_say_what_was_seen_and_foretold(
     assert held.error("pde") < held.baselines["uniform"]["pde"] / 5
     assert held.covered > 0.9
     text = markdown([held], fitted, None)
-    assert f"| mini | {held.seen['nss'].mean():.3f} | {held.told['nss'].mean():.3f} |" in text
+    assert f"| mini | {held.seen['nss'].mean():.3f} | {held.predicted['nss'].mean():.3f} |" in text
     numbers = json.loads(prior_json([held], fitted, None))
     assert numbers["first"]["depth"]["low"] < numbers["first"]["depth"]["high"]
     assert [path.stat().st_size > 2000 for path in draw_held_out([held], tmp_path)] == [True] * 2
@@ -160,9 +162,9 @@ def test_later_rounds_find_the_numbers_that_made_their_distributions(
     truth = Numbers(1.2, 0.5, 0.6, KNOWN.jitter)
     keys = []
     for s in proxy_errors:
-        told = expect(shape_of(s.mask, s.sides), truth)
-        nearer = told.pl1_depth / told.pl1_uniform
-        keys += [Recovered(s.kind, s.share, told.inside, told.gain, nearer)] * 5
+        predicted = expect(shape_of(s.mask, s.sides), truth)
+        nearer = predicted.pl1_depth / predicted.pl1_uniform
+        keys += [Recovered(s.kind, s.share, predicted.inside, predicted.gain, nearer)] * 5
     found = fit_correction_clicks(keys, proxy_errors, KNOWN)
     assert found.apart("gain") < 0.3
     assert abs(found.numbers.depth - truth.depth) < abs(KNOWN.depth - truth.depth) / 2
@@ -183,8 +185,8 @@ def test_real_tables_fit_real_masks(golden: Path, real_data: Path) -> None:
     assert len(found) == 23
     assert inside.max() <= 1
     assert inside.mean() > 0.95
-    told = [expect(case.shape, shipped("first")) for case in found]
-    nss = np.array([[case.seen.nss_depth for case in found], [t.nss for t in told]])
+    predicted = [expect(case.shape, shipped("first")) for case in found]
+    nss = np.array([[case.seen.nss_depth for case in found], [t.nss for t in predicted]])
     assert np.corrcoef(nss)[0, 1] > 0.9
     assert nss.mean(axis=1) == pytest.approx(nss[0].mean(), rel=0.08)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from segmeter.clickability.groups import Point, Share, draw_published, draw_sound
 from segmeter.clickability.maps import ClickMap
-from segmeter.clickability.prior import Round, law, prior_on, shipped
+from segmeter.clickability.prior import Round, kernel_numbers, prior_on, shipped
 from segmeter.core.error_regions import Numbered, false_negatives, false_positives
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
@@ -76,6 +76,6 @@ def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point 
         side = masks.sides(draw.target, draw.guess)[not draw.positive]
         tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
     height, width = draws[0].guess.shape
-    numbers = law(shipped(round), (height, width))
+    numbers = kernel_numbers(shipped(round), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]

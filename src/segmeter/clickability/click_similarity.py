@@ -47,7 +47,7 @@ class Row:
 
 
 def devices(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[Row]:
-    """Desks against telephones, for every data set of the file."""
+    """Computers against phones, for every data set of the file."""
     found: dict[str, list[tuple[str, SampleScores]]] = {}
     for key, places in clicks.groups():
         mobile = clicks.mobile[places]

@@ -73,7 +73,7 @@ def _scores(
     if not error_region or len(clicks) < 2:
         return None
     target = Target("1", Mask.of(object))
-    scene = Picture("lesson", sample.name, picture, [target])
+    scene = Picture("clicks", sample.name, picture, [target])
     map = source.map(scene, target, error_region, sample.name.endswith("/first"), reading)
     values = (map if reading == "published" else map.on(error_region)).dense()
     height, width = target.mask.bits.shape

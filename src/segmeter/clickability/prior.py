@@ -27,7 +27,7 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.core.masks import Bits, Mask
 from segmeter.kernels import compiled
 
-__all__ = ["REACH", "Numbers", "Round", "law", "prior", "prior_on", "shipped"]
+__all__ = ["REACH", "Numbers", "Round", "kernel_numbers", "prior", "prior_on", "shipped"]
 
 Round = Literal["first", "later"]
 # A click counts if it lies at most this share of the picture's diagonal beside the object.
@@ -91,13 +91,13 @@ def prior_on(
     if compiled is None or not error_region:
         return prior(error_region, found).on(error_region)
     (top, left), (height, width) = error_region.low, error_region.shape
-    numbers_px = law(found, (height, width))
+    numbers_px = kernel_numbers(found, (height, width))
     weights = compiled.prior_on(error_region.bits, (top, left, height, width), numbers_px)
     return ClickMap((height, width), (top, left), weights)
 
 
 @lru_cache(maxsize=64)
-def law(numbers: Numbers, shape: tuple[int, int]) -> tuple[Any, ...]:
+def kernel_numbers(numbers: Numbers, shape: tuple[int, int]) -> tuple[Any, ...]:
     """The numbers as the kernels take them: lengths in pixels, the Gaussian's taps."""
     diagonal = math.hypot(*shape)
     sigma = numbers.jitter * diagonal

@@ -59,13 +59,13 @@ class CorrectionFit:
     numbers: Numbers
     errors: Numbers
     seen: Mapping[str, Values]
-    told: Mapping[str, Values]
+    predicted: Mapping[str, Values]
     proxy_errors: int
     keys: int
 
     def apart(self, name: str) -> float:
         """Distance of the two distributions by quantiles, in standard deviations."""
-        return _apart(self.seen[name], self.told[name])
+        return _apart(self.seen[name], self.predicted[name])
 
     def interval(self, name: str) -> tuple[float, float]:
         """95 % interval, on the log scale."""
@@ -125,12 +125,12 @@ def fit_correction_clicks(
     ]
     spread = np.sqrt((_FOLDS - 1) / _FOLDS * ((np.array(folds) - best) ** 2).sum(axis=0))
     numbers = _numbers(best, start)
-    told = _told(shapes, numbers, _matched(seen, proxy_errors))
+    predicted = _predicted(shapes, numbers, _matched(seen, proxy_errors))
     return CorrectionFit(
         numbers,
         Numbers(float(spread[0]), float(spread[1]), float(spread[2]), 0.0),
         {name: np.array([getattr(s, name) for s in seen]) for name in _STATISTICS},
-        told,
+        predicted,
         len(proxy_errors),
         len(seen),
     )
@@ -152,8 +152,8 @@ def _nearest(
     def distance(logs: Values) -> float:
         if logs[2] > 0 or logs[1] > math.log(_WIDEST):
             return math.inf
-        told = _told(shapes, _numbers(logs, start), matched)
-        return sum(_apart(targets[name], told[name]) for name in targets)
+        predicted = _predicted(shapes, _numbers(logs, start), matched)
+        return sum(_apart(targets[name], predicted[name]) for name in targets)
 
     found = minimize(distance, begin, method="Nelder-Mead", options={"maxfev": tries})
     return np.asarray(found.x, dtype=np.float64)
@@ -188,21 +188,21 @@ def _matched(seen: Sequence[Recovered], proxy_errors: Sequence[ProxyError]) -> n
     return np.concatenate(rows)
 
 
-def _told(
+def _predicted(
     shapes: Sequence[Shape], numbers: Numbers, matched: npt.NDArray[np.intp]
 ) -> dict[str, Values]:
-    told = [expect(shape, numbers) for shape in shapes]
+    predicted = [expect(shape, numbers) for shape in shapes]
     values = {
-        "gain": np.array([t.gain for t in told]),
-        "nearer": np.array([t.pl1_depth / t.pl1_uniform for t in told]),
-        "inside": np.array([t.inside for t in told]),
+        "gain": np.array([t.gain for t in predicted]),
+        "nearer": np.array([t.pl1_depth / t.pl1_uniform for t in predicted]),
+        "inside": np.array([t.inside for t in predicted]),
     }
     return {name: column[matched] for name, column in values.items()}
 
 
-def _apart(seen: Values, told: Values) -> float:
+def _apart(seen: Values, predicted: Values) -> float:
     """Mean gap of fifty quantiles, in standard deviations of the seen one."""
-    gap = np.abs(np.quantile(seen, _LEVELS) - np.quantile(told, _LEVELS)).mean()
+    gap = np.abs(np.quantile(seen, _LEVELS) - np.quantile(predicted, _LEVELS)).mean()
     return float(gap / seen.std())
 
 

@@ -24,9 +24,7 @@ _BLUE, _ORANGE = "#0072b2", "#d55e00"
 def draw_held_out(held: Sequence[HeldOut], folder: Path) -> list[Path]:
     """NSS and PDE of every target, predicted by the fit on the other data sets."""
     return [
-        _scatter(
-            held, lambda h: (h.seen["nss"], h.told["nss"]), "NSS", folder / "calibration-nss.png"
-        ),
+        _scatter(held, _nss, "NSS", folder / "calibration-nss.png"),
         _scatter(held, published_pde, "PDE", folder / "calibration-pde.png"),
     ]
 
@@ -42,11 +40,15 @@ def draw_later(later: CorrectionFit, folder: Path) -> Path:
     levels = np.linspace(0.01, 0.99, 99)
     for axes, (name, words) in zip(figure.subplots(1, 3), names.items(), strict=True):
         axes.plot(levels, np.quantile(later.seen[name], levels), color=_BLUE, label="seen")
-        told = np.quantile(later.told[name], levels)
-        axes.plot(levels, told, color=_ORANGE, linestyle="--", label="predicted")
+        predicted = np.quantile(later.predicted[name], levels)
+        axes.plot(levels, predicted, color=_ORANGE, linestyle="--", label="predicted")
         axes.set(xlabel="share of keys", ylabel=words)
     figure.axes[0].legend(frameon=False)
     return _save(figure, folder / "calibration-later.png")
+
+
+def _nss(held: HeldOut) -> tuple[Values, Values]:
+    return held.seen["nss"], held.predicted["nss"]
 
 
 def _scatter(
@@ -57,12 +59,12 @@ def _scatter(
 ) -> Path:
     figure = _figure(9.0, 2.6)
     for axes, h in zip(np.atleast_1d(figure.subplots(1, len(held))), held, strict=True):
-        seen, told = pick(h)
-        ends = [float(told.min()) * 0.6, float(told.max()) * 1.7]
+        seen, predicted = pick(h)
+        ends = [float(predicted.min()) * 0.6, float(predicted.max()) * 1.7]
         axes.plot(ends, ends, color="0.6", linewidth=0.8)
         # A value below the frame is drawn at its edge: few targets have one.
         axes.scatter(
-            told, np.clip(seen, ends[0], ends[1]), s=5, color=_BLUE, alpha=0.5, linewidths=0
+            predicted, np.clip(seen, ends[0], ends[1]), s=5, color=_BLUE, alpha=0.5, linewidths=0
         )
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, title=h.name)
         axes.set_xlabel(f"{words} predicted")

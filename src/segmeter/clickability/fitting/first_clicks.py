@@ -116,9 +116,12 @@ def read_masks(path: Path) -> dict[str, Mask]:
     """Targets without pictures: `{name: run lengths}` in a gzipped JSON file."""
     if not path.is_file():
         raise NotFound(f"no file '{path}' with masks")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        data: dict[str, Any] = json.load(file)
-    return {name: Mask.from_coco(runs) for name, runs in data.items()}
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            data: dict[str, Any] = json.load(file)
+        return {name: Mask.from_coco(runs) for name, runs in data.items()}
+    except (OSError, EOFError, ValueError, AttributeError) as error:
+        raise BadInput(f"'{path}' holds no masks by name: {error}") from None
 
 
 def read_cases(seen: Sequence[Seen], masks: Mapping[str, Mask]) -> list[Case]:
@@ -175,16 +178,18 @@ def _losses(logs: npt.NDArray[np.float64], cases: Sequence[Case]) -> npt.NDArray
     return np.array(losses)
 
 
-def _loss(told: ExpectedStatistics, case: Case, between_gain: float, between_pl1: float) -> float:
-    of_gain = told.gain_variance / case.clicks + between_gain**2
-    of_pl1 = told.pl1_variance / case.clicks + between_pl1**2
-    share = min(max(told.inside, 1e-4), 1 - 1e-4)
+def _loss(
+    predicted: ExpectedStatistics, case: Case, between_gain: float, between_pl1: float
+) -> float:
+    of_gain = predicted.gain_variance / case.clicks + between_gain**2
+    of_pl1 = predicted.pl1_variance / case.clicks + between_pl1**2
+    share = min(max(predicted.inside, 1e-4), 1 - 1e-4)
     hits = case.inside * case.clicks
     leak = hits * math.log(share) + (case.clicks - hits) * math.log1p(-share)
     return (
-        (case.gain - told.gain) ** 2 / of_gain
+        (case.gain - predicted.gain) ** 2 / of_gain
         + math.log(of_gain)
-        + (case.seen.pl1_uniform - told.pl1_uniform) ** 2 / of_pl1
+        + (case.seen.pl1_uniform - predicted.pl1_uniform) ** 2 / of_pl1
         + math.log(of_pl1)
         - 2 * leak / _OVERDISPERSION
     )

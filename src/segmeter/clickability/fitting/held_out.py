@@ -61,30 +61,31 @@ class HeldOut:
     fit: Fit
     areas: Values
     seen: Mapping[str, Values]
-    told: Mapping[str, Values]
+    predicted: Mapping[str, Values]
     baselines: Mapping[str, Mapping[str, float]]
     covered: float
 
     def error(self, statistic: str) -> float:
         """Mean absolute error of what was predicted."""
-        return float(np.abs(self.seen[statistic] - self.told[statistic]).mean())
+        return float(np.abs(self.seen[statistic] - self.predicted[statistic]).mean())
 
     def correlation(self, statistic: str) -> float:
-        return float(np.corrcoef(self.seen[statistic], self.told[statistic])[0, 1])
+        return float(np.corrcoef(self.seen[statistic], self.predicted[statistic])[0, 1])
 
 
 def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
     """Test a fit on a data set's targets."""
-    told = [expect(case.shape, fit.numbers) for case in cases]
+    predicted = [expect(case.shape, fit.numbers) for case in cases]
     seen = _seen(cases)
     baselines = {}
     for other, numbers in BASELINES.items():
-        guess = _told([expect(case.shape, numbers) for case in cases])
+        guess = _columns([expect(case.shape, numbers) for case in cases])
         baselines[other] = {k: float(np.abs(seen[k] - guess[k]).mean()) for k in STATISTICS}
-    variance = np.array([t.gain_variance / CLICKS for t in told]) + fit.between_gain**2
-    away = np.abs(seen["pde"] - _told(told)["pde"]) / np.sqrt(variance)
+    variance = np.array([t.gain_variance / CLICKS for t in predicted]) + fit.between_gain**2
+    columns = _columns(predicted)
+    away = np.abs(seen["pde"] - columns["pde"]) / np.sqrt(variance)
     areas = np.array([float(case.mask.area) for case in cases])
-    return HeldOut(name, fit, areas, seen, _told(told), baselines, float((away < 1.96).mean()))
+    return HeldOut(name, fit, areas, seen, columns, baselines, float((away < 1.96).mean()))
 
 
 def markdown(held: Sequence[HeldOut], whole: Fit, later: CorrectionFit | None) -> str:
@@ -129,13 +130,13 @@ def _seen(cases: Sequence[Case]) -> dict[str, Values]:
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _told(told: Sequence[ExpectedStatistics]) -> dict[str, Values]:
+def _columns(predicted: Sequence[ExpectedStatistics]) -> dict[str, Values]:
     columns = {
-        "nss": [t.nss for t in told],
-        "pde": [t.gain for t in told],
-        "inside": [t.inside for t in told],
-        "pl1": [t.pl1_uniform for t in told],
-        "pl1_depth": [t.pl1_depth for t in told],
+        "nss": [t.nss for t in predicted],
+        "pde": [t.gain for t in predicted],
+        "inside": [t.inside for t in predicted],
+        "pl1": [t.pl1_uniform for t in predicted],
+        "pl1_depth": [t.pl1_depth for t in predicted],
     }
     return {name: np.array(values) for name, values in columns.items()}
 
@@ -173,7 +174,7 @@ def _tested(held: Sequence[HeldOut]) -> str:
     ]
     for statistic, words in STATISTICS.items():
         for h in held:
-            means = [float(column[statistic].mean()) for column in (h.seen, h.told)]
+            means = [float(column[statistic].mean()) for column in (h.seen, h.predicted)]
             errors = [h.error(statistic), *(h.baselines[r][statistic] for r in BASELINES)]
             cells = [f"{v:.3f}" for v in (*means, h.correlation(statistic), *errors)]
             lines.append(f"| {words} | {h.name} | {' | '.join(cells)} |")
@@ -191,7 +192,7 @@ def _later(later: CorrectionFit) -> str:
         "|---|---|---|---|",
     ]
     for name, words in _LATER.items():
-        means = [float(column[name].mean()) for column in (later.seen, later.told)]
+        means = [float(column[name].mean()) for column in (later.seen, later.predicted)]
         lines.append(f"| {words} | {means[0]:.3f} | {means[1]:.3f} | {later.apart(name):.2f} |")
     ranges = []
     for name in _NAMES[:3]:
@@ -203,4 +204,4 @@ def _later(later: CorrectionFit) -> str:
 
 def published_pde(held: HeldOut) -> tuple[Values, Values]:
     """PDE as the tables print it, seen and predicted: a pixel's probability."""
-    return held.seen["pde"] / held.areas, held.told["pde"] / held.areas
+    return held.seen["pde"] / held.areas, held.predicted["pde"] / held.areas

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 
 from segmeter.clickability._segnext import SIZES, Clickability
 from segmeter.clickability.letterbox import FRAME
-from segmeter.clickability.network import save
+from segmeter.clickability.network import read_tensors, save
 from segmeter.clickability.training.backbones import load_backbone
 from segmeter.clickability.training.recipes import Recipe
 from segmeter.clickability.training.samples import TrainingSample, TrainingSamples
@@ -96,16 +96,16 @@ def train(
     reading = course.recipe.name
     training_samples = TrainingSamples(learn, reading, course.frame, course.seed, course.workers)
     judged = TrainingSamples(choose, reading, course.frame)
-    an_epoch = math.ceil(len(learn) / course.recipe.batch)
-    steps = course.recipe.epochs * an_epoch
+    steps_per_epoch = math.ceil(len(learn) / course.recipe.batch)
+    steps = course.recipe.epochs * steps_per_epoch
     try:
-        for planes in _batches(training_samples, course, state.step, steps, an_epoch):
+        for planes in _batches(training_samples, course, state.step, steps, steps_per_epoch):
             loss = _learn(state, course, planes.to(course.device), steps)
-            ended = state.step % an_epoch == 0
+            ended = state.step % steps_per_epoch == 0
             found = _end_epoch(state, course, judged, out) if ended else (None, None)
             if ended or state.step % _SAVE_EVERY == 0:
                 _save(state, out, identity)
-            tell(Step((state.step - 1) // an_epoch + 1, state.step, steps, loss, *found))
+            tell(Step((state.step - 1) // steps_per_epoch + 1, state.step, steps, loss, *found))
     except KeyboardInterrupt:
         _save(state, out, identity)
         raise
@@ -114,17 +114,17 @@ def train(
 
 def divergence(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
     """Kullback-Leibler divergence of goal from map, mean over the batch."""
-    goal, map = _laws(made, planes, recipe)
+    goal, map = _distributions(made, planes, recipe)
     return (goal * torch.log(_TINY + goal / (_TINY + map))).sum(dim=(1, 2)).mean()
 
 
 def likeness(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
     """SIM of each sample: the mass that goal and map have in common."""
-    goal, map = _laws(made, planes, recipe)
+    goal, map = _distributions(made, planes, recipe)
     return torch.minimum(goal, map).sum(dim=(1, 2))
 
 
-def _laws(made: Tensor, planes: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
+def _distributions(made: Tensor, planes: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Goal and map, each summing to one: over the frame, or over the softened error region."""
     map = made[:, 0] * planes[:, 5] if recipe.sound else made[:, 0]
     goal = planes[:, 6]
@@ -155,15 +155,17 @@ def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
 
 
 def _batches(
-    training_samples: TrainingSamples, course: Course, done: int, steps: int, an_epoch: int
+    training_samples: TrainingSamples, course: Course, done: int, steps: int, steps_per_epoch: int
 ) -> Iterator[Tensor]:
     """The batches still to come, in the order that the seed gives each epoch."""
     plan = []
-    for epoch in range(done // an_epoch, steps // an_epoch):
+    for epoch in range(done // steps_per_epoch, steps // steps_per_epoch):
         order = generator(course.seed, "order", epoch).permutation(len(training_samples)).tolist()
         size = course.recipe.batch
-        rows = [[(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(an_epoch)]
-        plan += rows[done - epoch * an_epoch :] if epoch == done // an_epoch else rows
+        rows = [
+            [(epoch, i) for i in order[k * size : (k + 1) * size]] for k in range(steps_per_epoch)
+        ]
+        plan += rows[done - epoch * steps_per_epoch :] if epoch == done // steps_per_epoch else rows
     return iter(DataLoader(training_samples, batch_sampler=plan, num_workers=course.workers))  # type: ignore[arg-type]  # lists of lists serve
 
 
@@ -238,8 +240,8 @@ def _resume(state: _State, out: Path, identity: str) -> None:
     path = out / _STATE
     if not path.is_file():
         return
-    kept = torch.load(path, map_location="cpu", weights_only=True)
-    if kept["identity"] != identity:
+    kept, _ = read_tensors(path)
+    if kept.get("identity") != identity:
         raise RunConflict(f"'{out}' holds a training with other settings; choose another folder")
     state.network.load_state_dict(kept["network"])
     state.optimiser.load_state_dict(kept["optimiser"])
