@@ -34,6 +34,7 @@ help:
 
 demo: $(VENV)/.use
 	@$(BIN)/segmeter demo
+	@echo "to go on: source $(BIN)/activate, then segmeter doctor"
 
 test: check
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -rs
