@@ -51,8 +51,8 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> band(Bits2D bits, Index reach) {
     const auto rows = static_cast<Index>(bits.shape(0));
     const auto columns = static_cast<Index>(bits.shape(1));
     const auto *in = reinterpret_cast<const std::uint8_t *>(bits.data());
-    auto *out = new std::uint8_t[static_cast<size_t>(std::max<Index>(rows * columns, 1))];
-    nb::capsule owner(out, [](void *p) noexcept { delete[] static_cast<std::uint8_t *>(p); });
+    const NewBits made(bits.shape(0), bits.shape(1));
+    std::uint8_t *out = made.pixels;
     {
         nb::gil_scoped_release free;
         std::memcpy(out, in, static_cast<size_t>(rows * columns));
@@ -61,8 +61,7 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> band(Bits2D bits, Index reach) {
         else
             take_inside<std::int32_t>(in, out, rows, columns, reach);
     }
-    return {reinterpret_cast<bool *>(out),
-            {static_cast<size_t>(rows), static_cast<size_t>(columns)}, owner};
+    return made.array();
 }
 
 }  // namespace

@@ -4,12 +4,30 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace nb = nanobind;
 
 // Row-major read-only bits, one byte a pixel, as NumPy's bool arrays lie in memory.
 using Bits2D = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// A new picture of bits for Python to own.
+struct NewBits {
+    std::size_t rows, columns;
+    std::uint8_t *pixels;
+    nb::capsule owner;
+
+    NewBits(std::size_t rows, std::size_t columns)
+        : rows(rows),
+          columns(columns),
+          pixels(new std::uint8_t[rows * columns + 1]),  // an empty picture has an address, too
+          owner(pixels, [](void *p) noexcept { delete[] static_cast<std::uint8_t *>(p); }) {}
+
+    nb::ndarray<nb::numpy, bool, nb::ndim<2>> array() const {
+        return {reinterpret_cast<bool *>(pixels), {rows, columns}, owner};
+    }
+};
 
 void bind_box(nb::module_ &m);
 void bind_clicks(nb::module_ &m);

@@ -93,8 +93,8 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> thin(Bits2D bits, Index rounds) {
     const auto rows = static_cast<Index>(bits.shape(0));
     const auto columns = static_cast<Index>(bits.shape(1));
     const auto *in = reinterpret_cast<const std::uint8_t *>(bits.data());
-    auto *out = new std::uint8_t[static_cast<size_t>(std::max<Index>(rows * columns, 1))];
-    nb::capsule owner(out, [](void *p) noexcept { delete[] static_cast<std::uint8_t *>(p); });
+    const NewBits made(bits.shape(0), bits.shape(1));
+    std::uint8_t *out = made.pixels;
     {
         nb::gil_scoped_release free;
         const Index wide = columns + 2;
@@ -109,8 +109,7 @@ nb::ndarray<nb::numpy, bool, nb::ndim<2>> thin(Bits2D bits, Index rounds) {
             std::memcpy(out + y * columns, framed.data() + (y + 1) * wide + 1,
                         static_cast<size_t>(columns));
     }
-    return {reinterpret_cast<bool *>(out),
-            {static_cast<size_t>(rows), static_cast<size_t>(columns)}, owner};
+    return made.array();
 }
 
 }  // namespace

@@ -20,9 +20,11 @@ from segmeter.models._resizing import (
     as_channels,
     bilinear,
     channels,
+    cut_out,
     normalised,
     padded,
     sent,
+    shrunk,
 )
 
 __all__ = ["Frame", "Padded", "Squeezed"]
@@ -121,14 +123,10 @@ class Padded:
         return padded(normalised(inside, self.mean, self.deviation), self.side)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        # Four times the resolution first, so that padding starts where the picture ends.
-        fine = padded(antialiased(masks, self.inside), self.side)
-        return antialiased(fine, (side, side))
+        return shrunk(masks, self.inside, self.side, side)
 
     def leave(self, logits: Tensor) -> Tensor:
-        high, wide = self.inside
-        square = bilinear(logits, (self.side, self.side))
-        return bilinear(square[..., :high, :wide], self.shape)
+        return cut_out(logits, self.inside, self.side, self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)

@@ -17,9 +17,11 @@ __all__ = [
     "as_channels",
     "bilinear",
     "channels",
+    "cut_out",
     "normalised",
     "padded",
     "sent",
+    "shrunk",
 ]
 
 MEAN = (123.675, 116.28, 103.53)
@@ -61,6 +63,18 @@ def antialiased(x: Tensor, size: tuple[int, int]) -> Tensor:
 def bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
     """Without antialias, in single precision."""
     return F.interpolate(x.float(), size, mode="bilinear", align_corners=False)
+
+
+def shrunk(masks: Tensor, inside: tuple[int, int], side: int, low: int) -> Tensor:
+    """Masks of a picture that fills a part of a square, at the square's low resolution."""
+    # At the square's own resolution first, so that padding starts where the picture ends.
+    return antialiased(padded(antialiased(masks, inside), side), (low, low))
+
+
+def cut_out(logits: Tensor, inside: tuple[int, int], side: int, shape: tuple[int, int]) -> Tensor:
+    """Low-resolution logits of such a square at the picture's size, without the padding."""
+    square = bilinear(logits, (side, side))
+    return bilinear(square[..., : inside[0], : inside[1]], shape)
 
 
 def padded(x: Tensor, side: int) -> Tensor:

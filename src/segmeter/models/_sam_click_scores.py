@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from segmeter.core.capabilities import JudgePair
@@ -72,22 +73,34 @@ def single_click_scores(
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
     judge = _device_judge(view, target, lone.dtype, band_px, compiled) if on_cuda else None
     size = clicks_at_once(device.type, len(points))
-    places = torch.from_numpy(points).to(device, torch.float32)
     scores = []
-    for start in range(0, len(points), size):
-        part = places[start : start + size]
-        # A whole batch even at the end, lest a compiled decoder be compiled again.
-        filled = F.pad(part, (0, 0, 0, size - len(part))) if on_cuda else part
-        logits = decode(lone.tokens(filled))
+    for logits in _decoded(decode, lone.tokens, torch.from_numpy(points).to(device), size):
         if judge is not None:
             # Left on the device: waiting for each batch would leave it idle between them.
-            scores.append(judge(logits)[: len(part)])
+            scores.append(judge(logits))
         else:
             pairs = [judge_pair(target, mask) for mask in view.masks_of(logits.float())]
             scores.append(torch.tensor(pairs, dtype=torch.float64))
         if progress is not None:
-            progress(start + len(part), len(points))
-    return torch.cat(scores).double().cpu().numpy() if scores else np.zeros((0, 2))
+            progress(min(size * len(scores), len(points)), len(points))
+    return torch.cat(scores)[: len(points)].double().cpu().numpy() if scores else np.zeros((0, 2))
+
+
+def _decoded(
+    decode: Callable[[Tensor], Tensor],
+    tokens: Callable[[Tensor], Tensor],
+    points: Tensor,
+    size: int,
+) -> Iterator[Tensor]:
+    """Logits of so many clicks at a time.
+
+    On a GPU the last batch is filled up, lest a compiled decoder be compiled again.
+    """
+    places = points.float()
+    for start in range(0, len(places), size):
+        part = places[start : start + size]
+        filled = F.pad(part, (0, 0, 0, size - len(part))) if part.is_cuda else part
+        yield decode(tokens(filled))
 
 
 def _device_judge(

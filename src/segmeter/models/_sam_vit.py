@@ -6,13 +6,15 @@ names are those of the original SAM, so that MedSAM's and SAM-Med2D's files load
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.models._sam_decoder import ChannelNorm
 
-__all__ = ["SamVit"]
+__all__ = ["SamVit", "VitPerceptron", "distance_codes", "vit_neck"]
 
 _PATCH = 16
 _WINDOW = 14
@@ -45,12 +47,7 @@ class SamVit(nn.Module):
                 for i in range(depth)
             ]
         )
-        self.neck = nn.Sequential(
-            nn.Conv2d(width, 256, 1, bias=False),
-            ChannelNorm(256),
-            nn.Conv2d(256, 256, 3, padding=1, bias=False),
-            ChannelNorm(256),
-        )
+        self.neck = vit_neck(width, 256)
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = self.patch_embed(pixels) + self.pos_embed
@@ -79,7 +76,7 @@ class _Block(nn.Module):
         self.norm1 = nn.LayerNorm(width, eps=1e-6)
         self.attn = _Attention(width, heads, reach)
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = _Perceptron(width)
+        self.mlp = VitPerceptron(width)
         if adapter:
             self.Adapter = _Adapter(width)
 
@@ -126,8 +123,8 @@ class _Attention(nn.Module):
     def _distances(self, query: Tensor, height: int, width: int) -> Tensor:
         """What is added for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
         places = query.reshape(*query.shape[:2], height, width, -1)
-        rows = torch.einsum("bnhwc,hkc->bnhwk", places, _table(self.rel_pos_h, height))
-        columns = torch.einsum("bnhwc,wkc->bnhwk", places, _table(self.rel_pos_w, width))
+        rows = torch.einsum("bnhwc,hkc->bnhwk", places, distance_codes(self.rel_pos_h, height))
+        columns = torch.einsum("bnhwc,wkc->bnhwk", places, distance_codes(self.rel_pos_w, width))
         whole = rows[..., :, None] + columns[..., None, :]
         return whole.reshape(*query.shape[:3], height * width)
 
@@ -158,7 +155,9 @@ class _Adapter(nn.Module):
         return out
 
 
-class _Perceptron(nn.Module):
+class VitPerceptron(nn.Module):
+    """Two layers with GELU between, four times as wide inside."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.lin1 = nn.Linear(width, 4 * width)
@@ -169,7 +168,22 @@ class _Perceptron(nn.Module):
         return out
 
 
-def _table(codes: Tensor, side: int) -> Tensor:
+def vit_neck(
+    width: int,
+    out: int,
+    convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d,
+    norm: Callable[[int], nn.Module] = ChannelNorm,
+) -> nn.Sequential:
+    """The layers that make an embedding of the last block's map, in either dimension."""
+    return nn.Sequential(
+        convolution(width, out, 1, bias=False),
+        norm(out),
+        convolution(out, out, 3, padding=1, bias=False),
+        norm(out),
+    )
+
+
+def distance_codes(codes: Tensor, side: int) -> Tensor:
     """The code of each distance, `(side, side, C)`, query first."""
     places = torch.arange(side, device=codes.device)
     return codes[places[:, None] - places[None] + side - 1]

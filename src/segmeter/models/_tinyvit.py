@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import ChannelNorm
+from segmeter.models._sam_vit import vit_neck
 
 __all__ = ["TinyVit"]
 
@@ -32,12 +32,7 @@ class TinyVit(nn.Module):
         super().__init__()
         self.patch_embed = _PatchEmbedding(_WIDTHS[0], fine)
         self.layers = nn.ModuleList([_Stage(i) for i in range(4)])
-        self.neck = nn.Sequential(
-            nn.Conv2d(_WIDTHS[-1], 256, 1, bias=False),
-            ChannelNorm(256),
-            nn.Conv2d(256, 256, 3, padding=1, bias=False),
-            ChannelNorm(256),
-        )
+        self.neck = vit_neck(_WIDTHS[-1], 256)
 
     def forward(self, pixels: Tensor) -> Tensor:
         x = self.patch_embed(pixels)

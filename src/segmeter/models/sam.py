@@ -6,7 +6,7 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -263,16 +263,8 @@ def _blocks(vision: dict[str, Any]) -> int:
 
 
 def _maker(kind: Kind) -> Callable[..., Any]:
-    def make(
-        weights: str | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        masks: Masks = "published",
-        points: Choice = "published",
-        resize: Resize | None = None,
-    ) -> Sam:
-        return Sam(kind, weights, device, dtype, masks, points, resize)
-
+    make = partial(Sam, kind)
+    make.__module__ = __name__  # where the catalogue says that it comes from
     return make
 
 

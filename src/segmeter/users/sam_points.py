@@ -91,7 +91,7 @@ class _Team:
 
     def next_batch(
         self,
-        users: Sequence[CentrePoint | RandomPoint],
+        users: Sequence[CentrePoint],
         observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
@@ -116,19 +116,13 @@ class CentrePoint:
     name: str = "centre-point"
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        return next_point(observation.target, observation.mask, observation.reading)
+        return self.team.next_batch([self], [observation], [rng])[0]
 
 
 @catalogue.users.add("random-point", summary="the same with a first point anywhere on the object")
 @dataclass(frozen=True, slots=True)
-class RandomPoint:
+class RandomPoint(CentrePoint):
     """Clicks anywhere on the object, then the deepest pixel of the whole error."""
 
-    team: ClassVar[_Team] = _TEAM
     starts_anywhere: ClassVar[bool] = True
     name: str = "random-point"
-
-    def next(self, observation: Observation, rng: np.random.Generator) -> Prompt | None:
-        if not observation.prompts:
-            return random_point(observation.target, rng)
-        return next_point(observation.target, observation.mask, observation.reading)

@@ -16,7 +16,7 @@ from segmeter.models.clicknets.clicknet import ClickNet
 from segmeter.models.clicknets.view import Settings
 from segmeter.models.clicknets.zoom import Zoom
 
-__all__ = ["eiseg", "ritm_settings"]
+__all__ = ["ritm_settings"]
 
 _CITATION = "Sofiiuk et al., ICIP 2022, arXiv:2102.06583"
 _CLICKS = frozenset({"click", "differentiable"})
@@ -43,11 +43,8 @@ def ritm_settings(
     return settings
 
 
-def _register(name: str, shape: Ritm) -> None:
-    wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
-    how = "previous mask as input" if shape.with_previous else "without the previous mask"
-
-    @catalogue.models.add(name, summary=f"RITM, {wide}, {how}; give its .pth with weights=FILE")
+def _register(card: ModelCard, shape: Ritm, summary: str) -> None:
+    @catalogue.models.add(card.name, summary=summary)
     def make(
         weights: str | None = None,
         device: str = "auto",
@@ -56,34 +53,27 @@ def _register(name: str, shape: Ritm) -> None:
         flip: bool = True,
         threshold: float = 0.49,
     ) -> ClickNet:
-        card = ModelCard(name, f"RITM, {wide}, {how}", _CLICKS, "MIT", _CITATION, family="ritm")
         settings = ritm_settings(zoom, skip_clicks, flip, threshold)
         return ClickNet(card, shape, settings, weights, device)
 
 
-for _name, _shape in RITM.items():
-    _register(_name, _shape)
+def _ritm_card(name: str, shape: Ritm) -> ModelCard:
+    wide = f"HRNet-{shape.width}{'s' if shape.small else ''} + OCR-{shape.ocr_width}"
+    how = "previous mask as input" if shape.with_previous else "without the previous mask"
+    return ModelCard(name, f"RITM, {wide}, {how}", _CLICKS, "MIT", _CITATION, family="ritm")
 
 
-@catalogue.models.add(
-    "eiseg-hrnet18-ocr64", summary="EISeg's network of RITM's design, HRNet-18 + OCR-64, COCO+LVIS"
+_EISEG = ModelCard(
+    "eiseg-hrnet18-ocr64",
+    "EISeg's network of RITM's design, HRNet-18 + OCR-64, trained on COCO+LVIS",
+    _CLICKS,
+    "Apache-2.0",
+    "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
+    family="ritm",
 )
-def eiseg(
-    weights: str | None = None,
-    device: str = "auto",
-    zoom: int | None = None,
-    skip_clicks: int | None = None,
-    flip: bool = True,
-    threshold: float = 0.49,
-) -> ClickNet:
-    """The network that EISeg released, with RITM's evaluation settings."""
-    card = ModelCard(
-        "eiseg-hrnet18-ocr64",
-        "EISeg's network of RITM's design, HRNet-18 + OCR-64, trained on COCO+LVIS",
-        _CLICKS,
-        "Apache-2.0",
-        "Hao et al., EISeg, arXiv:2210.08788; " + _CITATION,
-        family="ritm",
-    )
-    settings = ritm_settings(zoom, skip_clicks, flip, threshold)
-    return ClickNet(card, RITM["ritm-h18"], settings, weights, device)
+
+for _name, _shape in RITM.items():
+    _card = _ritm_card(_name, _shape)
+    _register(_card, _shape, f"{_card.summary}; give its .pth with weights=FILE")
+
+_register(_EISEG, RITM["ritm-h18"], _EISEG.summary.replace("trained on ", ""))

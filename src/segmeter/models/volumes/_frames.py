@@ -18,8 +18,10 @@ from segmeter.models._resizing import (
     antialiased,
     bilinear,
     channels,
+    cut_out,
     normalised,
     padded,
+    shrunk,
 )
 
 __all__ = ["LiteMedSamFrame", "MedSamFrame", "SamMed2dFrame"]
@@ -49,13 +51,10 @@ class LiteMedSamFrame:
         return padded(_stretched(resized), self.side)
 
     def shrink(self, masks: Tensor, side: int) -> Tensor:
-        fine = padded(antialiased(masks, self.inside), self.side)
-        return antialiased(fine, (side, side))
+        return shrunk(masks, self.inside, self.side, side)
 
     def leave(self, logits: Tensor) -> Tensor:
-        high, wide = self.inside
-        square = bilinear(logits, (self.side, self.side))
-        return bilinear(square[..., :high, :wide], self.shape)
+        return cut_out(logits, self.inside, self.side, self.shape)
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
         return Enlargement(low, self.shape, self.side, self.inside)

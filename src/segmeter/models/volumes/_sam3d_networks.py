@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from segmeter.models._sam_decoder import mask_downscaling
+from segmeter.models._sam_vit import VitPerceptron, distance_codes, vit_neck
 from segmeter.models.volumes._volume_decoder import VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SamMed3dNetwork"]
@@ -71,12 +72,7 @@ class _Encoder(nn.Module):
         self.blocks = nn.ModuleList(
             [_Block(width, heads, 0 if i in everywhere else _WINDOW, cells) for i in range(depth)]
         )
-        self.neck = nn.Sequential(
-            nn.Conv3d(width, 384, 1, bias=False),
-            _Norm(384),
-            nn.Conv3d(384, 384, 3, padding=1, bias=False),
-            _Norm(384),
-        )
+        self.neck = vit_neck(width, 384, nn.Conv3d, _Norm)
 
     def forward(self, cube: Tensor) -> Tensor:
         x = self.patch_embed(cube) + self.pos_embed
@@ -105,7 +101,7 @@ class _Block(nn.Module):
         self.norm1 = nn.LayerNorm(width, eps=1e-6)
         self.attn = _Attention(width, heads, window or cells)
         self.norm2 = nn.LayerNorm(width, eps=1e-6)
-        self.mlp = _TwoLayers(width)
+        self.mlp = VitPerceptron(width)
 
     def forward(self, x: Tensor) -> Tensor:
         normal = self.norm1(x)
@@ -154,22 +150,11 @@ class _Attention(nn.Module):
         """What is added for each pair of cells, `(B, heads, cells, cells)`; query unscaled."""
         places = query.reshape(*query.shape[:2], *sizes, -1)
         tables = [self.get_parameter(f"rel_pos_{axis}") for axis in "dhw"]
-        d, h, w = (_table(codes, n) for codes, n in zip(tables, sizes, strict=True))
+        d, h, w = (distance_codes(codes, n) for codes, n in zip(tables, sizes, strict=True))
         far_d = torch.einsum("bndhwc,dkc->bndhwk", places, d)[..., :, None, None]
         far_h = torch.einsum("bndhwc,hkc->bndhwk", places, h)[..., None, :, None]
         far_w = torch.einsum("bndhwc,wkc->bndhwk", places, w)[..., None, None, :]
         return (far_d + far_h + far_w).reshape(*query.shape[:3], query.shape[2])
-
-
-class _TwoLayers(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.lin1 = nn.Linear(width, 4 * width)
-        self.lin2 = nn.Linear(4 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.lin2(F.gelu(self.lin1(x)))
-        return out
 
 
 class _PromptEncoder(VolumePromptEncoder):
@@ -192,9 +177,3 @@ class _PromptEncoder(VolumePromptEncoder):
 
 def _downscaling(width: int) -> nn.Sequential:
     return mask_downscaling(width, nn.Conv3d, _Norm)
-
-
-def _table(codes: Tensor, side: int) -> Tensor:
-    """The code of each distance, `(side, side, C)`, query first."""
-    places = torch.arange(side, device=codes.device)
-    return codes[places[:, None] - places[None] + side - 1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeVar
 
+from segmeter.core.models import ModelCard
 from segmeter.models import weights as weight_files
 
 __all__ = ["CheckpointModel"]
@@ -14,19 +17,19 @@ Network = TypeVar("Network")
 class CheckpointModel:
     """A model whose file is found and checked when it is made, and read at the first look."""
 
-    def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
-        self.name, self._device = name, device
-        self.weights_path = weight_files.find(name, weights)
+    def __init__(self, about: ModelCard, weights: str | None = None, device: str = "auto") -> None:
+        """`about` is its card, but for the fingerprint of the file that is found."""
+        self.name, self._about, self._device = about.name, about, device
+        self.weights_path = weight_files.find(about.name, weights)
         weight_files.check(self.weights_path)
+
+    @cached_property
+    def card(self) -> ModelCard:
+        return replace(self._about, fingerprint=weight_files.fingerprint(self.weights_path))
 
     @property
     def device(self) -> str:
         return self._device
-
-    @property
-    def fingerprint(self) -> str:
-        """The digest of the file."""
-        return weight_files.fingerprint(self.weights_path)
 
     def filled(
         self, network: Network, tensors: dict[str, Any], spare: tuple[str, ...] = ()

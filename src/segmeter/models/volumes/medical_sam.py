@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,11 +175,8 @@ class MedicalSam:
 
 
 def _maker(kind: MedicalKind) -> Callable[..., Any]:
-    def make(
-        weights: str | None = None, device: str = "auto", dtype: str = "float32"
-    ) -> MedicalSam:
-        return MedicalSam(kind, weights, device, dtype)
-
+    make = partial(MedicalSam, kind)
+    make.__module__ = __name__  # where the catalogue says that it comes from
     return make
 
 

@@ -6,7 +6,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -44,17 +44,8 @@ _SPARE = ("pixel_mean", "pixel_std")
 class SamMed3d(CheckpointModel):
     """SAM-Med3D or SAM-Med3D-turbo with its published checkpoint."""
 
-    @cached_property
-    def card(self) -> ModelCard:
-        return ModelCard(
-            name=self.name,
-            summary=_SUMMARIES[self.name],
-            abilities=frozenset({"click", "scribble", "volume"}),
-            licence="Apache-2.0",
-            citation="Wang et al. SAM-Med3D. arXiv:2310.15161, 2023",
-            family="sam-med3d",
-            fingerprint=self.fingerprint,
-        )
+    def __init__(self, name: str, weights: str | None = None, device: str = "auto") -> None:
+        super().__init__(_card(name), weights, device)
 
     @cached_property
     def network(self) -> SamMed3dNetwork:
@@ -322,10 +313,20 @@ _SUMMARIES = {
 }
 
 
-def _maker(name: str) -> Callable[..., Any]:
-    def make(weights: str | None = None, device: str = "auto") -> SamMed3d:
-        return SamMed3d(name, weights, device)
+def _card(name: str) -> ModelCard:
+    return ModelCard(
+        name=name,
+        summary=_SUMMARIES[name],
+        abilities=frozenset({"click", "scribble", "volume"}),
+        licence="Apache-2.0",
+        citation="Wang et al. SAM-Med3D. arXiv:2310.15161, 2023",
+        family="sam-med3d",
+    )
 
+
+def _maker(name: str) -> Callable[..., Any]:
+    make = partial(SamMed3d, name)
+    make.__module__ = __name__  # where the catalogue says that it comes from
     return make
 
 

@@ -34,6 +34,15 @@ Values = npt.NDArray[np.float32]
 _SIDE = 128
 _NAME = "scribbleprompt"
 _SUMMARY = "ScribblePrompt-UNet at 128: clicks, boxes, strokes"
+_CARD = ModelCard(
+    name=_NAME,
+    summary=_SUMMARY,
+    abilities=frozenset({"click", "box", "scribble", "mask"}),
+    licence="Apache-2.0",
+    citation="Wong et al. ScribblePrompt: fast and flexible interactive segmentation for"
+    " any biomedical image. ECCV 2024",
+    family=_NAME,
+)
 
 
 offer(
@@ -49,20 +58,7 @@ class ScribblePrompt(CheckpointModel):
     """ScribblePrompt's U-Net for pictures and slices."""
 
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
-        super().__init__(_NAME, weights, device)
-
-    @cached_property
-    def card(self) -> ModelCard:
-        return ModelCard(
-            name=_NAME,
-            summary=_SUMMARY,
-            abilities=frozenset({"click", "box", "scribble", "mask"}),
-            licence="Apache-2.0",
-            citation="Wong et al. ScribblePrompt: fast and flexible interactive segmentation for"
-            " any biomedical image. ECCV 2024",
-            family=_NAME,
-            fingerprint=self.fingerprint,
-        )
+        super().__init__(_CARD, weights, device)
 
     @cached_property
     def network(self) -> ScribbleUNet:

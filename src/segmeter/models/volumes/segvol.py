@@ -33,6 +33,15 @@ Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
 _NAME = "segvol"
 _SUMMARY = "SegVol on whole CTs: points and a box, no words"
+_CARD = ModelCard(
+    name=_NAME,
+    summary=_SUMMARY,
+    abilities=frozenset({"click", "box", "scribble", "volume"}),
+    licence="MIT",
+    citation="Du et al. SegVol: universal and interactive volumetric medical image"
+    " segmentation. NeurIPS 2024",
+    family=_NAME,
+)
 
 
 offer(_NAME, ByHand("https://github.com/BAAI-DCAI/SegVol", "SegVol_v1.pth"))
@@ -43,20 +52,7 @@ class SegVol(CheckpointModel):
     """SegVol with its published checkpoint; its text encoder is not read."""
 
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
-        super().__init__(_NAME, weights, device)
-
-    @cached_property
-    def card(self) -> ModelCard:
-        return ModelCard(
-            name=_NAME,
-            summary=_SUMMARY,
-            abilities=frozenset({"click", "box", "scribble", "volume"}),
-            licence="MIT",
-            citation="Du et al. SegVol: universal and interactive volumetric medical image"
-            " segmentation. NeurIPS 2024",
-            family=_NAME,
-            fingerprint=self.fingerprint,
-        )
+        super().__init__(_CARD, weights, device)
 
     @cached_property
     def network(self) -> SegVolNetwork:

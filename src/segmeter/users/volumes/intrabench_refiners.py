@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
 from segmeter.users.volumes.intrabench_prompters import Prompter, asking_of
-from segmeter.users.volumes.random_streams import Draws, FreeDraws, PublishedDraws
+from segmeter.users.volumes.random_streams import Draws, FreeDraws, PublishedDraws, draws_of
 from segmeter.users.volumes.refinement_prompts import (
     Correction,
     near,
@@ -140,8 +141,28 @@ class Refiner(ABC):
         return sum(one.degrees_of_freedom for one in said)
 
 
-def _draws(reading: Reading, rng: np.random.Generator) -> Draws:
-    return PublishedDraws() if reading == "published" else FreeDraws(rng)
+@dataclass(frozen=True, slots=True)
+class ScribbleRefiner(Refiner):
+    """Corrects by points of a stroke through the larger kind of error."""
+
+    per_step: ClassVar[str] = "3"
+    step_label: ClassVar[str] = "Scribble Refine"
+
+    @abstractmethod
+    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
+        """The correction of a mask; None when nothing is wrong."""
+
+    def correction(self, observation: Observation, rng: np.random.Generator) -> Correction | None:
+        """That of the newest mask, drawn where the original's stream stands."""
+        draws = _shared_stream(self.first, observation, rng, partial(self.found, observation))
+        return self.found(observation, observation.mask, draws)
+
+    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
+        found = self.correction(observation, rng)
+        return () if found is None else found.clicks
+
+    def work(self, prompts: Sequence[Prompt]) -> Effort:
+        return _stroke_work(prompts)
 
 
 @catalogue.users.add(
@@ -157,7 +178,7 @@ class PointPerSliceRefinement(Refiner):
     step_label: ClassVar[str] = "1PPS Refine"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        draws = _draws(observation.reading, rng)
+        draws = draws_of(observation.reading, rng)
         return point_per_wrong_slice(observation.target.mask, observation.mask, draws)
 
     def work(self, prompts: Sequence[Prompt]) -> Effort:
@@ -170,7 +191,7 @@ class PointPerSliceRefinement(Refiner):
     summary="volumes: prompts in slices, then a scribble over the larger kind of error",
 )
 @dataclass(frozen=True, slots=True)
-class ScribbleRefinement(Refiner):
+class ScribbleRefinement(ScribbleRefiner):
     """A stroke through false negatives, or along the outline where the mask went over it.
 
     `drawn` tells whether the model gets the stroke as single points, as in the original, or
@@ -178,8 +199,6 @@ class ScribbleRefinement(Refiner):
     """
 
     kind: ClassVar[str] = "scribble-refinement"
-    per_step: ClassVar[str] = "3"
-    step_label: ClassVar[str] = "Scribble Refine"
     n: int = 0
     drawn: Literal["points", "stroke"] = "points"
 
@@ -195,20 +214,14 @@ class ScribbleRefinement(Refiner):
     def gives(self) -> frozenset[str]:
         return self.first.gives | ({"scribble"} if self.drawn == "stroke" else frozenset())
 
+    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
+        return scribble_correction(observation.target.mask, guess, draws, observation.reading)
+
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        target, reading = observation.target.mask, observation.reading
-
-        def corrected(guess: Mask, draws: Draws) -> Correction | None:
-            return scribble_correction(target, guess, draws, reading)
-
-        draws = _shared_stream(self.first, observation, rng, corrected)
-        found = corrected(observation.mask, draws)
+        found = self.correction(observation, rng)
         if found is None:
             return ()
         return (found.stroke,) if self.drawn == "stroke" and found.stroke else found.clicks
-
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        return _stroke_work(prompts)
 
 
 @catalogue.users.add(
@@ -227,7 +240,7 @@ class PointPerVolumeRefinement(Refiner):
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         target, guess = _seen(observation, observation.mask)
-        draws = _draws(observation.reading, rng)
+        draws = draws_of(observation.reading, rng)
         return point_per_wrong_volume(target, guess, draws, observation.reading)
 
     def work(self, prompts: Sequence[Prompt]) -> Effort:
@@ -239,25 +252,15 @@ class PointPerVolumeRefinement(Refiner):
     summary="volumes: points for the whole, then points of a scribble in each round",
 )
 @dataclass(frozen=True, slots=True)
-class ScribblePerVolumeRefinement(Refiner):
+class ScribblePerVolumeRefinement(ScribbleRefiner):
     """Points of a stroke through the larger kind of error, for models that see the whole."""
 
     kind: ClassVar[str] = "scribble-per-volume-refinement"
-    per_step: ClassVar[str] = "3"
-    step_label: ClassVar[str] = "Scribble Refine"
     whole: ClassVar[bool] = True
     start: str = "centre-points-per-volume"
 
-    def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        def corrected(guess: Mask, draws: Draws) -> Correction | None:
-            return scribble_correction_3d(*_seen(observation, guess), draws, observation.reading)
-
-        draws = _shared_stream(self.first, observation, rng, corrected)
-        found = corrected(observation.mask, draws)
-        return () if found is None else found.clicks
-
-    def work(self, prompts: Sequence[Prompt]) -> Effort:
-        return _stroke_work(prompts)
+    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
+        return scribble_correction_3d(*_seen(observation, guess), draws, observation.reading)
 
 
 def _shared_stream(
