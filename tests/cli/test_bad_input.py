@@ -223,7 +223,7 @@ def test_tensors_of_another_architecture_are_refused_by_their_header(
 def test_a_weights_folder_that_is_named_is_not_passed_over(
     refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor a data folder: what the environment names stands in under the null that was typed."""
+    """Nor a data folder: what the environment names does not stand in for what was typed."""
     from safetensors.numpy import save_file
 
     own = weights_folder(tmp_path / "around", "mobile-sam")

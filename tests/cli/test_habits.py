@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import typer.main
 
 import segmeter
 from segmeter.cli.app import commands
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
 from segmeter.store import Run
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -116,6 +120,21 @@ def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) 
     assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [
         {"n": 3}
     ]
+
+
+def test_a_server_is_ended_by_ctrl_c_without_a_complaint(tmp_path: Path) -> None:
+    run_plan(Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1), tmp_path / "run")
+    served = subprocess.Popen(
+        [*SEGMETER, "browse", str(tmp_path / "run")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert served.stdout is not None
+    assert "Ctrl-C ends it" in served.stdout.readline()
+    served.send_signal(signal.SIGINT)
+    _, complaint = served.communicate()
+    assert (served.returncode, complaint) == (0, "")
 
 
 def test_a_reader_who_has_enough_is_no_error() -> None:

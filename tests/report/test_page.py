@@ -1,9 +1,10 @@
-"""The page holds everything, escapes everything, and reaches under the null outside."""
+"""The page holds everything, escapes everything, and addresses nothing outside."""
 
 from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from types import ModuleType
 
 import pytest
@@ -74,6 +75,19 @@ def test_nothing_outside_the_file_is_addressed(html: str, read: Reader) -> None:
     assert all(a.startswith(("#", "data:")) for a in read.addresses)
     assert not re.search(r"https?://|url\((?!#)|@import", html)
     assert "default-src 'none'" in html
+
+
+def test_headings_tables_and_pictures_are_told_to_a_screen_reader(html: str) -> None:
+    levels = [int(level) for level in re.findall(r"<h(\d)", html)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert all("scope=" in cell for cell in re.findall(r"<th[ >][^>]*", html))
+    assert all("alt=" in picture for picture in re.findall(r"<img[^>]*>", html))
+    drawn = re.findall(r'<svg[^>]*role="img"[^>]*>(.{7})', html)
+    assert drawn
+    assert set(drawn) == {"<title>"}
+    told = re.findall(r"<svg[^>]*>", html)
+    assert all('role="img"' in svg or 'aria-hidden="true"' in svg for svg in told)
 
 
 def test_every_inner_link_has_its_place(read: Reader) -> None:

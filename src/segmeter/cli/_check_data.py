@@ -20,6 +20,7 @@ __all__ = ["Findings", "look_at", "page_sections", "write_page"]
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the picture
 _SHOWN = 24
+_OUTLINED = "Each picture with the outlines of its targets, as a benchmark takes them."
 
 
 @dataclass
@@ -104,7 +105,7 @@ def page_sections(found: Findings) -> list[Section]:
     pictures = [
         Illustration(
             scene.pixels,
-            f"**{scene.id}**: {len(scene.targets)} targets",
+            f"**{scene.id}**: {counted(len(scene.targets), 'target')}",
             f"{scene.id} with its targets",
             outlines=[Outline(t.mask, "group", t.label or t.id) for t in scene.targets],
         )
@@ -112,7 +113,7 @@ def page_sections(found: Findings) -> list[Section]:
     ]
     return [
         Section("What is wrong", found.recognised, wrong),
-        Section("The first scenes", blocks=[Gallery(pictures)] if pictures else []),
+        Section("The first scenes", _OUTLINED, [Gallery(pictures)] if pictures else []),
     ]
 
 
@@ -121,7 +122,8 @@ def write_page(found: Findings, path: Path) -> Path:
     from segmeter.report.page import Page, render
     from segmeter.store.local import write_file
 
-    facts = [f"{found.scenes} scenes", f"{found.targets} targets", f"{len(found.classes)} classes"]
+    sizes = ((found.scenes, "scene"), (found.targets, "target"), (len(found.classes), "class"))
+    facts = [counted(*size) for size in sizes]
     page = Page(
         f"Check of {found.name}", "what a benchmark would play", facts, page_sections(found)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl, urlsplit
@@ -36,11 +37,9 @@ def browse(run: RunAddress, data: Data = None, port: Port = 0) -> int:
     opened = Run.open(run)
     opened.roots = remembered(opened, data)
     server = Server(Sessions(opened), port)
-    typer.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
-    try:
+    with server, suppress(KeyboardInterrupt):  # which is how it is ended
+        typer.echo(f"http://127.0.0.1:{server.server_port}/ (Ctrl-C ends it)")
         server.serve_forever()
-    finally:
-        server.server_close()
     return Exit.DONE
 
 

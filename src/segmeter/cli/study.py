@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,7 +105,9 @@ def serve(
     shown = "as you set it" if password else secret
     typer.echo(f"conductor: http://{host}:{port}{root_path}/conduct   password: {shown}")
     application = serving.study_app(study, secret, weights=weights)
-    serving.serve(application, host, port, root_path=root_path, behind=behind)
+    with suppress(KeyboardInterrupt):  # which is how it is ended
+        serving.serve(application, host, port, root_path=root_path, behind=behind)
+    typer.echo("stopped; the same command goes on with the study")
     return Exit.DONE
 
 
@@ -265,7 +268,8 @@ def _read_again(out: Path, weights: Path | None) -> None:
 
     clicks, dataset, model = out / "export" / "clicks.csv", ["mini"], _at_hand(weights)
     typer.echo("\nsegmeter similarity --compare modes")
-    similarity(out / "export" / "previews.csv", dataset, "modes", None, None, None, "sound", False)
+    previews = out / "export" / "previews.csv"
+    similarity(previews, dataset, compare="modes", reading="sound")
     typer.echo("\nsegmeter calibrate --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")

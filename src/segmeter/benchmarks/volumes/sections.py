@@ -229,7 +229,7 @@ def _shaped_like_the_paper(found: Sequence[VolumeSessions], readings: Sequence[s
 
 def _by_class(found: Sequence[VolumeSessions]) -> Section:
     tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
-    text = "Mean Dice of the last round for each class by itself; darker is higher."
+    text = "Mean Dice of the last round for each class by itself; a stronger tint is higher."
     return Section("Class by class", text, [table for table in tables if table is not None])
 
 
