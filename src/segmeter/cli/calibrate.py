@@ -89,8 +89,9 @@ def calibrate(
         return _fit_clicks(clicks, dataset or [], data, out, prior)
     from segmeter.clickability.fitting.first_clicks import fit, read_cases
 
-    seen = _published(tables)
+    folder = _folder_of_tables(tables)
     place = _place_of_masks(data, weights)
+    seen = _published(folder)
     masks = {name: _masks(place, dataset, kept) for name, dataset, kept in _SETS}
     sets = {name: read_cases(seen[name], masks[name]) for name in seen}
     out.mkdir(parents=True, exist_ok=True)
@@ -111,15 +112,19 @@ def _place_of_masks(data: Path | None, weights: Path | None) -> Path:
     return place
 
 
-def _published(tables: Path | None) -> dict[str, list[Seen]]:
-    """The published statistics of real clicks, a table per data set."""
-    from segmeter.clickability.fitting.first_clicks import read_tables
-
+def _folder_of_tables(tables: Path | None) -> Path:
     if tables is None:
         raise BadInput("calibrate needs --tables, or --clicks with --dataset")
     if not tables.is_dir():
         raise BadInput(f"--tables: there is no folder '{tables}'")
-    return {name: read_tables(tables / f"{name}_per_image.csv") for name, _, _ in _SETS}
+    return tables
+
+
+def _published(folder: Path) -> dict[str, list[Seen]]:
+    """The published statistics of real clicks, a table per data set."""
+    from segmeter.clickability.fitting.first_clicks import read_tables
+
+    return {name: read_tables(folder / f"{name}_per_image.csv") for name, _, _ in _SETS}
 
 
 def _write(
