@@ -103,12 +103,14 @@ class Scene:
         targets: Late[Sequence[Target]],
         *,
         header: Late[Header] | None = None,
+        partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
     ) -> None:
         self.dataset = dataset
         self.id = id
         self._pixels = pixels
         self._targets = targets
         self._header = header
+        self._partitions = partitions
 
     @property
     def name(self) -> str:
@@ -144,10 +146,10 @@ class Scene:
     def targets(self) -> tuple[Target, ...]:
         return tuple(_read(self._targets))
 
-    @property
+    @cached_property
     def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """Label maps of people who cut the whole scene into regions; none by default."""
-        return ()
+        """Label maps of people who cut the whole scene into regions; none where nobody did."""
+        return tuple(self._partitions()) if self._partitions is not None else ()
 
     def check(self) -> None:
         """Refuse what cannot be scored: an empty target, one of another size, two of one name."""
@@ -181,31 +183,11 @@ class Scene:
 
 
 class Picture(Scene):
-    """A picture `(H, W, 3)` of uint8.
-
-    Where people cut the whole picture into regions, `partitions` are their label maps.
+    """A picture `(H, W, 3)` of uint8; `partitions` are label maps `(H, W)`.
 
     >>> Picture("mine", "1", np.zeros((4, 6, 3), np.uint8), []).shape
     (4, 6)
     """
-
-    def __init__(
-        self,
-        dataset: str,
-        id: str,
-        pixels: Late[Pixels],
-        targets: Late[Sequence[Target]],
-        *,
-        header: Late[Header] | None = None,
-        partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
-    ) -> None:
-        super().__init__(dataset, id, pixels, targets, header=header)
-        self._partitions = partitions
-
-    @cached_property
-    def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """Each person's regions as labels `(H, W)`; none where nobody drew any."""
-        return tuple(self._partitions()) if self._partitions is not None else ()
 
     def _of_pixels(self) -> Header:
         return Header("picture", self.pixels.shape[:2], channels=3)
