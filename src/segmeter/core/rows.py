@@ -1,4 +1,4 @@
-"""Rows: what a run keeps of every session, partition or detection, declared before it runs.
+"""Rows: what a run keeps of every session or detection, declared before it runs.
 
 A benchmark declares the schema of its rows: names, types and key. Parts are written with the
 declared types, so that a column keeps its type where a job has nothing to say in it.
@@ -16,7 +16,6 @@ __all__ = [
     "DETECTION_ROWS",
     "ERROR_ROWS",
     "JOB_KEY",
-    "PARTITION_ROWS",
     "SESSION_FACTS",
     "SESSION_KEY",
     "SESSION_ROWS",
@@ -151,19 +150,6 @@ SESSION_ROWS = Schema(
     SESSION_KEY,
 )
 """One row for each round of a session."""
-
-PARTITION_ROWS = Schema(
-    "partitions",
-    (
-        *_JOB,
-        Column("level", "text", "which partition of the method's"),
-        *_SCENE,
-        Column("groups", "map"),
-        Column("seconds", "number"),
-    ),
-    (*JOB_KEY, "level"),
-)
-"""One row for each partition that a method gives for a scene."""
 
 DETECTION_ROWS = Schema(
     "detections",

@@ -39,10 +39,6 @@ class Interval:
     low: float
     high: float
 
-    @property
-    def parted_from_zero(self) -> bool:
-        return self.low > 0 or self.high < 0
-
     def times(self, factor: float) -> Interval:
         """The same in another unit; a positive factor keeps the limits in their order.
 

@@ -22,7 +22,6 @@ __all__ = [
     "encode",
     "encode_table",
     "first_line",
-    "footer",
     "kind_of",
     "trail_of",
     "wrong_types",
@@ -100,14 +99,6 @@ def decode(data: bytes, columns: Sequence[str] | None = None) -> Any:
     except BAD_FILE as error:
         raise BadInput(f"it cannot be read ({first_line(error)})") from error
     return table
-
-
-def footer(data: bytes) -> Any:
-    """The Arrow schema of a parquet file by its footer alone; BadInput if there is none."""
-    try:
-        return pq.read_schema(pa.BufferReader(data))
-    except BAD_FILE as error:
-        raise BadInput(f"it cannot be read ({first_line(error)})") from error
 
 
 def trail_of(schema: Any) -> dict[str, str]:
