@@ -61,20 +61,20 @@ def write_list(path: Path, kind: str, model: str, masks: Sequence[ListedMask]) -
 
 def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
     """COCO's instances: compressed run lengths; an empty mask is kept with a box of no size."""
-    files = list(dict.fromkeys(m.file for m in masks))
-    labels = list(dict.fromkeys(m.label for m in masks))
+    files = _numbered(m.file for m in masks)
+    labels = _numbered(m.label for m in masks)
     sizes = {m.file: m.mask.shape for m in masks}
     return {
         "info": {"description": f"masks of {model}, written by segmeter"},
         "images": [
             {"id": k, "file_name": f, "height": sizes[f][0], "width": sizes[f][1]}
-            for k, f in enumerate(files, 1)
+            for f, k in files.items()
         ],
         "annotations": [
             {
                 "id": k,
-                "image_id": 1 + files.index(m.file),
-                "category_id": 1 + labels.index(m.label),
+                "image_id": files[m.file],
+                "category_id": labels[m.label],
                 "segmentation": m.mask.to_coco(),
                 "bbox": _bbox(m.mask),
                 "area": m.mask.area,
@@ -84,8 +84,13 @@ def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
             }
             for k, m in enumerate(masks, 1)
         ],
-        "categories": [{"id": k, "name": name} for k, name in enumerate(labels, 1)],
+        "categories": [{"id": k, "name": name} for name, k in labels.items()],
     }
+
+
+def _numbered(names: Iterable[str]) -> dict[str, int]:
+    """Numbers from 1 on, in the order in which names come."""
+    return {name: k for k, name in enumerate(dict.fromkeys(names), 1)}
 
 
 def _bbox(mask: Mask) -> list[float]:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from segmeter.core.catalogue import short
 from segmeter.core.sections import Bars, Part
 from segmeter.report.elements import element
-from segmeter.report.plot_frames import shortened, text_width
+from segmeter.report.plot_frames import BOLD, shortened, text_width
 from segmeter.report.scales import Scale, fitted
 from segmeter.report.wording import amount
 
@@ -18,7 +18,8 @@ _ROW, _BAR, _TOP, _BOTTOM = 30.0, 16.0, 48.0, 30.0
 
 def bars_svg(bars: Bars, width: int) -> Markup:
     """One row per category; the parts' names stand above the longest bar's row."""
-    left = min(max(map(text_width, map(short, bars.categories)), default=0.0) + 12, width * 0.4)
+    longest = max(map(text_width, map(short, bars.categories)), default=0.0)
+    left = min(BOLD * longest + 12, width * 0.4)  # categories are set a little larger
     rows = len(bars.categories) * (1 if bars.stacked else max(len(bars.parts), 1))
     height = _TOP + rows * _ROW + _BOTTOM
     scale = fitted(bars.axis, _reach(bars), left, width - 46.0, 5 if width > 500 else 3)
