@@ -21,13 +21,13 @@ from segmeter.core.scenes import DatasetCard, Picture, Scene, Target, size_in_wo
 from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
 from segmeter.datasets.pictures import MOST_PIXELS, picture_size, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, some_at_hand
 
 __all__ = ["CocoJson", "CocoPicture", "Crowd"]
 
 Crowd = Literal["leave-out", "keep"]
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class CocoJson:
                 tuple(image.get("neg_category_ids") or ()),
                 tuple(image.get("not_exhaustive_category_ids") or ()),
             )
-        except _WRONG as error:
+        except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
     def _object(self, record: Mapping[str, Any], picture: _Picture) -> TrueObject:
@@ -163,7 +163,7 @@ class CocoJson:
             records = self._index.read(picture.things)
             found = (target for record in records if (target := self._target(record, picture)))
             return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
-        except _WRONG as error:
+        except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
     def _check_claim(self, scene: str, picture: _Picture) -> None:
@@ -186,7 +186,7 @@ class CocoJson:
     def _index(self) -> Index:
         try:
             return index_of(self._annotations)
-        except _WRONG as error:
+        except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
     @cached_property
@@ -198,7 +198,7 @@ class CocoJson:
         """Pictures that have objects, by name."""
         try:
             return _parse(self._index, self._crowd == "keep")
-        except _WRONG as error:
+        except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
     @cached_property
@@ -218,16 +218,8 @@ class CocoJson:
 
     def _not_coco(self, error: Exception) -> BadInput:
         return BadInput(
-            f"'{self._annotations}' is not a JSON file of COCO's layout: {_fault(error)}"
+            f"'{self._annotations}' is not a JSON file of COCO's layout: {layout_fault(error)}"
         )
-
-
-def _fault(error: Exception) -> str:
-    """What a file of another layout lacks, in words."""
-    if isinstance(error, KeyError):
-        return f"a record has no {str(error)[:80]}"
-    said = str(error)[:80]
-    return said if isinstance(error, ValueError) else f"{type(error).__name__} {said}"
 
 
 def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, float, float]:

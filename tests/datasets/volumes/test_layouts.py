@@ -98,9 +98,44 @@ def test_a_table_of_pairs(tmp_path, nifti, scan):
     table.write_text("image,label,case\nx/one.nii,y/other.nii.gz,first\n")
     data = VolumeFolder(str(table))
     assert areas(data, "first") == {"label-1": 18, "label-2": 12}
-    table.write_text("picture,mask\na,b\n")
-    with pytest.raises(BadInput, match="names image and label"):
-        VolumeFolder(str(table))
+    for header, said in (("picture,mask", "no column 'image'"), ("image,mask", "image and label")):
+        table.write_text(f"{header}\na,b\n")
+        with pytest.raises(BadInput, match=said):
+            VolumeFolder(str(table))
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"image,label\nx/one.nii\n", "line 2 has 1 cells"),
+        (b"image,label\nx/one.nii,\n", "line 2: image or label is empty"),
+        (b"image,label\nx/\xe9.nii,y.nii\n", "not text in UTF-8"),
+    ],
+)
+def test_a_broken_table_of_pairs_is_named(tmp_path, raw, said):
+    (tmp_path / "pairs.csv").write_bytes(raw)
+    with pytest.raises(BadInput, match=said):
+        VolumeFolder(str(tmp_path / "pairs.csv"))
+
+
+def test_channels_in_a_plain_folder_are_not_mixed_up(tmp_path, nifti, scan):
+    values, labels = scan
+    for channel in range(2):
+        nifti(tmp_path / "images" / f"a_{channel:04}.nii.gz", values + 1000 * channel)
+    nifti(tmp_path / "labels" / "a.nii.gz", labels)
+    with pytest.raises(BadInput, match="has 2 channels; choose one with channel=0"):
+        VolumeFolder(str(tmp_path)).load("a").check()
+    first = VolumeFolder(str(tmp_path), channel=0).load("a")
+    assert int(first.pixels.max()) == int(values.max())
+
+
+def test_two_images_of_one_name_are_refused(tmp_path, nifti, scan):
+    values, labels = scan
+    nifti(tmp_path / "images" / "a.nii", values)
+    nifti(tmp_path / "images" / "a.nii.gz", values)
+    nifti(tmp_path / "labels" / "a.nii.gz", labels)
+    with pytest.raises(BadInput, match="are both 'a'; rename one"):
+        VolumeFolder(str(tmp_path))
 
 
 def test_images_and_labels_in_two_folders(tmp_path, nifti, scan):

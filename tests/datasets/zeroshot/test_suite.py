@@ -85,6 +85,9 @@ def test_a_split_file_and_a_least_area_and_a_class_choose(doors):
         opened(f"split={doors}/part.txt", doors)
     with pytest.raises(BadInput, match="whole number of pixels"):
         opened("least_area=-1", doors)
+    (doors / "part.txt").write_bytes(b"\xe9")
+    with pytest.raises(BadInput, match="not text in UTF-8"):
+        opened(f"split={doors}/part.txt", doors)
 
 
 def test_a_picture_is_reduced_and_never_enlarged(doors):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput
+from segmeter.datasets.groups import read_table
 from segmeter.datasets.volumes.cases import Case
 from segmeter.datasets.volumes.stored import case_name, is_volume
 
@@ -133,9 +133,8 @@ def _two_folders(folder: Path) -> Layout | None:
     right = next((below[n] for n in _LABEL_FOLDERS if n in below), None)
     if left is None or right is None:
         return None
-    images = {_core(case_name(p)): p for p in _volumes(left)}
     labels = {_core(case_name(p)): p for p in _volumes(right)}
-    return _paired("images and labels in two folders", folder, images, labels)
+    return _paired("images and labels in two folders", folder, _images(_volumes(left)), labels)
 
 
 def _beside(folder: Path) -> Layout | None:
@@ -159,18 +158,30 @@ def _beside(folder: Path) -> Layout | None:
 def _beside_in(folder: Path) -> Layout:
     files = _volumes(folder)
     labels = [p for p in files if _LABEL_WORDS.search(case_name(p))]
-    images = {_core(case_name(p)): p for p in files if p not in labels}
+    images = _images([p for p in files if p not in labels])
     if len(images) == 1 and len(labels) == 1:
-        ((name, image),) = images.items()
-        return Layout("", {name: Case(name, (image,), labels[0])})
+        ((name, channels),) = images.items()
+        return Layout("", {name: Case(name, channels, labels[0])})
     return _paired("", folder, images, {_core(case_name(p)): p for p in labels})
 
 
+def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
+    """Images by name; files that differ in nnU-Net's number at the end are its channels."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for path in paths:
+        name, channel = _core(case_name(path)), _CHANNEL.match(case_name(path))
+        earlier = found.get(name, ())
+        if earlier and not (channel and _CHANNEL.match(case_name(earlier[0]))):
+            raise BadInput(f"'{earlier[0]}' and '{path.name}' are both '{name}'; rename one")
+        found[name] = (*earlier, path)
+    return found
+
+
 def _paired(
-    what: str, folder: Path, images: Mapping[str, Path], labels: Mapping[str, Path]
+    what: str, folder: Path, images: Mapping[str, tuple[Path, ...]], labels: Mapping[str, Path]
 ) -> Layout:
     both = sorted(images.keys() & labels.keys())
-    cases = {name: Case(name, (images[name],), labels[name]) for name in both}
+    cases = {name: Case(name, images[name], labels[name]) for name in both}
     names = _label_names(_dataset_json(folder))
     lonely, stray = sorted(images.keys() - labels.keys()), sorted(labels.keys() - images.keys())
     return Layout(what, cases, names, "", lonely, stray)
@@ -189,13 +200,14 @@ def _dicom(folder: Path) -> Layout | None:
 
 def _table(file: Path) -> Layout:
     """Pairs in a table; paths are taken from the table's own folder."""
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        rows = list(csv.DictReader(stream))
-    if not rows or not {"image", "label"} <= rows[0].keys():
+    rows = read_table(file, "table of pairs", "image")
+    if not rows or "label" not in rows[0]:
         raise BadInput(f"'{file}' is no table of pairs; its first line names image and label")
     cases: dict[str, Case] = {}
-    for row in rows:
-        image, label = (file.parent / (row[key] or "") for key in ("image", "label"))
+    for number, row in enumerate(rows, start=2):
+        if not row["image"] or not row["label"]:
+            raise BadInput(f"'{file}', line {number}: image or label is empty")
+        image, label = file.parent / row["image"], file.parent / row["label"]
         name = row.get("case") or case_name(image)
         if name in cases:
             raise BadInput(f"'{file}': two rows are for '{name}'; add a column 'case'")

@@ -10,11 +10,11 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Picture, Pixels, Scene, Target
-from segmeter.datasets.pictures import header_size, read_bytes, read_rgb
+from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.zeroshot.sampling import sampled
 
-__all__ = ["Item", "Listed", "Named", "Selection", "size_of"]
+__all__ = ["Item", "Listed", "Named", "Selection"]
 
 Size = tuple[int, int]
 
@@ -136,7 +136,7 @@ class Listed:
         return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
     def _targets(self, item: Item) -> list[Target]:
-        size = size_of(item.picture)
+        size = picture_size(item.picture)
         found = []
         for named in item.masks(size):
             mask = _resized(named.mask, _reduced(size, self._selection.most_side))
@@ -147,20 +147,15 @@ class Listed:
         return found
 
 
-def size_of(picture: Path) -> Size:
-    """`(H, W)` of a picture by its header."""
-    try:
-        return header_size(read_bytes(picture))
-    except ValueError as error:
-        raise BadInput(f"'{picture}' is not a whole picture: {error}; get it again") from error
-
-
 def _in_split(name: str, items: Mapping[str, Item], split: str | None) -> dict[str, Item]:
     ordered = {scene: items[scene] for scene in sorted(items)}
     if split is None:
         return ordered
-    wanted = [line.strip() for line in read_bytes(Path(split)).decode().splitlines()]
-    wanted = [scene for scene in wanted if scene]
+    try:
+        lines = read_bytes(Path(split)).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise BadInput(f"'{split}' is not text in UTF-8 with a scene on each line") from None
+    wanted = [scene for line in lines if (scene := line.strip())]
     unknown = next((scene for scene in wanted if scene not in ordered), None)
     if unknown is not None:
         raise NotFound(f"'{split}' names the scene '{unknown}', which '{name}' does not have")

@@ -16,6 +16,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
 from segmeter.datasets.pictures import SUFFIXES, read_bytes
 from segmeter.datasets.polygons import fill
 from segmeter.datasets.zeroshot.listed import Item, Named
@@ -24,7 +25,6 @@ __all__ = ["coco_json", "polygon_json", "via_json", "visor_json", "ytvis_json"]
 
 Size = tuple[int, int]
 Made = TypeVar("Made")
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 _NO_CARD = DatasetCard("coco", "", "", "")
 _LISTS = ("annotation", "annotations", "objects", "shapes", "instances", "labels")
 _OUTLINES = ("segmentation", "polygon", "points", "vertices")
@@ -202,7 +202,7 @@ def _united(outlines: Any, size: Size, where: str) -> Mask:
         for polygon in _polygons(outlines):
             if len(polygon) >= 6:  # fewer corners enclose nothing
                 mask = mask | fill(polygon, size)
-    except (BadInput, *_WRONG) as error:
+    except (BadInput, *WRONG_LAYOUT) as error:
         raise BadInput(f"{where}: its outline cannot be read: {str(error)[:120]}") from error
     return mask
 
@@ -230,9 +230,8 @@ def _loaded(file: Path) -> Any:
 def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
     try:
         return parse()
-    except _WRONG as error:
-        reason = f"{type(error).__name__} {str(error)[:80]}"
-        raise BadInput(f"'{file}' is of another layout: {reason}") from error
+    except WRONG_LAYOUT as error:
+        raise BadInput(f"'{file}' is of another layout: {layout_fault(error)}") from error
 
 
 def _by_file_name(folder: Path) -> dict[str, Path]:
