@@ -119,7 +119,7 @@ class Results(Protocol):
 
     @property
     def damaged(self) -> Mapping[str, str]:
-        """Parts that cannot be read and are left out, and why."""
+        """Files that are left out because they are damaged, wholly or in part, and why."""
         ...
 
     @property

@@ -26,6 +26,7 @@ from segmeter.core.users import Observation, User
 
 __all__ = ["Bound", "Player", "Trajectory", "play"]
 
+Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
 _WORTH_LANES = 8  # players; fewer keep a GPU no busier in two halves than in one
 
 
@@ -206,18 +207,15 @@ def _keep_bounds(players: Sequence[Player], sessions: Sequence[Session]) -> None
             session.take_over(leader)
 
 
-Said = tuple[tuple[Prompt, ...], float]
-
-
 def _next_prompts(
     players: Sequence[Player],
     sessions: Sequence[Session],
     number: int,
     seed: int,
     pool: Executor | None,
-) -> list[Said]:
+) -> list[Timed]:
     """Each player's next prompts with the seconds they took; teams are asked as one."""
-    said: list[Said] = [((), 0.0)] * len(players)
+    found: list[Timed] = [((), 0.0)] * len(players)
     seen = [_observation(p, s, number) for p, s in zip(players, sessions, strict=True)]
 
     def draws(i: int) -> np.random.Generator:
@@ -231,16 +229,16 @@ def _next_prompts(
         given = team.next_batch(users, theirs, LazyGenerators(draws, members))
         share = (perf_counter() - start) / len(members)
         for i, prompts in zip(members, given, strict=True):
-            said[i] = (as_prompts(prompts), share)
+            found[i] = (as_prompts(prompts), share)
 
-    def one(i: int) -> Said:
+    def one(i: int) -> Timed:
         start = perf_counter()
         prompts = as_prompts(players[i].user.next(seen[i], draws(i)))
         return prompts, perf_counter() - start
 
     for i, answer in zip(alone, mapped(one, alone, pool), strict=True):
-        said[i] = answer
-    return said
+        found[i] = answer
+    return found
 
 
 def _teams(players: Sequence[Player]) -> tuple[list[tuple[Team, list[int]]], list[int]]:

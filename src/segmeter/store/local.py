@@ -14,7 +14,7 @@ from typing import Any
 
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.store.leases import Lease, file_lease
-from segmeter.store.places import DiskFull, Held, RunGone
+from segmeter.store.places import DiskFull, RunGone, StoredFile
 
 __all__ = ["LocalPlace", "write_file"]
 
@@ -58,9 +58,9 @@ class LocalPlace:
         self.path.mkdir(parents=True, exist_ok=True)
         self._forget_root()
 
-    def files(self, folder: str = "") -> list[Held]:
+    def files(self, folder: str = "") -> list[StoredFile]:
         seen = [e for e in self._entries(folder) if not e.name.startswith(".")]
-        return sorted(_held(entry) for entry in seen if self._plain(entry, folder))
+        return sorted(_stored(entry) for entry in seen if self._plain(entry, folder))
 
     def folders(self, folder: str = "") -> list[str]:
         return sorted(e.name for e in self._entries(folder) if e.is_dir(follow_symlinks=False))
@@ -308,11 +308,11 @@ def _is_there(entry: os.DirEntry[str]) -> bool:
     return True
 
 
-def _held(entry: os.DirEntry[str]) -> Held:
+def _stored(entry: os.DirEntry[str]) -> StoredFile:
     found = entry.stat(follow_symlinks=False)
     # The time of change cannot be set by who unpacks or copies files, as the other one can.
     version = f"{found.st_mtime_ns}-{found.st_ctime_ns}-{found.st_ino}"
-    return Held(entry.name, found.st_size, version)
+    return StoredFile(entry.name, found.st_size, version)
 
 
 def _is_left_over(entry: os.DirEntry[str]) -> bool:

@@ -16,7 +16,7 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.remote_files import is_address
 from segmeter.store.leases import Lease
 
-__all__ = ["Address", "DiskFull", "Held", "Place", "RunGone", "place_of"]
+__all__ = ["Address", "DiskFull", "Place", "RunGone", "StoredFile", "place_of"]
 
 Address = str | os.PathLike[str]
 """A path, or an address such as `memory://x`."""
@@ -31,7 +31,7 @@ class RunGone(SegmeterError):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Held:
+class StoredFile:
     """A file that lies somewhere: its name in its folder, its size, and what tells versions."""
 
     name: str
@@ -56,7 +56,7 @@ class Place(Protocol):
         """Make the folder that everything else is put into."""
         ...
 
-    def files(self, folder: str = "") -> list[Held]:
+    def files(self, folder: str = "") -> list[StoredFile]:
         """The plain files of a folder, in order; hidden ones and those that are not there aside."""
         ...
 

@@ -11,7 +11,7 @@ from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.redaction import keep_secret, redacted
 from segmeter.core.seeds import fingerprint
 from segmeter.store.leases import Lease, file_lease
-from segmeter.store.places import DiskFull, Held
+from segmeter.store.places import DiskFull, StoredFile
 
 __all__ = ["RemotePlace"]
 
@@ -44,9 +44,9 @@ class RemotePlace:
             with self._told(), suppress(FileExistsError):
                 self._files.makedirs(self._root, exist_ok=True)
 
-    def files(self, folder: str = "") -> list[Held]:
+    def files(self, folder: str = "") -> list[StoredFile]:
         return sorted(
-            Held(name, int(entry.get("size") or 0), _version(entry))
+            StoredFile(name, int(entry.get("size") or 0), _version(entry))
             for name, entry in self._entries(folder)
             if entry["type"] == "file" and not name.startswith(".")
         )
