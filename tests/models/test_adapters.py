@@ -13,6 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Ask, ModelCard
 from segmeter.core.prompts import Box, Click
+from segmeter.core.scenes import Picture
 from segmeter.models.adapters import as_model, mask_from
 from segmeter.models.conformance import check, drawn_scene
 
@@ -67,6 +68,32 @@ def test_a_predictor_answers_points_as_x_y_and_shows_its_best_mask() -> None:
     assert (clicked.mask().low, clicked.mask().high) == ((10, 20), (14, 27))
     assert boxed.mask().low == (30, 40)
     assert clicked.memory.shape == (1, 8, 8)
+
+
+class OfItsPicture(Predictor):
+    """Finds what is as bright as the point clicked on, in the picture that it was shown last."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def set_image(self, image: Any) -> None:
+        self.image, self.looks = image[..., 0], self.looks + 1
+
+    def predict(self, point_coords: Any, point_labels: Any, **_: Any) -> tuple[Any, Any]:
+        x, y = point_coords[-1].astype(int)
+        return (self.image == self.image[y, x])[None], np.ones(1)
+
+
+def test_views_of_a_predictor_ask_about_their_own_pictures() -> None:
+    """Slices of a volume are looked at one after the other, and asked about again later."""
+    predictor = OfItsPicture()
+    model = as_model(predictor, "mine")
+    pixels = np.zeros((2, 20, 30, 3), np.uint8)
+    pixels[0, 2:8, 3:9], pixels[1, 10:18, 12:25] = 200, 200
+    views = [model.look(Picture("made", str(k), one, [])) for k, one in enumerate(pixels)]
+    for view, point, area in ((views[0], (4, 5), 36), (views[1], (12, 15), 104)) * 2:
+        assert view.answer([Ask((Click(point),))] * 2)[1].mask().area == area
+    assert predictor.looks == 2 + 4
 
 
 @pytest.mark.parametrize(

@@ -221,3 +221,14 @@ def test_the_digest_of_large_files_is_kept_until_they_change(
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert weights.fingerprint(file) not in (first, "no digest")
+
+
+@pytest.mark.parametrize("content", [{0: torch.zeros(2)}, {"model": [torch.zeros(2)]}])
+def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, content: Any) -> None:
+    found = tmp_path / "a.pth"
+    torch.save(content, found)
+    with pytest.raises(BadWeights, match="holds no named tensors; take the original checkpoint"):
+        weights.named_tensors(found, "model")
+    inside = {"model": {"a": torch.ones(1)}, "epoch": 3}
+    torch.save(inside, found)
+    assert weights.named_tensors(found, "model") == inside["model"]

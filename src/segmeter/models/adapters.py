@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,10 @@ class _FunctionView:
 
 @dataclass(frozen=True, slots=True)
 class PredictorModel:
-    """An object with SAM's `set_image` and `predict` as a model; one picture at a time.
+    """An object with SAM's `set_image` and `predict` as a model.
+
+    It holds one picture at a time: a view whose picture it has let go of, such as another
+    slice of a volume, shows it again before it asks.
 
     Of several masks the one with the highest score is shown. Logits, where they come third,
     are fed back with the next click as SAM's predictor takes them, `mask_input`.
@@ -93,6 +96,7 @@ class PredictorModel:
 
     predictor: Any
     name: str = "predictor"
+    _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
 
     @property
     def card(self) -> ModelCard:
@@ -101,8 +105,16 @@ class PredictorModel:
         return ModelCard(self.name, f"a predictor of one's own ({kind})", frozenset(takes))
 
     def look(self, scene: Scene) -> _PredictorView:
-        self.predictor.set_image(scene.pixels.copy())
+        self._shown.clear()
+        self.show(scene)
         return _PredictorView(self, scene)
+
+    def show(self, scene: Scene) -> None:
+        """Give the predictor a picture, unless it is the one that it has."""
+        if not self._shown or self._shown[0] is not scene:
+            self._shown.clear()  # lest a picture that failed pass for the one before
+            self.predictor.set_image(scene.pixels.copy())
+            self._shown.append(scene)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,7 @@ class _PredictorView:
         return [self._one(ask) for ask in asks]
 
     def _one(self, ask: Ask) -> MaskPrediction:
+        self.model.show(self.scene)
         given = _as_sam(ask.prompts, self.model.name)
         if ask.memory is not None:
             given["mask_input"] = ask.memory

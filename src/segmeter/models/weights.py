@@ -36,6 +36,7 @@ __all__ = [
     "fits",
     "home",
     "load_into",
+    "named_tensors",
     "read",
     "sizes",
     "unfilled",
@@ -179,6 +180,15 @@ def read(path: Path) -> dict[str, Any]:
         part = _read_safetensors(file) if file.suffix == ".safetensors" else _read_checkpoint(file)
         content.update(part)
     return content
+
+
+def named_tensors(path: Path, *under: str) -> dict[str, Any]:
+    """The tensors of a checkpoint by name: bare, or under a name beside what training left."""
+    content = read(path)
+    found = next((content[name] for name in under if name in content), content)
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise BadWeights(f"'{path}' holds no named tensors; take the original checkpoint")
+    return found
 
 
 def load_into(

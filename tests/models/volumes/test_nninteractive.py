@@ -17,7 +17,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
 from segmeter.core.scenes import Header, Volume
-from segmeter.models.volumes.nninteractive import NnInteractiveView
+from segmeter.models.volumes.nninteractive import NnInteractiveView, _folder
 
 SHAPE = (6, 8, 10)
 
@@ -186,6 +186,18 @@ def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, caps
     assert again.mask() == masks[0]
     assert len({mask.encoded() for mask in masks}) == 4, "prompts change nothing"
     assert capsys.readouterr().out == "", "stdout is for results"
+
+
+def test_a_folder_that_is_named_stands_before_the_environment(tmp_path, monkeypatch):
+    known = tmp_path / "many" / "nninteractive"
+    known.mkdir(parents=True)
+    (known / "plans.json").write_text("{}")
+    monkeypatch.setenv("SEGMETER_WEIGHTS", str(known.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert _folder(None) == known
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFound, match=r"no folder with plans\.json and fold_0 in '.*empty', '"):
+        _folder(str(tmp_path / "empty"))
 
 
 @pytest.mark.parametrize("lost", ["dataset.json", "inference_info.json", "fold_0"])

@@ -96,6 +96,16 @@ def test_what_is_found_small_is_looked_at_closer():
     assert not view.answer([Ask(())])[0].mask()
 
 
+def test_embedded_blocks_are_kept_while_there_are_few(monkeypatch):
+    """A large CT has hundreds of blocks; the one that is asked about again stays."""
+    monkeypatch.setattr("segmeter.models.volumes.segvol._KEPT_BLOCKS", 2)
+    view = SegVolView(Bright(), volume())
+    expected = Mask.box((20, 30, 40), (8, 10, 12), (12, 16, 20))
+    for _ in range(2):
+        assert view.answer([Ask((Click((10, 12, 15)),))])[0].mask() == expected
+        assert len(view._blocks) <= 2
+
+
 def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():
     shape = (4, 10, 12)
     voxels = np.zeros(shape, np.float32)

@@ -15,7 +15,7 @@ from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
-from segmeter.models.weights import sizes
+from segmeter.models.weights import sizes, unfilled
 
 __all__ = ["check", "load", "read"]
 
@@ -28,12 +28,10 @@ _NORMS = {
 
 def check(path: Path, shape: Shape, name: str) -> None:
     """Refuse safetensors of another network by their header; a pickle has none."""
-    import torch
-
     found = sizes(path)
     if found is None:
         return
-    with torch.device("meta"):  # shapes without numbers
+    with unfilled():
         own = {k: tuple(v.shape) for k, v in _network(shape).state_dict().items()}
     _refuse_odd(path, name, [k for k in own if k not in found], [k for k in found if k not in own])
     for key in own.keys() & found.keys():

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from segmeter.core.errors import BadWeights
 from segmeter.models import weights
 from segmeter.models._frames import Frame
 from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
@@ -69,7 +66,7 @@ class MedicalNetwork:
         found = weights.sizes(path)
         if found is None:
             return
-        with torch.device("meta"):  # shapes without numbers
+        with weights.unfilled():
             own = {k: tuple(v.shape) for k, v in cls(kind).parts.state_dict().items()}
         weights.fits(own, found, f"the weights in '{path}'", _SPARE)
 
@@ -77,7 +74,8 @@ class MedicalNetwork:
     def load(cls, kind: str, path: Path, device: str, dtype: str) -> MedicalNetwork:
         """From the published checkpoint or the same tensors as safetensors; strictly."""
         network = cls(kind, device, dtype)
-        tensors = _state(path, weights.read(path))
+        found = weights.named_tensors(path, "model")
+        tensors = {k.removeprefix("module."): v for k, v in found.items() if isinstance(v, Tensor)}
         weights.load_into(network.parts, tensors, f"the weights in '{path}'", _SPARE)
         network.parts.to(network.device, network.dtype)
         return network
@@ -85,11 +83,3 @@ class MedicalNetwork:
     def encode(self, pixels: Tensor) -> Embedding:
         grid = self.encoder(pixels.to(self.dtype))
         return Embedding(grid.flatten(2).transpose(1, 2).contiguous())
-
-
-def _state(path: Path, content: dict[str, Any]) -> dict[str, Tensor]:
-    """The tensors of a checkpoint: bare, or under `model` beside what training left."""
-    inner = content.get("model", content)
-    if not isinstance(inner, dict):
-        raise BadWeights(f"'{path}' holds no named tensors; take the original checkpoint")
-    return {k.removeprefix("module."): v for k, v in inner.items() if isinstance(v, Tensor)}

@@ -228,7 +228,8 @@ def _filled(points: Sequence[Point], shape: tuple[int, ...]) -> npt.NDArray[np.u
 
 def _folder(weights: str | None) -> Path:
     """The folder of a trained model: it holds `plans.json`."""
-    places = [weights, os.environ.get("SEGMETER_WEIGHTS"), weight_files.home()]
+    named = weights if weights is not None else os.environ.get("SEGMETER_WEIGHTS")
+    places = [named, weight_files.home()]
     for place in (Path(p) for p in places if p):
         for folder in (place / _NAME, place, *sorted((place / _NAME).glob("*"))):
             if (folder / "plans.json").is_file():

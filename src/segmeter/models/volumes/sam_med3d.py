@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, ModelCard, Reading
 from segmeter.core.prompts import Click, Prompt, Scribble
@@ -52,10 +52,7 @@ class SamMed3d(CheckpointModel):
         """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
-        content = weight_files.read(self.weights_path)
-        tensors = content.get("model_state_dict", content)
-        if not isinstance(tensors, dict):
-            raise BadWeights(f"'{self.weights_path}' holds no named tensors")
+        tensors = weight_files.named_tensors(self.weights_path, "model_state_dict")
         return self.filled(SamMed3dNetwork(), tensors, _SPARE)
 
     def look(self, scene: Scene) -> SamMed3dView:
@@ -218,6 +215,7 @@ class SamMed3dView:
             self.encoded += 1
             if len(self._cubes) > _KEPT_CUBES:
                 self._cubes.popitem(last=False)
+        self._cubes.move_to_end(cube)
         return self._cubes[cube]
 
     def rendered(self, cube: Cube, logits: Values) -> Mask:

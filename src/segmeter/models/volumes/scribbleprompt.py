@@ -65,7 +65,7 @@ class ScribblePrompt(CheckpointModel):
         """Read from its file when first needed, strictly."""
         from segmeter.models.volumes._scribble_unet import ScribbleUNet
 
-        return self.filled(ScribbleUNet(), weight_files.read(self.weights_path))
+        return self.filled(ScribbleUNet(), weight_files.named_tensors(self.weights_path))
 
     def look(self, scene: Scene) -> ScribbleView:
         """A picture's grey values, stretched from its darkest to its brightest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,9 @@ __all__ = ["SegVol", "SegVolView", "foreground_normalised", "windows"]
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
+_KEPT_BLOCKS = 64
+"""Embedded blocks of a volume, those used last: 6 MB each, and a large CT has hundreds."""
+
 _NAME = "segvol"
 _SUMMARY = "SegVol on whole CTs: points and a box, no words"
 _CARD = ModelCard(
@@ -59,9 +63,7 @@ class SegVol(CheckpointModel):
         """Read from its file when first needed, strictly but for the text encoder."""
         from segmeter.models.volumes._segvol_network import SPARE, SegVolNetwork
 
-        content = weight_files.read(self.weights_path)
-        inner = content.get("model", content)
-        tensors = inner if isinstance(inner, dict) else content
+        tensors = weight_files.named_tensors(self.weights_path, "model")
         bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
         return self.filled(SegVolNetwork(), bare, SPARE)
 
@@ -77,7 +79,7 @@ class SegVolView:
 
     def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
         self.network, self.volume = network, volume
-        self._blocks: dict[Index, Tensor] = {}
+        self._blocks: OrderedDict[Index, Tensor] = OrderedDict()
 
     @cached_property
     def _cropped(self) -> tuple[Values, Index]:
@@ -207,6 +209,9 @@ class SegVolView:
             if key not in self._blocks:
                 given = torch.from_numpy(np.ascontiguousarray(block))[None, None].to(device)
                 self._blocks[key] = self.network.encode(given)
+                if len(self._blocks) > _KEPT_BLOCKS:
+                    self._blocks.popitem(last=False)
+            self._blocks.move_to_end(key)
             at = torch.tensor(list(points), dtype=torch.float32, device=device)
             kinds = torch.tensor(list(labels), device=device)
             found = self.network.decode(self._blocks[key], at, kinds)
