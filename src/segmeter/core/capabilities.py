@@ -1,4 +1,4 @@
-"""Capabilities: what a view, a model or a user can do beyond what every one can.
+"""Capabilities: what a view, a model, a method or a user can do beyond what every one can.
 
 Each is a small protocol. Whoever has its methods has the capability; nothing is registered.
 """
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import Ask, Prediction, Reading
+    from segmeter.core.models import Ask, Prediction, Reading, Segmentation
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
-    from segmeter.core.scenes import Dataset, Target
+    from segmeter.core.scenes import Dataset, Scene, Target
     from segmeter.core.users import Observation, User
 
 __all__ = [
@@ -34,7 +34,10 @@ __all__ = [
     "OnDevice",
     "PlaysUsersApart",
     "RendersTogether",
+    "RepeatsDraws",
     "ScoresSingleClicks",
+    "Sweeps",
+    "SweptByRegions",
     "Team",
     "WithWeights",
     "forgets_prompts",
@@ -122,6 +125,29 @@ class WithWeights(Protocol):
 
     @property
     def weights_path(self) -> Any: ...
+
+
+@runtime_checkable
+class Sweeps(Protocol):
+    """A method that segments a scene at each of its settings."""
+
+    def sweep(self, scene: Scene) -> Mapping[str, Segmentation]: ...
+
+
+@runtime_checkable
+class SweptByRegions(Protocol):
+    """A method that says at how many regions its hierarchies are cut."""
+
+    @property
+    def region_counts(self) -> Sequence[int]: ...
+
+
+@runtime_checkable
+class RepeatsDraws(Protocol):
+    """A user who plays again with other draws; the first of them is draw 1."""
+
+    @property
+    def draw(self) -> int: ...
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_look
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
+from segmeter.core.capabilities import RepeatsDraws
 from segmeter.core.lockstep import Player, play
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -46,7 +47,7 @@ def players_of(scene: Scene, plan: Plan) -> list[Player]:
         for target in scene.targets
         for user in users
         for reading in plan.readings
-        if reading == "sound" or getattr(user, "draw", 1) == 1
+        if reading == "sound" or not isinstance(user, RepeatsDraws) or user.draw == 1
     ]
 
 

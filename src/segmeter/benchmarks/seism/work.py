@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.seism.methods import People
 from segmeter.core.benchmarks import Row
+from segmeter.core.capabilities import Sweeps, SweptByRegions
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method, Segmentation
 from segmeter.core.scenes import Scene
@@ -88,15 +89,14 @@ def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
 
 def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
     """A method's results by setting; one result is its own sweep or has setting ''."""
-    sweep = getattr(method, "sweep", None)
-    return sweep(scene) if sweep is not None else {"": method.segment(scene)}
+    return method.sweep(scene) if isinstance(method, Sweeps) else {"": method.segment(scene)}
 
 
 def levels_of(
     method: Method, results: Mapping[str, Segmentation], truths: Truths, threads: int = 1
 ) -> list[Level]:
     """All results compared with the truths, hierarchies and edge maps at every threshold."""
-    counts = getattr(method, "region_counts", _REGION_COUNTS)
+    counts = method.region_counts if isinstance(method, SweptByRegions) else _REGION_COUNTS
     return [
         level
         for name, result in results.items()
