@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,6 +116,7 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
+        ('[data]\ndataset = "mini-volumes"', "is a volume; people are shown pictures only"),
         (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],
@@ -126,3 +128,10 @@ def test_names_that_the_data_lacks_are_refused(
         begin(f'kind = "{"rate" if "masks" in plan else "clicks"}"\n{plan}')
     assert said in str(error.value)
     assert not str(error.value).endswith(";")
+
+
+def test_a_model_that_is_not_there_is_named_before_anybody_comes(
+    begin: Callable[..., RunningStudy], tmp_path: Path
+) -> None:
+    with pytest.raises(SegmeterError, match="no model 'dics'; did you mean 'disc'"):
+        begin('kind = "interact"\n[design]\nmodels = ["dics"]')

@@ -202,7 +202,7 @@ class Shelf(Generic[T]):
     def _find(self, name: str) -> None:
         """Import the one module whose source spells the name; the whole room if none has it."""
         for module, source in _sources(self.room):
-            if f'"{name}"' in source.read_text("utf-8"):
+            if _spells(source, name):
                 importlib.import_module(module)
                 if name in self._entries:
                     return
@@ -217,6 +217,12 @@ class Shelf(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def _spells(source: Path, name: str) -> bool:
+    """Whether a module, or the table of its entries beside it, has a name in quotes."""
+    files = (source, source.with_suffix(".toml"))
+    return any(f'"{name}"' in file.read_text("utf-8") for file in files if file.is_file())
 
 
 def _sources(room: str) -> Iterator[tuple[str, Path]]:

@@ -21,7 +21,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Roots
-from segmeter.core.scenes import Scene, Target
+from segmeter.core.scenes import Picture, Scene, Target
 from segmeter.study import drawing
 from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
 from segmeter.study.plan import Plan
@@ -78,6 +78,8 @@ class Stimuli:
         names: set[str] = set()
         for scene in self.plan.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
+            if not isinstance(loaded, Picture):
+                raise BadInput(f"'{loaded.name}' is a volume; people are shown pictures only")
             shrink = min(1.0, self.plan.largest_side / max(loaded.shape))
             for target in loaded.targets:
                 names |= {target.id, f"{scene}/{target.id}"}

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.seeds import generator
 from segmeter.study.plan import Plan
@@ -41,6 +42,8 @@ class Task:
 
 def tasks_of(plan: Plan, stimuli: Stimuli) -> list[Task]:
     """All tasks of a plan, the queue in an order that the plan's seed decides."""
+    for model in plan.models:
+        catalogue.models.check(model)  # while nobody waits for it
     found = list(_wanted(plan, stimuli))
     if not found:
         raise BadInput("the plan leaves no target to show; look at [data]")

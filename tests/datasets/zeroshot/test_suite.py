@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -118,3 +120,12 @@ def test_other_seeds_draw_other_pictures():
     first, second = (sampled(masks, seed, large=1500, about=1000) for seed in (0, 1))
     assert len(first) == len(second) == 100
     assert first != second
+
+
+def test_a_name_in_a_table_imports_its_own_module_only():
+    code = (
+        "import sys; from segmeter.core import catalogue; catalogue.datasets.entry('cityscapes');"
+        " print('segmeter.datasets.bsds500' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
