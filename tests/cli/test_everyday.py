@@ -10,6 +10,9 @@ import cv2
 import numpy as np
 import pytest
 
+from segmeter.core.catalogue import Spec
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
 from segmeter.store import Run
 
 from .conftest import Typed
@@ -202,6 +205,18 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     told = json.loads(typed("costs", "log.csv", "--json")[1])
     assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
     assert typed("costs", "r/plan.json")[0] == 2
+
+
+def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: Path) -> None:
+    plan = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=1, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    _, out, _ = typed("report", tmp_path / "run")
+    *answer, written = out.splitlines()
+    assert written.startswith("report: ")
+    assert " ".join(answer).startswith("No model brings even half of the objects to 90 % IoU")
+    _, out, _ = typed("compare", tmp_path / "run")
+    assert out.startswith("none of ")
+    assert "is established (at 5 %, Holm-corrected)" in out.splitlines()[0]
 
 
 def test_a_report_without_its_pictures_says_so(typed: Typed, here: Path) -> None:

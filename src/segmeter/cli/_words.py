@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import codecs
 import sys
+import textwrap
 from typing import Any
 
-__all__ = ["printable", "speak_plainly"]
+__all__ = ["printable", "say_answer", "speak_plainly"]
 
 # What an ASCII terminal sees of the few other characters that we print.
 _PLAIN = {
@@ -26,6 +27,12 @@ def printable(text: object) -> str:
     'a\\\\x1b[2Jb'
     """
     return "".join(c if c == "\n" or _harmless(c) else _spelled(c) for c in str(text))
+
+
+def say_answer(sentence: str) -> None:
+    """What a page answers first, in lines of a terminal; nothing where it has no answer."""
+    if sentence:
+        print(textwrap.fill(printable(sentence), 80, break_long_words=False))
 
 
 def speak_plainly() -> None:

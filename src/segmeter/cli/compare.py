@@ -22,6 +22,7 @@ from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import display_names
+from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.report.several import Several
@@ -69,6 +70,7 @@ def compare(
 
         print(rows_json([asdict(d) | {"established": d.established} for d in found]))
     else:
+        print(_conclusion(found))
         _print([replace(d, dataset=names.get(d.dataset, d.dataset)) for d in found])
     return Exit.DONE
 
@@ -95,6 +97,7 @@ def _by_group(
         told = [d | {"established": g.difference.established, "group": g.group} for d, g in rows]
         print(rows_json(told))
         return
+    print(_conclusion([g.difference for g in found]))
     places = dict.fromkeys((d.dataset, d.user, d.reading) for d in (g.difference for g in found))
     names = display_names(results.plan.datasets)
     for place in places:
@@ -103,6 +106,15 @@ def _by_group(
         for g in found:
             if (g.difference.dataset, g.difference.user, g.difference.reading) == place:
                 print(printable(f"  {in_words(g)}"))
+
+
+def _conclusion(found: Sequence[Difference]) -> str:
+    """How many differences are established."""
+    count = sum(d.established for d in found)
+    many = counted(len(found), "difference")
+    if not count:
+        return f"none of {many} is established (at 5 %, Holm-corrected)"
+    return f"{count} of {many} {'is' if count == 1 else 'are'} established (at 5 %, Holm-corrected)"
 
 
 def _print(found: Sequence[Difference]) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from segmeter.cli._option_values import roots
 from segmeter.cli._options import Weights
+from segmeter.cli._words import say_answer
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 
@@ -57,11 +58,14 @@ def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> i
     folder = out or _folder_for(plan)
     tally = run_plan(plan, folder, roots=roots(None, place), progress=Bar(), soonest=_SMALL)
     from segmeter.cli._tables import print_summary
-    from segmeter.report.writing import write_report
+    from segmeter.report.writing import answer_of, sections_of, write_sections
     from segmeter.store import Run
 
     print_summary(folder, tally, as_json=False)
-    (page,) = write_report(Run.open(folder))
+    run = Run.open(folder)
+    sections = sections_of(run)
+    (page,) = write_sections(run, sections)
+    say_answer(answer_of(sections))
     typer.echo(f"the report lies at {Path(page).resolve()}")
     return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 

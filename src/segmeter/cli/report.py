@@ -19,7 +19,7 @@ from segmeter.cli._options import (
     RunAddress,
     Trust,
 )
-from segmeter.cli._words import printable
+from segmeter.cli._words import printable, say_answer
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, SegmeterError
 
@@ -83,7 +83,7 @@ def report(
 
     Example: `segmeter report runs/mine`
     """
-    from segmeter.report.writing import write_report
+    from segmeter.report.writing import answer_of, sections_of, write_sections
     from segmeter.store import Run
 
     if as_json:
@@ -97,7 +97,10 @@ def report(
         print(summary_json(results.summary()))
         return Exit.DONE
     more = [*_project(results, objects, rate), *_breakdown(results, by, groups)]
-    for written in write_report(results, to, _WRITTEN[kind], more):
+    sections = sections_of(results, more)
+    if kind is Kind.html:
+        say_answer(answer_of(sections))
+    for written in write_sections(results, sections, to, _WRITTEN[kind]):
         typer.echo(f"report: {printable(written)}")
     if kind is Kind.html:
         _say_missing_pictures(results)

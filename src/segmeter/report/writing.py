@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,7 +13,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.plans import Plan
-from segmeter.core.sections import Section
+from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
 from segmeter.report.exports import exported
 from segmeter.report.objects import objects_csv
@@ -21,7 +22,7 @@ from segmeter.report.trail import missing, trail
 from segmeter.store import Run
 from segmeter.store.local import write_file
 
-__all__ = ["Kind", "page_of", "sections_of", "write_report"]
+__all__ = ["Kind", "answer_of", "page_of", "sections_of", "write_report", "write_sections"]
 
 Kind = Literal["html", "csv", "md", "tex"]
 
@@ -38,7 +39,13 @@ def write_report(
     otherwise; with `csv` comes `objects.csv`, one line per session.
     `more` are sections to add to the benchmark's own.
     """
-    sections = sections_of(run, more)
+    return write_sections(run, sections_of(run, more), to, kind)
+
+
+def write_sections(
+    run: Run, sections: Sequence[Section], to: Path | None = None, kind: Kind = "html"
+) -> list[str]:
+    """Write sections of a run as a page or as tables; the files written."""
     if kind == "html":
         return [_written(run, "report.html", render(page_of(run, sections)), to)]
     files = exported(sections, [kind])
@@ -48,6 +55,21 @@ def write_report(
         _written(run, f"tables/{name}", text, None if to is None else to / name)
         for name, text in files.items()
     ]
+
+
+def answer_of(sections: Sequence[Section]) -> str:
+    """The first answer in plain words; empty where a page begins without one.
+
+    >>> from segmeter.core.sections import Answer
+    >>> answer_of([Section("Which", blocks=[Answer("**a** is ahead.")])])
+    'a is ahead.'
+    """
+    answers = (b for section in sections for b in section.blocks if isinstance(b, Answer))
+    first = next(answers, None)
+    if first is None:
+        return ""
+    words = "".join(map(str, first.parts))
+    return re.sub(r"\*\*|`", "", re.sub(r"\s", " ", words))  # a terminal breaks lines itself
 
 
 def _written(run: Run, name: str, text: str, to: Path | None) -> str:
