@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from segmeter.core import catalogue
+from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -42,14 +44,13 @@ def jittered_box(target: Target, rng: np.random.Generator) -> Box:
 
     Normal noise with a deviation of a tenth of the side, at most 20 pixels either way.
     """
-    tight = tight_box(target)
-    low, high = [], []
-    for a, b in zip(tight.low, tight.high, strict=True):
-        moves = rng.normal(0.0, _JITTER_SHARE * (b - a + 1), 2)
-        first, last = np.clip(moves, -_JITTER_LIMIT_PX, _JITTER_LIMIT_PX)
-        low.append(min(a + first, b + last))
-        high.append(max(a + first, b + last))
-    return _inside(low, high, target.mask.shape)
+
+    def moves(side: float) -> tuple[float, float]:
+        drawn = rng.normal(0.0, _JITTER_SHARE * side, 2)
+        first, last = np.clip(drawn, -_JITTER_LIMIT_PX, _JITTER_LIMIT_PX)
+        return first, last
+
+    return _moved(target, moves)
 
 
 def shaken_box(target: Target, rng: np.random.Generator) -> Box:
@@ -57,11 +58,21 @@ def shaken_box(target: Target, rng: np.random.Generator) -> Box:
 
     Uniform noise of at most a tenth of the side, at most 20 pixels, either way.
     """
+
+    def moves(side: float) -> tuple[float, float]:
+        reach = min(_JITTER_SHARE * side, _JITTER_LIMIT_PX)
+        first, last = rng.uniform(-reach, reach, 2)
+        return first, last
+
+    return _moved(target, moves)
+
+
+def _moved(target: Target, moves: Callable[[float], tuple[float, float]]) -> Box:
+    """A tight box whose first and last coordinate of each axis are moved, given its length."""
     tight = tight_box(target)
     low, high = [], []
     for a, b in zip(tight.low, tight.high, strict=True):
-        reach = min(_JITTER_SHARE * (b - a + 1), _JITTER_LIMIT_PX)
-        first, last = rng.uniform(-reach, reach, 2)
+        first, last = moves(b - a + 1)
         low.append(min(a + first, b + last))
         high.append(max(a + first, b + last))
     return _inside(low, high, target.mask.shape)
@@ -77,8 +88,6 @@ class BoxThenClicks:
 
     def __post_init__(self) -> None:
         if self.fit not in ("tight", "loose", "jittered", "shaken"):
-            from segmeter.core.errors import BadInput
-
             raise BadInput(f"a box is tight, loose, jittered or shaken, not '{self.fit}'")
 
     @property

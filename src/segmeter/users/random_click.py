@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.error_regions import error_regions
@@ -14,6 +15,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
 from segmeter.users.centre_click import TOGETHER, Found, Together, centre_click
+from segmeter.users.drawn_pixels import pixel_at
 
 __all__ = ["RandomClick", "RandomFirstClick", "random_click"]
 
@@ -26,14 +28,15 @@ def random_click(observation: Observation, rng: np.random.Generator) -> Click | 
     """
     false_negatives, false_positives = error_regions(observation.target, observation.mask)
     clicked = {p.point for p in observation.prompts if isinstance(p, Click)}
-    open_pixels = [_places(false_negatives, clicked), _places(false_positives, clicked)]
-    counts = [len(places) for places in open_pixels]
+    open_pixels = [_open(region, clicked) for region in (false_negatives, false_positives)]
+    counts = [len(indices) for indices in open_pixels]
     if not sum(counts):
         return None
     drawn = int(rng.integers(sum(counts)))
     positive = drawn < counts[0]
-    place = open_pixels[0][drawn] if positive else open_pixels[1][drawn - counts[0]]
-    return Click(tuple(int(c) for c in place), positive)
+    region = false_negatives if positive else false_positives
+    index = open_pixels[0][drawn] if positive else open_pixels[1][drawn - counts[0]]
+    return Click(pixel_at(region, int(index)), positive)
 
 
 @catalogue.users.add("random-click", summary="clicks anywhere in the error region")
@@ -70,12 +73,13 @@ class RandomFirstClick:
         ]
 
 
-def _places(
-    mask: Mask, clicked: set[tuple[float, ...]]
-) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The mask's pixels that were not clicked, one per row, in raster order."""
-    places = np.argwhere(mask.bits) + np.array(mask.low, dtype=np.int64)
-    if not clicked or not len(places):
-        return places
-    fresh = [tuple(p) not in clicked for p in places.tolist()]
-    return places[fresh]
+def _open(mask: Mask, clicked: set[tuple[float, ...]]) -> npt.NDArray[np.intp]:
+    """The mask's pixels that were not clicked, as indices into its bits in raster order."""
+    bits = mask.bits
+    taken = [point for point in clicked if all(float(c).is_integer() for c in point)]
+    inside = [pixel for point in taken if mask[pixel := tuple(int(c) for c in point)]]
+    if inside:
+        bits = bits.copy()
+        for pixel in inside:
+            bits[tuple(c - a for c, a in zip(pixel, mask.low, strict=True))] = False
+    return np.flatnonzero(bits)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Click
+from segmeter.users.drawn_pixels import pixel_at
 from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import Centre, centre_of, foreground_slices
 
@@ -33,7 +34,7 @@ def points_per_slice(target: Mask, count: int, draws: Draws) -> list[Click]:
         else:
             more = draws.repeat(len(pixels), count - len(pixels))
             chosen = [*range(len(pixels)), *more]
-        clicks += [Click((z, *_place(here, pixels[i])), True) for i in chosen]
+        clicks += [Click((z, *pixel_at(here, int(pixels[i]))), True) for i in chosen]
     return clicks
 
 
@@ -49,7 +50,7 @@ def alternating_points_per_slice(target: Mask, count: int, draws: Draws) -> list
         here = target.slice(z)
         inside, around = np.flatnonzero(here.bits), _ring(here)
         chosen = draws.choose(len(inside), min((count + 1) // 2, len(inside)))
-        on += [Click((z, *_place(here, inside[i])), True) for i in chosen]
+        on += [Click((z, *pixel_at(here, int(inside[i]))), True) for i in chosen]
         chosen = draws.choose(len(around), min(count // 2, len(around))) if len(around) else []
         off += [Click((z, *map(int, around[i])), False) for i in chosen]
     return [*on, *off]
@@ -60,15 +61,6 @@ def centre_point_per_slice(target: Mask, centre: Centre = "mass") -> list[Click]
     return [
         Click((z, *centre_of(target.slice(z), centre)), True) for z in foreground_slices(target)
     ]
-
-
-def _place(mask: Mask, index: int) -> tuple[int, int]:
-    """Where in the slice a place of a mask's bits lies, these counted row by row.
-
-    Only what is drawn is turned into coordinates: all pixels of a slice take ten times as long.
-    """
-    y, x = divmod(int(index), mask.bits.shape[1])
-    return y + mask.low[0], x + mask.low[1]
 
 
 def _ring(mask: Mask) -> Pixels:

@@ -9,6 +9,7 @@ import numpy as np
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click
+from segmeter.users.drawn_pixels import pixel_at
 from segmeter.users.volumes.interpolation import interpolated_points
 from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import check_target
@@ -22,9 +23,9 @@ def points_per_volume(target: Mask, count: int, draws: Draws) -> list[Click]:
     """Different random voxels of the target, in drawn order."""
     check_target(target)
     draws.restart()
-    voxels = np.argwhere(target.bits) + target.low
+    voxels = np.flatnonzero(target.bits)  # a third of the memory of their coordinates
     chosen = draws.choose(len(voxels), min(count, len(voxels)))
-    return [Click(tuple(int(c) for c in voxels[i]), True) for i in chosen]
+    return [Click(pixel_at(target, int(voxels[i])), True) for i in chosen]
 
 
 def centroid(target: Mask) -> list[Click]:

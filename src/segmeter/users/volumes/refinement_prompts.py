@@ -11,6 +11,7 @@ from segmeter.core.connected_components import largest_component
 from segmeter.core.masks import Bits, Mask, joint_box
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Click, Scribble
+from segmeter.users.drawn_pixels import pixel_at
 from segmeter.users.volumes.contour_scribble import contour_scribble
 from segmeter.users.volumes.points_per_volume import points_per_volume
 from segmeter.users.volumes.random_streams import Draws
@@ -83,11 +84,12 @@ def point_per_wrong_volume(
     if reading == "published":
         target, guess = _turned(target), _turned(guess)
     low, high = joint_box(target, guess)
-    wrong = np.argwhere(target.crop(low, high) ^ guess.crop(low, high)) + low
-    if not len(wrong):
+    errors = Mask.of(target.crop(low, high) ^ guess.crop(low, high), low, target.shape)
+    if not errors:
         return []
     draws.restart()
-    voxel = tuple(int(c) for c in wrong[draws.below(len(wrong))])
+    wrong = np.flatnonzero(errors.bits)
+    voxel = pixel_at(errors, int(wrong[draws.below(len(wrong))]))
     click = Click(voxel, target[voxel])
     return [_turned_click(click)] if reading == "published" else [click]
 
