@@ -29,6 +29,9 @@ __all__ = [
     "settings",
 ]
 
+# What people type for it; its tasks are folders of volumes, read as they were unpacked.
+_DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
+
 
 def readings(choice: str) -> tuple[Reading, ...]:
     """The readings that a choice stands for."""
@@ -107,6 +110,11 @@ def dataset_spec(text: str) -> Spec:
     spec = Spec.parse(text)
     if is_address(spec.name) or Path(spec.name).is_dir():
         return Spec("folder", {"path": spec.name, **spec.options})
+    if spec.name.lower() in _DECATHLON:
+        raise NotFound(
+            "the Medical Segmentation Decathlon is given task by task, by the folder of each: "
+            "--dataset DATA/Task09_Spleen"
+        )
     if os.sep in spec.name and ".py:" not in spec.name:
         raise NotFound(f"--dataset: there is no folder '{spec.name}'")
     return spec
