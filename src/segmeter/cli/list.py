@@ -87,10 +87,16 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
 
 
 def _words(value: Any) -> str:
+    """A fact in words: options with their defaults, a range, a list.
+
+    >>> _words((0.0, 1.0)), _words(["box", "click"])
+    ('0.0 to 1.0', 'box, click')
+    """
     if isinstance(value, dict):
         return ", ".join(_option(name, option) for name, option in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return " to ".join(map(str, value)) if len(value) == 2 else ", ".join(map(str, value))
+        numbers = all(isinstance(one, int | float) for one in value)
+        return (" to " if numbers and len(value) == 2 else ", ").join(map(str, value))
     return str(value)
 
 
