@@ -17,7 +17,8 @@ from segmeter.core.scenes import Picture, Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.blobs import position_picture
 from segmeter.models.automatic.candidates import Logits
-from segmeter.models.automatic.generator import crop_candidates, generate, generate_each
+from segmeter.models.automatic.crop_candidates import crop_candidates
+from segmeter.models.automatic.generator import generate, generate_each
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 

@@ -10,7 +10,7 @@ suppression are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,24 +19,16 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, Reading, View
-from segmeter.core.scenes import Picture, Scene
-from segmeter.models.automatic.candidates import (
-    AnswersGrids,
-    AnswersGridsSingly,
-    Candidates,
-    Logits,
-    RefinesCandidates,
-    candidates_of,
-)
-from segmeter.models.automatic.grids import Crop, checked_crops, grid
+from segmeter.core.models import Model, Reading
+from segmeter.core.scenes import Scene
+from segmeter.models.automatic.crop_candidates import Kept, Places, crop_candidates, passes
+from segmeter.models.automatic.grids import Crop, checked_crops
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.regions import clean_mask, largest_region
 from segmeter.models.automatic.suppression import suppress_boxes, suppress_masks
 
-__all__ = ["AutomaticMask", "Kept", "crop_candidates", "generate", "generate_each"]
+__all__ = ["AutomaticMask", "generate", "generate_each"]
 
-Places = npt.NDArray[np.intp]
 _NEVER = 2.0
 """A share of the picture that no mask covers."""
 
@@ -86,43 +78,6 @@ class AutomaticMask:
             "crop_box": [self.crop.left, self.crop.top, wide, high],
         }
         return told | ({"cleaned": self.cleaned} if reading == "sound" else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Candidates of one crop that passed the filters; boxes are in the picture's frame."""
-
-    crop: Crop
-    parts: tuple[Candidates, ...]
-    part: Places  # of each: which of the parts it is in
-    place: Places  # and where in it
-    points: npt.NDArray[np.float64]
-    scores: npt.NDArray[np.float32]
-    stability: npt.NDArray[np.float32]
-    areas: npt.NDArray[np.int64]
-    boxes: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def take(self, kept: Places) -> Kept:
-        columns = ("part", "place", "points", "scores", "stability", "areas", "boxes")
-        return replace(self, **{name: getattr(self, name)[kept] for name in columns})
-
-    def groups(self) -> Iterator[tuple[Places, Candidates]]:
-        """Which of these lie in each part, and they themselves."""
-        for number, part in enumerate(self.parts):
-            mine = np.flatnonzero(self.part == number)
-            if mine.size:
-                yield mine, part.take(self.place[mine])
-
-    def masks(self, shape: tuple[int, int], threshold: float) -> list[Mask]:
-        """All masks in the picture's frame."""
-        made: dict[int, Mask] = {}
-        for mine, part in self.groups():
-            made |= zip(mine.tolist(), part.masks(threshold), strict=True)
-        low = (self.crop.top, self.crop.left)
-        return [_pasted(made[i], low, shape) for i in range(len(self))]
 
 
 def generate(model: Model, scene: Scene, options: Options | None = None) -> list[AutomaticMask]:
@@ -188,30 +143,13 @@ def _loosest(several: Sequence[Options]) -> Options:
 
 def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
     """What the filters and the suppression within a crop leave."""
-    passed = np.flatnonzero(_passes(kept.scores, kept.stability, kept.areas, shape, options))
+    passed = np.flatnonzero(passes(kept.scores, kept.stability, kept.areas, shape, options))
     left = kept.take(passed)
     if options.reading == "sound" and options.smallest and options.clean == "masks":
         masks = left.masks(shape, options.threshold)
         large = [largest_region(m.bits) >= options.smallest for m in masks]
         left = left.take(np.flatnonzero(large))
     return _without_overlaps(left, shape, options)
-
-
-def _passes(
-    scores: npt.NDArray[np.float32],
-    stability: npt.NDArray[np.float32],
-    areas: npt.NDArray[np.int64],
-    shape: tuple[int, int],
-    options: Options,
-) -> npt.NDArray[np.bool_]:
-    passed = areas < options.cover_limit * shape[0] * shape[1]
-    if options.score > 0:
-        passed &= scores > np.float32(options.score)
-    if options.stability > 0:
-        passed &= stability >= np.float32(options.stability)
-    if options.reading == "sound":
-        passed &= areas > 0
-    return passed
 
 
 def _finished(
@@ -221,95 +159,6 @@ def _finished(
     if options.smallest and options.clean == "masks":
         return _cleaned(found, options)
     return found
-
-
-def crop_candidates(
-    model: Model, scene: Scene, crop: Crop, options: Options, *, compact: bool = False
-) -> Kept:
-    """What a crop offers after the filters, before any suppression.
-
-    `compact` keeps finished masks instead of logits where these lie in the host's memory: a
-    grid of 64 x 64 points has 3 GB of them, of which little survives.
-    """
-    view = model.look(_cropped(scene, crop))
-    height, width = crop.shape
-    layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
-    xy = layout * np.array([width, height])
-    # `published` takes a place between pixels for a pixel's number: half a pixel off.
-    clicks = xy[:, ::-1] - (0.5 if options.reading == "sound" else 0.0)
-    parts = [
-        _filtered(view, clicks[start : start + options.batch], crop, scene, options, compact)
-        for start in range(0, len(clicks), options.batch)
-    ]
-    return _joined(crop, parts)
-
-
-def _filtered(
-    view: View,
-    clicks: npt.NDArray[np.float64],
-    crop: Crop,
-    scene: Scene,
-    options: Options,
-    compact: bool,
-) -> Kept:
-    """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
-    candidates = _answered(view, clicks, options)
-    if options.smallest and options.clean == "logits":
-        candidates = candidates.cleaned(options.smallest, options.threshold)
-    found = candidates.measure(options.threshold, options.offset)
-    height, width = scene.shape
-    passed = _passes(candidates.scores, found.stability, found.area, (height, width), options)
-    cut = crop.cuts(found.boxes, (height, width), scaled=options.edge == "scaled")
-    kept = np.flatnonzero(passed & ~cut)
-    start = np.array([crop.top, crop.left])
-    left = candidates.take(kept)
-    if compact and isinstance(left, Logits):
-        left = left.encoded(options.threshold)
-    return Kept(
-        crop,
-        (left,),
-        np.zeros(len(kept), dtype=np.intp),
-        np.arange(len(kept)),
-        clicks[candidates.places[kept]] + start,
-        candidates.scores[kept],
-        found.stability[kept],
-        found.area[kept],
-        found.boxes[kept] + np.tile(start[::-1], 2),
-    )
-
-
-def _answered(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
-    if options.output == "single":
-        return _answered_singly(view, clicks, options)
-    if not options.refine:
-        return candidates_of(view, clicks, options.score)
-    if not isinstance(view, AnswersGrids) or not isinstance(view, RefinesCandidates):
-        raise BadInput("this model cannot take its masks back; leave refine off")
-    refined = view.refined(clicks, view.candidates(clicks, 0.0))
-    if options.score <= 0:
-        return refined
-    return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
-
-
-def _answered_singly(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
-    if options.refine or not isinstance(view, AnswersGridsSingly):
-        raise BadInput(
-            "this model has no single mask for a lone click that could be asked for (or refined); "
-            "leave output at three"
-        )
-    return view.single_candidates(clicks, options.score)
-
-
-def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:
-    """The batches of a crop as one."""
-    columns = ("place", "points", "scores", "stability", "areas", "boxes")
-    sizes = [len(part) for part in parts]
-    return Kept(
-        crop,
-        tuple(part.parts[0] for part in parts),
-        np.repeat(np.arange(len(parts)), sizes),
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in columns),
-    )
 
 
 def _without_overlaps(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
@@ -402,17 +251,3 @@ def _tight(mask: Mask) -> tuple[int, int, int, int]:
 def _box(values: npt.NDArray[np.int64]) -> tuple[int, int, int, int]:
     left, top, right, bottom = values.tolist()
     return left, top, right, bottom
-
-
-def _pasted(mask: Mask, low: tuple[int, int], shape: tuple[int, int]) -> Mask:
-    if not mask:
-        return Mask.empty(shape)
-    return Mask(shape, (mask.low[0] + low[0], mask.low[1] + low[1]), mask.bits)
-
-
-def _cropped(scene: Scene, crop: Crop) -> Scene:
-    if crop.shape == scene.shape:
-        return scene
-    name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
-    pixels = np.ascontiguousarray(scene.pixels[crop.window])
-    return Picture(scene.dataset, name, pixels, [])

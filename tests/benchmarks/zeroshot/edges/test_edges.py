@@ -80,7 +80,7 @@ def test_rows_count_every_reading_and_threshold() -> None:
 
 def test_published_suppresses_in_batches_first() -> None:
     method = AutomaticEdges(blobs(), points=16)
-    from segmeter.models.automatic.generator import crop_candidates
+    from segmeter.models.automatic.crop_candidates import crop_candidates
     from segmeter.models.automatic.grids import Crop
 
     picture = scene()

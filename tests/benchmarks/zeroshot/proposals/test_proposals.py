@@ -22,7 +22,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Picture
 from segmeter.engine import run_plan
 from segmeter.models.automatic.blobs import Blob, Blobs, position_picture
-from segmeter.models.automatic.generator import crop_candidates
+from segmeter.models.automatic.crop_candidates import crop_candidates
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 from segmeter.store import Run

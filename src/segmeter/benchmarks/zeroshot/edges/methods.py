@@ -13,8 +13,8 @@ from segmeter.core import catalogue
 from segmeter.core.models import Model, ModelCard, Reading, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.measures.suppression import suppress, suppress_along_gradient
+from segmeter.models.automatic.crop_candidates import Kept, crop_candidates
 from segmeter.models.automatic.edge_maps import edge_map, stretched
-from segmeter.models.automatic.generator import Kept, crop_candidates
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.method import clicked_model
 from segmeter.models.automatic.options import Options

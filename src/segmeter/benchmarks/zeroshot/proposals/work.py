@@ -17,7 +17,7 @@ from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 from segmeter.measures.detections import size_ranges
 from segmeter.measures.proposal_recall import Recalled, recalled
-from segmeter.models.automatic.generator import Kept, crop_candidates
+from segmeter.models.automatic.crop_candidates import Kept, crop_candidates
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.suppression import suppress_boxes
