@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.by_group.breakdown import breakdown, splits
-from segmeter.cli.report import Kind, report
+from segmeter.cli._formats import Format
+from segmeter.cli.report import report
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard, Picture, Target
@@ -106,6 +107,6 @@ def test_the_report_has_a_section_and_tables_for_it(run):
     page = (folder / "report.html").read_text()
     assert "By size" in page
     assert "Differences between groups of size" in page
-    report(folder, kind=Kind.csv, by="size")
+    report(folder, kind=Format.csv, by="size")
     written = {path.name for path in (folder / "tables").iterdir()}
     assert {"by-size.csv", "by-size-differences.csv"} <= written

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from segmeter.cli._formats import Format
 from segmeter.cli.compare import compare
-from segmeter.cli.report import Kind, report
+from segmeter.cli.report import report
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
@@ -183,7 +184,7 @@ def test_exports_hold_the_numbers_of_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], kind: str, tmp_path: Path
 ) -> None:
     rows = said(folder, capsys)
-    report(folder, to=tmp_path, kind=Kind(kind))
+    report(folder, to=tmp_path, kind=Format(kind))
     text = (tmp_path / f"clicks-drawn.{kind}").read_text()
     for row in rows:
         if row["measure"] in ("noc@80", "noc@90"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from segmeter.cli._formats import Format
 from segmeter.cli._option_values import remembered, settings
 from segmeter.cli._options import (
     AsJson,
@@ -25,36 +25,14 @@ from segmeter.core.errors import BadInput, SegmeterError
 
 if TYPE_CHECKING:
     from segmeter.core.sections import Section
-    from segmeter.report import writing
     from segmeter.store import Run
 
 __all__ = ["report"]
 
-
-class Kind(StrEnum):
-    """What a report is written as."""
-
-    html = "html"
-    csv = "csv"
-    md = "md"
-    tex = "tex"
-    markdown = "markdown"  # the last two as 'segmeter table' calls them
-    latex = "latex"
-
-
-_WRITTEN: dict[Kind, writing.Kind] = {
-    Kind.html: "html",
-    Kind.csv: "csv",
-    Kind.md: "md",
-    Kind.tex: "tex",
-    Kind.markdown: "md",
-    Kind.latex: "tex",
-}
-
 To = Annotated[
     Path | None, typer.Option("--to", "--out", "-o", help="Where to write; inside RUN by default.")
 ]
-Format = Annotated[Kind, typer.Option("--format", help="A page, or all its tables as text.")]
+Kind = Annotated[Format, typer.Option("--format", help="A page, or all its tables as text.")]
 Objects = Annotated[
     int | None,
     typer.Option("--objects", min=1, help="Say what annotating so many objects would cost."),
@@ -68,7 +46,7 @@ Rate = Annotated[
 def report(
     run: RunAddress,
     to: To = None,
-    kind: Format = Kind.html,
+    kind: Kind = Format.html,
     data: Data = None,
     cost: Cost = None,
     goal: GoalChoice = None,
@@ -98,28 +76,28 @@ def report(
         return Exit.DONE
     more = [*_project(results, objects, rate), *_breakdown(results, by, groups)]
     sections = sections_of(results, more)
-    if kind is Kind.html:
+    if kind is Format.html:
         say_answer(answer_of(sections))
-    for written in write_sections(results, sections, to, _WRITTEN[kind]):
+    for written in write_sections(results, sections, to, kind.ending):
         typer.echo(f"report: {printable(written)}")
-    if kind is Kind.html:
+    if kind is Format.html:
         _say_missing_pictures(results)
     return Exit.DONE
 
 
-def _refuse_page_options(kind: Kind, **given: object) -> None:
+def _refuse_page_options(kind: Format, **given: object) -> None:
     """With `--json` nothing is written, so what is about the page would be ignored."""
     named = [f"--{name}" for name, value in given.items() if value is not None]
-    named += ["--format"] if kind is not Kind.html else []
+    named += ["--format"] if kind is not Format.html else []
     if named:
         raise BadInput(f"--json prints the summary alone; leave out {' and '.join(named)}")
 
 
-def _check(to: Path | None, kind: Kind, objects: int | None, rate: float | None) -> None:
+def _check(to: Path | None, kind: Format, objects: int | None, rate: float | None) -> None:
     """Refuse options that would be ignored."""
     if rate is not None and objects is None:
         raise BadInput("--rate is what an hour costs of --objects; say how many objects")
-    if kind is Kind.html and to is not None and to.is_dir():
+    if kind is Format.html and to is not None and to.is_dir():
         raise BadInput(f"--to '{to}' is a folder; name the page, such as '{to / 'report.html'}'")
 
 

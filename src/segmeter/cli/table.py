@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from segmeter.cli._formats import Format
 from segmeter.cli._option_values import settings
 from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
 from segmeter.cli.app import Exit, app
 
-if TYPE_CHECKING:
-    from segmeter.report import paper_formats
-
 __all__ = ["table"]
-
-
-class TableFormat(StrEnum):
-    """What a paper's table is written as."""
-
-    latex = "latex"
-    markdown = "markdown"
-    csv = "csv"
-    html = "html"
-    tex = "tex"  # the last two as 'segmeter report' calls them
-    md = "md"
-
-
-_WRITTEN: dict[TableFormat, paper_formats.Format] = {
-    TableFormat.latex: "latex",
-    TableFormat.markdown: "markdown",
-    TableFormat.csv: "csv",
-    TableFormat.html: "html",
-    TableFormat.tex: "latex",
-    TableFormat.md: "markdown",
-}
 
 LayoutName = Annotated[
     str | None,
     typer.Option("--layout", help="noc, rclicks, tetris or seism; the run's own by default."),
 ]
-Format = Annotated[TableFormat, typer.Option("--format", help="What to write.")]
+Kind = Annotated[Format, typer.Option("--format", help="What to write.")]
 To = Annotated[
     Path | None, typer.Option("--to", "--out", "-o", help="A file instead of the terminal.")
 ]
@@ -52,7 +28,7 @@ To = Annotated[
 def table(
     runs: Runs,
     layout: LayoutName = None,
-    kind: Format = TableFormat.latex,
+    kind: Kind = Format.latex,
     reading: OneReading = "sound",
     cost: Cost = None,
     goal: GoalChoice = None,
@@ -66,7 +42,7 @@ def table(
     from segmeter.report.several import open_runs
 
     read = open_runs(runs, settings=settings(cost, goal))
-    text = table_text(read, layout, _WRITTEN[kind], reading)
+    text = table_text(read, layout, kind.language, reading)
     if to is None:
         print(text, end="")
         return Exit.DONE

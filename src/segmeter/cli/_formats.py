@@ -1,0 +1,54 @@
+"""Formats that pages and tables are written in, by their names and by their files' endings."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from segmeter.report import paper_formats, writing
+
+__all__ = ["Format"]
+
+
+class Format(StrEnum):
+    """What is written; `md` is Markdown and `tex` is LaTeX."""
+
+    html = "html"
+    csv = "csv"
+    md = "md"
+    tex = "tex"
+    markdown = "markdown"
+    latex = "latex"
+
+    @property
+    def ending(self) -> writing.Kind:
+        """As files end.
+
+        >>> Format.latex.ending
+        'tex'
+        """
+        match self:
+            case Format.md | Format.markdown:
+                return "md"
+            case Format.tex | Format.latex:
+                return "tex"
+            case Format.csv:
+                return "csv"
+            case _:
+                return "html"
+
+    @property
+    def language(self) -> paper_formats.Format:
+        """As people call it.
+
+        >>> Format.md.language
+        'markdown'
+        """
+        match self.ending:
+            case "md":
+                return "markdown"
+            case "tex":
+                return "latex"
+            case other:
+                return other
