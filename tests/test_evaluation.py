@@ -77,6 +77,18 @@ def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
     assert "not this one" in run.errors()[0]["error"]
 
 
+def test_data_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    picture = np.full((20, 20, 3), 90, np.uint8)
+    picture[5:12, 5:12] = 255
+    for folder, pixels in (("images", picture), ("masks", (picture > 90) * np.uint8(255))):
+        content = cv2.imencode(".png", pixels)[1].tobytes()
+        fsspec.filesystem("memory").pipe_file(f"/evaluated-data/{folder}/a.png", content)
+    run = segmeter.evaluate("oracle", "memory://evaluated-data", out=tmp_path / "r", rounds=1)
+    assert run.sql("select distinct scene from rows").to_pylist() == [{"scene": "a"}]
+
+
 def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run = segmeter.evaluate("oracle", "drawn", out="memory://evaluated", limit=1, rounds=1)

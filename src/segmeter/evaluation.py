@@ -259,7 +259,7 @@ def _model(thing: Any, objects: Objects) -> Spec:
 def _data(thing: Any, objects: Objects) -> Spec:
     if isinstance(thing, str | Path):
         spec = Spec.parse(str(thing))
-        folder = Path(spec.name).is_dir()
+        folder = is_address(spec.name) or Path(spec.name).is_dir()
         return Spec("folder", {"path": spec.name, **spec.options}) if folder else spec
     return _named(thing, objects)
 

@@ -223,7 +223,10 @@ class LocalPlace:
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
         """Everything in a folder; nothing if it is not there."""
         try:
-            with self._at(folder) as (fd, before), os.scandir(fd or before) as found:
+            with (
+                self._at(folder) as (fd, before),
+                os.scandir(before if fd is None else fd) as found,
+            ):
                 return [entry for entry in found if _is_there(entry)]
         except FileNotFoundError:
             return []

@@ -66,7 +66,7 @@ class RemotePlace:
     def read(self, name: str, limit: int | None = None) -> bytes:
         path = self._path(name)
         with self._told():
-            if limit is not None and self._files.size(path) > limit:
+            if limit is not None and (self._files.size(path) or 0) > limit:
                 raise BadInput(f"'{self.address}/{name}' is too large to be what it is called")
             content: bytes = self._files.cat_file(path)
         return content
