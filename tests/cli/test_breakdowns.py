@@ -85,3 +85,19 @@ def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
         heads = next(csv.reader(io.StringIO(file.read_text())))
         assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in heads), file
         assert len(set(heads)) == len(heads), file
+
+
+def test_volumes_are_split_by_their_dice(tmp_path: Path, typed: Typed) -> None:
+    users = (Spec("box-per-slice"),)
+    plan = Plan("volumes", (Spec("disc"),), (Spec("mini-volumes"),), users=users, limit=1)
+    run_plan(plan, tmp_path / "run", workers=0)
+    code, _, err = typed("report", tmp_path / "run", "--by", "class", "--format", "csv")
+    assert code == 0, err
+    lines = csv.DictReader(io.StringIO((tmp_path / "run" / "tables" / "by-class.csv").read_text()))
+    rows = (
+        Run.open(tmp_path / "run")
+        .sql("select label, avg(dice) as dice from rows where round = 1 group by label")
+        .to_pylist()
+    )
+    wanted = {row["label"]: pytest.approx(100 * row["dice"]) for row in rows}
+    assert {line["class"]: float(line["mean_dice_percent"]) for line in lines} == wanted

@@ -264,6 +264,16 @@ class Halves:
         return Picture("halves", scene, pixels, (), partitions=lambda: [halves, halves])
 
 
+def test_what_partitions_do_not_have_is_said(
+    each_kind: dict[str, Path], typed: Typed, tmp_path: Path
+) -> None:
+    run = each_kind["seism"]
+    assert "keeps no masks" in typed("export", run, "--to", tmp_path / "masks")[2]
+    assert "over rounds, which runs of 'seism'" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
+    both = typed("compare", run, each_kind["noc"])[2]
+    assert "runs of different benchmarks (seism and noc) are not set side by side" in both
+
+
 def test_partitions_are_split_by_groups_of_pictures(
     each_kind: dict[str, Path], typed: Typed, tmp_path: Path
 ) -> None:

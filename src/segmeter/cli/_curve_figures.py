@@ -52,7 +52,12 @@ def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
 
 
 def _check_measure(run: Results, measure: str) -> None:
-    """Refuse a measure that was not taken in every round."""
+    """Refuse a measure that was not taken in every round, and runs that have none."""
+    if run.plan.kind == "method":
+        raise BadInput(
+            f"a figure shows a measure over rounds, which runs of '{run.plan.benchmark}' have not; "
+            "'segmeter report RUN' draws their curves"
+        )
     columns = set(run.sql("select * from rows limit 0").column_names)
     if measure_column(measure) in columns:
         return

@@ -118,6 +118,10 @@ def mask_files(
 def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
     """The rows whose masks are wanted, ordered by data set and scene."""
     known = run.sql("select * from rows limit 0").column_names
+    if not {"mask", "round"} <= set(known):
+        raise BadInput(
+            f"a run of '{run.plan.benchmark}' keeps no masks, so there are none to write"
+        )
     quality = next((name for name in ("iou", "dice") if name in known), "null::double")
     where, which = "mask is not null", ""
     if isinstance(rounds, int):

@@ -152,11 +152,11 @@ def _joined(plans: Sequence[Plan]) -> Plan:
     """One plan for all; like must stand beside like."""
     first = plans[0]
     for other in plans[1:]:
-        for what in ("benchmark", "rounds", "limit"):
+        for what, many in (("benchmark", "benchmarks"), ("rounds", "rounds"), ("limit", "limits")):
             one, two = getattr(first, what), getattr(other, what)
             if one != two:
                 raise BadInput(
-                    f"runs of different {what} ({one} and {two}) are not set side by side"
+                    f"runs of different {many} ({one} and {two}) are not set side by side"
                 )
         for name, digest in other.fingerprints.items():
             if first.fingerprints.get(name, digest) != digest:

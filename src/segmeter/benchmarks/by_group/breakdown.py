@@ -98,7 +98,9 @@ def _splittable(run: Results, by: str) -> Splittable:
             f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
             f"sessions with users, and runs of {', '.join(_OWN)}"
         )
-    return Splittable(tuple(curves_of(run, "iou")), said_of_targets(run, by), "mIoU", ROUNDS)
+    known = run.sql("select * from rows limit 0").column_names
+    measure, name = ("iou", "mIoU") if "iou" in known else ("dice", "mean Dice")
+    return Splittable(tuple(curves_of(run, measure)), said_of_targets(run, by), name, ROUNDS)
 
 
 def _splits(curves: Curves, told: Splittable, named: TargetGroups) -> list[Split]:
@@ -127,7 +129,7 @@ def _means(found: Sequence[Split], by: str, measure: str) -> Table:
         Column("model"), Column("data"), Column("user"), Column("round", digits=0), Column(by),
         Column(measure, "%", 1, plot=True), Column("masks", digits=0), Column("pictures", digits=0),
     ]  # fmt: skip
-    title = "Mean IoU" if measure == "mIoU" else measure.capitalize()
+    title = "Mean IoU" if measure == "mIoU" else f"{measure[0].upper()}{measure[1:]}"
     return Table(f"by-{by}", columns, rows, f"{title} by {by}")
 
 
