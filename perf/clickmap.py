@@ -122,7 +122,7 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
     device = view.network.device
     single = [(int(y), int(x)) for y, x in places[:64].tolist()]
     lone = milliseconds(lambda: one_at_a_time(view, target, single), len(single), device)
-    print(f"{'one click at a time, float32':<44} {lone:9.4f} ms a click", flush=True)
+    print(f"{'one click at a time, float32':<44} {lone:9.4f} ms per click", flush=True)
     size = len(places)
     kinds = [torch.float32, torch.bfloat16, torch.float16]
     steps: list[tuple[str, Callable[[], Callable[[], None]]]] = []
@@ -134,7 +134,7 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
                 steps.append((name, partial(way, view, places, dtype, compiled)))
     for name, make in steps:
         spent = milliseconds(make(), size, device)
-        print(f"{name:<44} {spent:9.4f} ms a click {lone / spent:8.1f} x", flush=True)
+        print(f"{name:<44} {spent:9.4f} ms per click {lone / spent:8.1f} x", flush=True)
         torch.compiler.reset()
     half = torch.float16 if device.type == "cuda" else torch.float32
     low = 4 * view.network.prompts.grid_side
@@ -144,7 +144,7 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
         judge = DeviceJudge(view.frame, target, low, logits, reach, compiled)
         with torch.no_grad():
             spent = milliseconds(partial(judge, logits), size, device)
-        print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms a click", flush=True)
+        print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms per click", flush=True)
     return lone
 
 

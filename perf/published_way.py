@@ -24,17 +24,17 @@ class Clicker:
     def click(self, guess: Bits) -> tuple[int, int, bool]:
         judged = self.labels != -1
         truth = self.labels == 1
-        missed = np.logical_and(np.logical_and(truth, np.logical_not(guess)), judged)
-        spilled = np.logical_and(np.logical_and(np.logical_not(truth), guess), judged)
-        depths = [self._depth(mistake) for mistake in (missed, spilled)]
+        false_negatives = np.logical_and(np.logical_and(truth, np.logical_not(guess)), judged)
+        false_positives = np.logical_and(np.logical_and(np.logical_not(truth), guess), judged)
+        depths = [self._depth(error_region) for error_region in (false_negatives, false_positives)]
         tops = [depth.max() for depth in depths]
         positive = bool(tops[0] > tops[1])
         ys, xs = np.where(depths[0] == tops[0] if positive else depths[1] == tops[1])
         self.fresh[ys[0], xs[0]] = False
         return int(ys[0]), int(xs[0]), positive
 
-    def _depth(self, mistake: Bits) -> npt.NDArray[np.float32]:
-        ringed = np.pad(mistake, 1, "constant").astype(np.uint8)
+    def _depth(self, error_region: Bits) -> npt.NDArray[np.float32]:
+        ringed = np.pad(error_region, 1, "constant").astype(np.uint8)
         depth = cv2.distanceTransform(ringed, cv2.DIST_L2, 0)[1:-1, 1:-1]
         return np.asarray(depth * self.fresh, np.float32)
 

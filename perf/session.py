@@ -137,7 +137,7 @@ def main() -> None:
         {
             "published loop, one user": lambda scene: published_session(hub, scene),
             "published loop with our encoder": lambda scene: published_session(model, scene),
-            "one centre click a round": together(CentreClick()),
+            "one centre click per round": together(CentreClick()),
             "eleven random first clicks together": together(*crowd),
             "one clicking group": together(ClickingGroup(5)),
             "ten clicking groups and the centre click": together(*people),
@@ -146,7 +146,7 @@ def main() -> None:
         chosen.objects,
     )
     for name, seconds in spent.items():
-        print(f"{name:<44} {seconds:8.3f} s an object")
+        print(f"{name:<44} {seconds:8.3f} s per object")
     published, _, one, many, group, groups = spent.values()
     print(f"one user: {published / one:.1f} x faster than the published loop")
     print(f"{USERS} users: {USERS * published / many:.1f} x faster; {many / one:.2f} x one user")

@@ -1,4 +1,4 @@
-"""Scores of thousands of lone clicks, by a view whose decoder has a fast way for them."""
+"""Scores of thousands of single clicks, by a view whose decoder has a fast way for them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def single_click_scores(
     compiled: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> npt.NDArray[np.float64] | None:
-    """IoU and Boundary IoU `(n, 2)` after a lone positive click at each point `(n, 2)`.
+    """IoU and Boundary IoU `(n, 2)` after a single positive click at each point `(n, 2)`.
 
     None where the view has no fast way, as SAM-HQ's has not.
 
@@ -67,14 +67,14 @@ def single_click_scores(
     device = view.network.device
     on_cuda = device.type == "cuda"
     half = on_cuda if half is None else half
-    lone = view.single_clicks(dtype or (torch.float16 if half else torch.float32))
-    if lone is None:
+    clicks = view.single_clicks(dtype or (torch.float16 if half else torch.float32))
+    if clicks is None:
         return None
-    decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
-    judge = _device_judge(view, target, lone.dtype, band_px, compiled) if on_cuda else None
+    decode = torch.compile(clicks.logits, dynamic=False) if compiled else clicks.logits
+    judge = _device_judge(view, target, clicks.dtype, band_px, compiled) if on_cuda else None
     size = clicks_at_once(device.type, len(points))
     scores = []
-    for logits in _decoded(decode, lone.tokens, torch.from_numpy(points).to(device), size):
+    for logits in _decoded(decode, clicks.tokens, torch.from_numpy(points).to(device), size):
         if judge is not None:
             # Left on the device: waiting for each batch would leave it idle between them.
             scores.append(judge(logits))

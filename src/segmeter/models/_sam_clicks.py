@@ -1,4 +1,4 @@
-"""Thousands of lone clicks on one embedding: SAM's decoder with all that is shared done once.
+"""Thousands of single clicks on one embedding: SAM's decoder with all that is shared done once.
 
 Every click meets the same picture, so what the first block makes of the picture is
 computed once. From then on each click has a picture of its own, but never more than eight

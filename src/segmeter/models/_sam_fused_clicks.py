@@ -1,4 +1,4 @@
-"""Lone clicks on a GPU with every run of small steps in one kernel; twin: `SingleClicks`.
+"""Single clicks on a GPU with every run of small steps in one kernel; twin: `SingleClicks`.
 
 Same arithmetic up to rounding, with two differences: cells are kept with their positions added,
 which spares a product for each comparison, and half precision keeps its sums in single.

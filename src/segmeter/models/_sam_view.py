@@ -292,7 +292,7 @@ class SamView:
         return is_ambiguous(ask, self.policy, self.network.second)
 
     def single_clicks(self, dtype: torch.dtype = torch.float32) -> SingleClicks | None:
-        """A decoder for thousands of lone clicks; SAM-HQ's refinement has no such way."""
+        """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
         if self.embedding.quality is not None:
             return None
         from segmeter.models._sam_clicks import SingleClicks

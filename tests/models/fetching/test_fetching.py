@@ -302,3 +302,14 @@ def test_every_offer_is_of_a_model_and_has_a_source() -> None:
         assert offer.sources
         for digest in offer.sha256.values():
             assert len(bytes.fromhex(digest)) == 32
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("size", [10, 3 << 20])
+def test_a_full_disk_is_not_a_damaged_archive(tmp_path: Path, size: int) -> None:
+    archive = tmp_path / "net.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("top/net.pt", bytes(size))
+    (tmp_path / "net.pt.part").symlink_to("/dev/full")
+    with pytest.raises(BadInput, match=r"net\.pt\.part' cannot be written .*; make room"):
+        unpack_one(archive, "net.pt", tmp_path / "net.pt")

@@ -65,7 +65,7 @@ class Candidates(Protocol):
 
 @runtime_checkable
 class AnswersGrids(Protocol):
-    """A view that answers thousands of lone clicks with logits of all candidates."""
+    """A view that answers thousands of single clicks with logits of all candidates."""
 
     def candidates(self, points: Points, above: float) -> Candidates:
         """Candidates of clicks `(n, 2)`, `(y, x)`, whose score is above a number.

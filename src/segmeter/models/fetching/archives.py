@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.models.fetching.transfer import write_whole
 
 __all__ = ["is_archive", "unpack", "unpack_one"]
 
@@ -110,9 +111,9 @@ def _copy(content: IO[bytes], size: int, target: Path) -> None:
         raise BadInput(f"'{target.name}' needs {size >> 20} MiB, more than '{target.parent}' has")
     part = target.with_name(f"{target.name}.part")
     left = size
-    with part.open("wb") as out:
+    with part.open("wb", buffering=0) as out:
         while left and (block := content.read(min(left, _BLOCK))):
-            out.write(block)
+            write_whole(out, block, part)
             left -= len(block)
     if left:
         part.unlink()

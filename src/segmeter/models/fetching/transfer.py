@@ -9,6 +9,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -23,6 +24,7 @@ __all__ = [
     "file_name",
     "opened",
     "shown",
+    "write_whole",
 ]
 
 Progress = Callable[[str, int, int], None]
@@ -120,10 +122,10 @@ def _go_on(url: str, part: Path, progress: Progress) -> bool:
         have = have if goes_on else 0
         left = int(answer.headers.get("Content-Length") or 0)
         total = have + left if left else 0
-        with part.open("ab" if goes_on else "wb") as stream:
+        with part.open("ab" if goes_on else "wb", buffering=0) as stream:
             try:
                 while block := answer.read(_BLOCK):
-                    _write(stream, block, part)
+                    write_whole(stream, block, part)
                     have += len(block)
                     progress(part.name.removesuffix(".part"), have, total)
             except (http.client.HTTPException, ConnectionError, TimeoutError):
@@ -131,9 +133,12 @@ def _go_on(url: str, part: Path, progress: Progress) -> bool:
     return not total or have >= total
 
 
-def _write(stream: Any, block: bytes, part: Path) -> None:
+def write_whole(stream: FileIO, block: bytes, part: Path) -> None:
+    """Write a block to a file without a buffer: one would fail again when it is closed."""
+    left = memoryview(block)
     try:
-        stream.write(block)
+        while left:
+            left = left[stream.write(left) :]
     except OSError as error:
         raise BadInput(
             f"'{part}' cannot be written ({error.strerror}); "
