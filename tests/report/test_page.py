@@ -9,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from segmeter.core.sections import Gallery, Illustration, Section
+from segmeter.core.sections import Column, Gallery, Illustration, Section, Table, Value
 from segmeter.report.page import Page, render
+from segmeter.report.tables import table_view
 
 
 class Reader(HTMLParser):
@@ -125,3 +126,12 @@ def test_a_picture_of_another_kind_is_refused() -> None:
     )
     with pytest.raises(BadInput, match="PNG, JPEG and WebP"):
         render(page)
+
+
+@pytest.mark.parametrize(("name", "dense"), [("sam", False), ("a-long-name" * 7, True)])
+def test_a_table_too_wide_for_the_page_sets_intervals_beneath_its_numbers(
+    name: str, dense: bool
+) -> None:
+    columns = [Column("model"), *(Column(f"quality {k}", "percent", 1) for k in range(5))]
+    rows = [[name, *(Value(50.0, 40.0, 60.0) for _ in range(5))]]
+    assert table_view(Table("wide", columns, rows)).dense is dense

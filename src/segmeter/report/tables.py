@@ -19,6 +19,7 @@ from segmeter.report.wording import amount, spread
 __all__ = ["CellView", "HeadView", "TableView", "table_view"]
 
 _STRIP = 120
+_PAGE_PX = 1090  # what a screen of 1280 leaves for a table
 _CARD_LINES = 96  # a few turns of a phone's page
 
 
@@ -113,8 +114,23 @@ def table_view(table: Table, palette: Palette | None = None) -> TableView:
         rows.append(views)
     rooms = [max(len(view.interval) for view in views) for views in zip(*rows, strict=True)]
     rows = [[replace(v, room=n) for v, n in zip(views, rooms, strict=True)] for views in rows]
-    dense = sum(room > 0 for room in rooms) > 5
+    dense = sum(room > 0 for room in rooms) > 5 or _inline_px(heads, rows) > _PAGE_PX
     return TableView(table.name, heads, rows, table.caption, table.note, len(rows) > 2, dense)
+
+
+def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:
+    """About how wide a table is with its intervals beside the numbers."""
+    total = 0.0
+    for head, *cells in zip(heads, *rows, strict=True):
+        words = 7 * max(len(head.title), len(head.unit))
+        strip = _STRIP + 12 if head.axis else 0
+        total += 14 + strip + max([words, *map(_cell_px, cells)])
+    return total
+
+
+def _cell_px(cell: CellView) -> float:
+    key = 30 if cell.key else 0
+    return key + 8 * len(cell.text) + 7 * (len(cell.interval) + len(cell.reading))
 
 
 def _name(cell: Cell) -> str:
