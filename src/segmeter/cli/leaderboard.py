@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 __all__ = ["board", "leaderboard"]
 
 _WIDTH = 6
+_SHARES = ("edges", "proposals", "seism")  # whose numbers are of 1, as their papers print them
 _UNITS = (
     ("^nof@", "objects"),
     ("^noc@|^(base|sample|std)-noc$", "clicks"),
     ("^seconds-to|^seconds$|^waiting", "s per object"),
     ("^seconds", "s"),
     ("^interactions|^effort", "per object"),
-    ("iou|auc|^dice|^nsd|^oracle|^never@|^area|ap|ar@|^d(sb|gr|hh)-|^nsr", "%"),
+    ("iou|auc|^dice|^nsd|^oracle|^never@|^area|ap|ar@|^d(sb|gr|hh)-|^nsr|^std@", "%"),
 )
 
 To = Annotated[Path, typer.Option("--to", "--out", "-o", help="The page to write.")]
@@ -84,20 +85,24 @@ def sections_of(run: Run | Several) -> list[Section]:
     rows, found = run.summary(), run.differences()
     rows = [replace(r, dataset=names.get(r.dataset, r.dataset)) for r in rows]
     shown = list(getattr(run.benchmark, "headline", ()))
+    shares = run.plan.benchmark in _SHARES
     readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
     return [
         Section(
             reading,
             f"{reading_note[reading].capitalize()}. Strong: better than every other model, and "
             "that is established. Best first, by the first column.",
-            _tables([r for r in rows if r.reading == reading], found, shown),
+            _tables([r for r in rows if r.reading == reading], found, shown, shares),
         )
         for reading in readings
     ]
 
 
 def _tables(
-    rows: Sequence[SummaryRow], found: Sequence[Difference], headline: Sequence[str]
+    rows: Sequence[SummaryRow],
+    found: Sequence[Difference],
+    headline: Sequence[str],
+    shares: bool,
 ) -> list[Block]:
     """One table per data set and user, ordered by its first statistic."""
     blocks: list[Block] = []
@@ -111,22 +116,19 @@ def _tables(
             [model, *(_value(values.get((model, m)), found, len(models)) for m in shown)]
             for model in models
         ]
-        columns = [Column("model"), *(_column(m, here) for m in shown)]
+        columns = [Column("model"), *(_column(m, shares) for m in shown)]
         where = ", ".join(filter(None, (dataset_label(dataset), user)))
         caption = f"{where}: n = {max(r.targets for r in here)}"
         blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
     return blocks
 
 
-def _column(measure: str, rows: Sequence[SummaryRow]) -> Column:
-    """A statistic's column: counts without decimals, shares of 1 with three, percents with two."""
-    share = all(abs(r.value) <= 1 for r in rows if r.measure == measure)
+def _column(measure: str, shares: bool) -> Column:
+    """A statistic's column: counts without decimals, shares of 1 with three, all else with two."""
     unit = next((unit for start, unit in _UNITS if re.search(start, measure)), "")
     if measure.startswith("nof@"):
         return Column(measure, unit, 0)
-    if share and unit in ("", "%"):
-        return Column(measure, digits=3)
-    return Column(measure, unit, 2)
+    return Column(measure, digits=3) if shares else Column(measure, unit, 2)
 
 
 def _place(row: SummaryRow | None) -> float:
