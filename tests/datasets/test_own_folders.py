@@ -116,6 +116,13 @@ def test_names_that_differ_in_capitals_only_are_not_mixed_up(tmp_path: Path) -> 
     assert (upper.mask.dense() == disc(20, 20)).all()
 
 
+def test_of_two_masks_the_one_that_is_spelt_alike_counts(tmp_path: Path) -> None:
+    folder(tmp_path, Image.fromarray(disc()))
+    saved(Image.fromarray(disc(20, 20)), tmp_path / "masks" / "A.png")
+    assert differs(tmp_path) == 0
+    assert "1 mask belongs to no picture, the first is 'A.png'" in Folder(str(tmp_path)).recognised
+
+
 def test_pictures_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
     for part in ("dogs", "cats"):
         saved(picture(), tmp_path / "images" / part / "1.jpg")

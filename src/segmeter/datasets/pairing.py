@@ -151,7 +151,12 @@ def _assign(pairs: Pairs, path: Path) -> None:
     """To the picture of the same name, else to the longest name that it begins with."""
     same = pairs.picture_of(path.stem)
     if same is not None:
-        pairs.whole[same] = path
+        earlier = pairs.whole.get(same)
+        exact = path.stem == same or earlier is None
+        if earlier is not None:  # of two files the one that is spelt alike counts
+            pairs.stray.append(earlier.name if exact else path.name)
+        if exact:
+            pairs.whole[same] = path
         return
     ends = [place for place, letter in enumerate(path.stem) if letter in "_-. "]
     for end in reversed(ends):
