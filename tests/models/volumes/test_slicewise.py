@@ -69,6 +69,30 @@ def test_only_slices_with_a_prompt_are_looked_at_and_only_once():
     assert model.store.looks == 2
 
 
+class Watching(Bright):
+    """Keeps whether the pixels it was shown lie in memory as any array does."""
+
+    def look(self, scene):
+        self.plain = scene.pixels.flags.c_contiguous and scene.pixels.flags.writeable
+        return super().look(scene)
+
+
+class Together(Watching):
+    """Looks at several slices at once, as SAM does."""
+
+    def look_together(self, pictures):
+        return [self.look(picture) for picture in pictures]
+
+
+def test_slices_are_copied_to_three_channels_only_for_models_that_look_one_by_one():
+    asks = [Ask((Click((2, 5, 5)), Click((4, 3, 3))))]
+    alone, several = Watching(), Together()
+    one, other = (Slicewise(m).look(volume()).answer(asks)[0].mask() for m in (alone, several))
+    assert one == other
+    assert alone.plain
+    assert not several.plain
+
+
 def test_a_slice_of_another_patient_is_never_answered_on_this_ones_embedding():
     """What IntRaBench did at the time of the paper (its mistake 1)."""
     model = Slicewise(Bright())

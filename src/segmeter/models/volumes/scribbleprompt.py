@@ -7,7 +7,7 @@ of the published checkpoint `ScribblePrompt_unet_v1_nf192_res128.pt`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,14 @@ class ScribbleView:
     network: ScribbleUNet
     values: Values  # (H, W) in 0..1
     reading: Reading = "sound"
+    _small: list[Values] = field(default_factory=list, repr=False, compare=False)  # once resized
 
     @property
     def nbytes(self) -> int:
         return self.values.nbytes
 
     def with_policy(self, policy: Reading) -> ScribbleView:
-        return ScribbleView(self.network, self.values, policy)
+        return replace(self, reading=policy)
 
     def answer(self, asks: Sequence[Ask]) -> list[ScribblePrediction]:
         """All asks in one pass."""
@@ -111,7 +112,9 @@ class ScribbleView:
     def _channels(self, ask: Ask) -> Values:
         """Slice, box, positive and negative marks, and the last answer: `(5, 128, 128)`."""
         drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
-        drawn[0] = _resized(self.values)
+        if not self._small:
+            self._small.append(_resized(self.values))
+        drawn[0] = self._small[0]
         for prompt in ask.prompts:
             self._draw(drawn, prompt)
         if ask.memory is not None:

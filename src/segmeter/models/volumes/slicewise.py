@@ -20,7 +20,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, View
 from segmeter.core.prompts import Prompt
-from segmeter.core.scenes import Picture, Scene, Volume
+from segmeter.core.scenes import Picture, Pixels, Scene, Volume
 from segmeter.models.volumes.preparation import PreparedSlices, Values, preparation_of
 from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.slice_capabilities import (
@@ -295,8 +295,11 @@ class Slicewise:
         if isinstance(self.inner, LooksAtValues):
             return self.inner.look_values(slices)
         if isinstance(self.inner, LooksTogether):
-            return self.inner.look_together([_picture(volume, grey) for grey in slices])
-        return [self.inner.look(_picture(volume, grey.copy())) for grey in slices]
+            # One channel that stands for three: only one is sent to a GPU.
+            grey = [np.broadcast_to(one[:, :, None], (*one.shape, 3)) for one in slices]
+            return self.inner.look_together([_picture(volume, pixels) for pixels in grey])
+        colour = [np.repeat(one[:, :, None], 3, axis=2) for one in slices]
+        return [self.inner.look(_picture(volume, pixels)) for pixels in colour]
 
 
 @catalogue.models.add("slicewise", summary="a model for pictures on volumes, slice by slice")
@@ -368,8 +371,7 @@ def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[
         start, first = start + first, min(2 * first, most)
 
 
-def _picture(volume: Volume, grey: npt.NDArray[np.uint8]) -> Picture:
-    pixels = np.broadcast_to(grey[:, :, None], (*grey.shape, 3))
+def _picture(volume: Volume, pixels: Pixels) -> Picture:
     return Picture(volume.dataset, f"{volume.id} (a slice)", pixels, ())
 
 
