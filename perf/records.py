@@ -52,11 +52,11 @@ def main() -> None:
         seconds = []
         ways: tuple[Callable[[], int], ...] = (lambda: len(read_clicks(path)), lambda: plain(path))
         for read in ways:
-            start = time.perf_counter()
+            start = time.process_time()
             assert read() == rows
-            seconds.append(time.perf_counter() - start)
+            seconds.append(time.process_time() - start)
         print(f"{rows} rows, {path.stat().st_size / 1e6:.0f} MB")
-    print(f"segmeter      {seconds[0]:6.2f} s, every row checked")
+    print(f"segmeter      {seconds[0]:6.2f} s of CPU time, every row checked")
     print(f"plain reader  {seconds[1]:6.2f} s")
     print(f"{seconds[1] / seconds[0]:.1f} x faster")
 
