@@ -224,6 +224,9 @@ def test_a_damaged_log_is_named(begin: Callable[..., RunningStudy], tmp_path: Pa
         begin()
     with pytest.raises(BadInput, match="line 1: not an event"):
         rebuild(log, f"sqlite:///{tmp_path}/again.db")
+    log.write_text('{"number":1,"at":0,"kind":"joined","person":"x","body":{}}\n')
+    with pytest.raises(BadInput, match=r"event 1 of .* does not fit what came before it"):
+        rebuild(log, f"sqlite:///{tmp_path}/again.db")
 
 
 def test_addresses_that_are_no_database_are_refused(tmp_path: Path) -> None:

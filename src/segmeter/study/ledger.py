@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import threading
 import time
@@ -23,6 +22,13 @@ import sqlalchemy as sa
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.study import tables as t
+from segmeter.study.event_log import (
+    append_lines,
+    event_line,
+    numbers_in,
+    read_events,
+    replace_lines,
+)
 from segmeter.study.folding import apply, erase_person
 from segmeter.study.migrations import upgrade
 
@@ -84,7 +90,7 @@ def keep(connection: sa.Connection, event: Mapping[str, Any]) -> str:
     apply(connection, event)
     row = {**event, "body": json.dumps(event["body"])}
     connection.execute(sa.insert(t.events), row)
-    return json.dumps(dict(event), separators=(",", ":"))
+    return event_line(event)
 
 
 @dataclass
@@ -222,83 +228,44 @@ class Ledger:
         if self.log is None:
             return 0
         with self._lock, self.reading() as connection:
-            known = _whole_lines(self.log)
+            known = numbers_in(self.log)
             lines = [line for number, line in _event_lines(connection) if number not in known]
         self._append(lines)
         return len(lines)
 
     def _append(self, lines: list[str]) -> None:
         if self.log is not None and lines:
-            with self.log.open("a", encoding="utf-8") as file:
-                file.write("".join(f"{line}\n" for line in lines))
+            append_lines(self.log, lines)
 
     def _rewrite(self, connection: sa.Connection) -> None:
         """The log without what was erased, exchanged in one step."""
-        if self.log is None:
-            return
-        part = self.log.with_name(f"{self.log.name}.part")
-        with connection.begin(), part.open("w", encoding="utf-8") as file:
-            for _, line in _event_lines(connection):
-                file.write(f"{line}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.log)
+        if self.log is not None:
+            with connection.begin():
+                replace_lines(self.log, (line for _, line in _event_lines(connection)))
 
 
 def rebuild(log: Path, url: str) -> int:
     """A new database from a log; returns the number of events."""
     ledger = Ledger(url, None)
-    events = sorted(_read_log(log), key=lambda event: int(event["number"]))
+    events = read_events(log)
     connecting = ledger.engine.connect().execution_options(writes=True)
     with connecting as connection, connection.begin():
         if _last_number(connection):
             raise BadInput("the database to rebuild is not empty; give a new one")
         for event in events:
-            keep(connection, event)
+            try:
+                keep(connection, event)
+            except (KeyError, TypeError, ValueError, sa.exc.SQLAlchemyError) as error:
+                raise BadInput(
+                    f"event {event['number']} of '{log}' does not fit what came before it"
+                ) from error
     return len(events)
-
-
-def _read_log(log: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with log.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith("\n"):
-                    return  # torn by a crash: it was never acknowledged
-                yield _event(line, f"{log.name}, line {number}")
-    except OSError as error:
-        raise NotFound(f"no log '{log}': {error.strerror}") from None
-
-
-def _event(line: str, where: str) -> dict[str, Any]:
-    try:
-        event = json.loads(line)
-    except (json.JSONDecodeError, RecursionError):
-        event = None
-    if not isinstance(event, dict) or not {"number", "at", "kind", "person", "body"} <= set(event):
-        raise BadInput(f"{where}: not an event of a study")
-    return event
-
-
-def _whole_lines(log: Path) -> set[int]:
-    """Numbers in the log; a last line without its end is cut off first."""
-    if not log.is_file():
-        return set()
-    raw = log.read_bytes()
-    end = raw.rfind(b"\n") + 1
-    if end < len(raw):
-        os.truncate(log, end)
-    try:
-        return {int(json.loads(line)["number"]) for line in raw[:end].splitlines()}
-    except (ValueError, KeyError, TypeError):
-        raise BadInput(
-            f"the log '{log}' is damaged; move it away, and it is written again from the database"
-        ) from None
 
 
 def _event_lines(connection: sa.Connection) -> Iterator[tuple[int, str]]:
     for row in connection.execute(sa.select(t.events).order_by(t.events.c.number)).mappings():
         event = {**row, "body": json.loads(row["body"])}
-        yield int(row["number"]), json.dumps(event, separators=(",", ":"))
+        yield int(row["number"]), event_line(event)
 
 
 def _last_number(connection: sa.Connection) -> int:
