@@ -152,7 +152,7 @@ def _fit_clicks(
     clicks: Path, dataset: list[str], data: Path | None, out: Path, prior: Path | None
 ) -> int:
     """Fit on recorded clicks; nothing is held out, since one study is one data set."""
-    from segmeter.cli._clicked import clicked_datasets
+    from segmeter.cli._recorded_clicks import clicked_datasets
     from segmeter.clickability.fitting.first_clicks import fit
     from segmeter.clickability.fitting.held_out import fitted_table, prior_json
     from segmeter.clickability.fitting.recorded_cases import cases_of

@@ -50,7 +50,7 @@ def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> i
 
     Examples: `segmeter demo`, `segmeter demo volumes`
     """
-    from segmeter.cli._terminal import Bar
+    from segmeter.cli._progress import Bar
     from segmeter.engine import run_plan
 
     place = weights or _beside()

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,6 +71,7 @@ def masks(
     spec = Spec("automatic", {**settings, **benchmark_options(option or []), "model": model})
     method = catalogue.methods.make(spec, **roots(None, weights).options())
     steady_arithmetic(threads)
+    out.mkdir(parents=True, exist_ok=True)
     found = _Found(out, model, reading)
     try:
         for file, name in zip(files, _names(files), strict=True):
@@ -89,14 +90,11 @@ class _Found:
     out: Path
     model: str
     reading: str
-
-    def __post_init__(self) -> None:
-        self.out.mkdir(parents=True, exist_ok=True)
-        self.images: list[dict[str, Any]] = []
-        self.annotations: list[dict[str, Any]] = []
-        self.listed: list[Listed] = []
-        self.failed: list[str] = []
-        self.seconds = 0.0
+    images: list[dict[str, Any]] = field(default_factory=list)
+    annotations: list[dict[str, Any]] = field(default_factory=list)
+    listed: list[Listed] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
     def add(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from segmeter.cli._figures import check_figure, write_figure
-from segmeter.cli._masks import (
+from segmeter.cli._object_measures import (
     object_values,
     print_proposals,
     proposal_curves,

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from segmeter.cli import _run_options as options
-from segmeter.cli._clicked import clicks_option, say_of_played
 from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, readings, roots
 from segmeter.cli._options import AsJson, Data, Limit, Models, ReadingChoice, Seed, Weights
+from segmeter.cli._recorded_clicks import clicks_option, say_of_played
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
@@ -117,8 +117,8 @@ def _play(
     """Play the plan, or what is left of it, and say what it gave."""
     ours = plan.kind == "model" and crew.executor in (None, "local")
     with waking(crew.workers if ours else 0) as early:  # before anything heavy is imported here
+        from segmeter.cli._progress import Bar
         from segmeter.cli._tables import print_summary
-        from segmeter.cli._terminal import Bar
         from segmeter.engine import run_plan
         from segmeter.engine.estimates import free_folder
         from segmeter.engine.executors import executor_names

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets, say, say_of_samples
 from segmeter.cli._option_values import readings, roots
 from segmeter.cli._options import AsJson, Data, MasksShown, PictureSets, ReadingChoice
+from segmeter.cli._recorded_clicks import clicked_datasets, say, say_of_samples
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._clicked import clicked_datasets, say_of_samples
 from segmeter.cli._help import Group
 from segmeter.cli._option_values import finite, roots
 from segmeter.cli._options import Data, MasksShown, PictureSets, Seed
+from segmeter.cli._recorded_clicks import clicked_datasets, say_of_samples
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
