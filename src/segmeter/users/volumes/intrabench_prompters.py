@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
@@ -20,7 +21,15 @@ from segmeter.core.users import Observation
 from segmeter.users.volumes.propagation import Answers
 from segmeter.users.volumes.random_streams import Draws, draws_of
 
-__all__ = ["Asking", "Prompter", "answers_of", "asking_of", "slices_scrolled"]
+__all__ = [
+    "Asking",
+    "DrawnPoints",
+    "Prompter",
+    "answers_of",
+    "asking_of",
+    "prompter",
+    "slices_scrolled",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +105,40 @@ class Prompter(ABC):
         self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         return self.work(target.mask, reading, prompts) if prompts else Effort()
+
+
+class _Draw(Protocol):
+    def __call__(self, target: Mask, count: int, draws: Draws, /) -> Sequence[Prompt]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPoints(Prompter):
+    """Gives `n` points, or so many per slice, that are drawn by chance."""
+
+    draw: ClassVar[_Draw]
+    n: int = 1
+
+    def start(self, asking: Asking) -> Sequence[Prompt]:
+        return self.draw(asking.target, self.n, asking.draws)
+
+    def drawn(self, target: Mask, draws: Draws) -> None:
+        self.draw(target, self.n, draws)
+
+
+Made = TypeVar("Made", bound=Prompter)
+
+
+def prompter(
+    name: str, summary: str, *, label: str = "", count: str = ""
+) -> Callable[[type[Made]], type[Made]]:
+    """Register a prompter under its name, with the paper's words for it."""
+
+    def register(made: type[Made]) -> type[Made]:
+        made.kind, made.paper_label, made.paper_count = name, label, count
+        catalogue.users.add(name, summary=summary)(made)
+        return made
+
+    return register
 
 
 def asking_of(observation: Observation, rng: np.random.Generator) -> Asking:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from segmeter.core import catalogue
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
@@ -18,7 +17,13 @@ from segmeter.users.volumes.interpolation import (
     interpolated_boxes,
     interpolated_points,
 )
-from segmeter.users.volumes.intrabench_prompters import Asking, Prompter, slices_scrolled
+from segmeter.users.volumes.intrabench_prompters import (
+    Asking,
+    DrawnPoints,
+    Prompter,
+    prompter,
+    slices_scrolled,
+)
 from segmeter.users.volumes.points_per_slice import (
     alternating_points_per_slice,
     centre_point_per_slice,
@@ -47,65 +52,49 @@ __all__ = [
 BOX = frozenset({"box"})
 
 
-@catalogue.users.add("points-per-slice", summary="volumes: n random points in every slice")
-@dataclass(frozen=True, slots=True)
-class PointsPerSlice(Prompter):
-    """Random pixels of the target in each of its slices."""
-
-    kind: ClassVar[str] = "points-per-slice"
-    paper_label: ClassVar[str] = "{n}PPS"
-    paper_count: ClassVar[str] = "{n}X"
-    n: int = 1
-
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return points_per_slice(asking.target, self.n, asking.draws)
-
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        points_per_slice(target, self.n, draws)
-
-
-@catalogue.users.add(
-    "alternating-points-per-slice",
-    summary="volumes: n random points in every slice, half of them outside",
+@prompter(
+    "points-per-slice", "volumes: n random points in every slice", label="{n}PPS", count="{n}X"
 )
 @dataclass(frozen=True, slots=True)
-class AlternatingPointsPerSlice(Prompter):
+class PointsPerSlice(DrawnPoints):
+    """Random pixels of the target in each of its slices."""
+
+    draw = staticmethod(points_per_slice)
+    n: int = 1
+
+
+@prompter(
+    "alternating-points-per-slice",
+    "volumes: n random points in every slice, half of them outside",
+    label="{n}±PPS",
+    count="{n}X",
+)
+@dataclass(frozen=True, slots=True)
+class AlternatingPointsPerSlice(DrawnPoints):
     """Pixels of the target and of a ring around it, in each of its slices."""
 
-    kind: ClassVar[str] = "alternating-points-per-slice"
-    paper_label: ClassVar[str] = "{n}±PPS"
-    paper_count: ClassVar[str] = "{n}X"
+    draw = staticmethod(alternating_points_per_slice)
     n: int = 2
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return alternating_points_per_slice(asking.target, self.n, asking.draws)
 
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        alternating_points_per_slice(target, self.n, draws)
-
-
-@catalogue.users.add("centre-point-per-slice", summary="volumes: the centre of every slice")
+@prompter(
+    "centre-point-per-slice", "volumes: the centre of every slice", label="1 Center P", count="1"
+)  # as printed, though it is one per slice
 @dataclass(frozen=True, slots=True)
 class CentrePointPerSlice(Prompter):
     """The middle of the largest part in each slice."""
 
-    kind: ClassVar[str] = "centre-point-per-slice"
-    paper_label: ClassVar[str] = "1 Center P"
-    paper_count: ClassVar[str] = "1"  # as printed, though it is one per slice
     centre: Centre = "mass"
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
         return centre_point_per_slice(asking.target, self.centre)
 
 
-@catalogue.users.add("box-per-slice", summary="volumes: a tight box in every slice")
+@prompter("box-per-slice", "volumes: a tight box in every slice", label="Box PS", count="2X")
 @dataclass(frozen=True, slots=True)
 class BoxPerSlice(Prompter):
     """A tight box around the target in each of its slices."""
 
-    kind: ClassVar[str] = "box-per-slice"
-    paper_label: ClassVar[str] = "Box PS"
-    paper_count: ClassVar[str] = "2X"
     gives: ClassVar[frozenset[str]] = BOX
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
@@ -115,14 +104,13 @@ class BoxPerSlice(Prompter):
         return Effort(boxes=len(prompts), scrolled=slices_scrolled(target))
 
 
-@catalogue.users.add("boxes-from-3d-box", summary="volumes: one 3D box, cut into slices")
+@prompter(
+    "boxes-from-3d-box", "volumes: one 3D box, cut into slices", label="from 3D Box", count="3"
+)
 @dataclass(frozen=True, slots=True)
 class BoxesFrom3dBox(Prompter):
     """One box around the whole target, given to every slice it passes."""
 
-    kind: ClassVar[str] = "boxes-from-3d-box"
-    paper_label: ClassVar[str] = "from 3D Box"
-    paper_count: ClassVar[str] = "3"
     gives: ClassVar[frozenset[str]] = BOX
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
@@ -132,16 +120,16 @@ class BoxesFrom3dBox(Prompter):
         return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
 
 
-@catalogue.users.add(
-    "point-interpolation", summary="volumes: a point in n slices, a line through the others"
+@prompter(
+    "point-interpolation",
+    "volumes: a point in n slices, a line through the others",
+    label="{n}P Inter",
+    count="{n}",
 )
 @dataclass(frozen=True, slots=True)
 class PointInterpolation(Prompter):
     """The middle of a few slices, interpolated over those between."""
 
-    kind: ClassVar[str] = "point-interpolation"
-    paper_label: ClassVar[str] = "{n}P Inter"
-    paper_count: ClassVar[str] = "{n}"
     n: int = 3
     centre: Centre = "box"
 
@@ -153,14 +141,11 @@ class PointInterpolation(Prompter):
         return Effort(points=points, scrolled=slices_scrolled(target))
 
 
-@catalogue.users.add(
-    "box-interpolation", summary="volumes: a box in n slices, interpolated over the others"
-)
+@prompter("box-interpolation", "volumes: a box in n slices, interpolated over the others")
 @dataclass(frozen=True, slots=True)
 class BoxInterpolation(Prompter):
     """Boxes in a few slices, perhaps drawn badly, interpolated over those between."""
 
-    kind: ClassVar[str] = "box-interpolation"
     gives: ClassVar[frozenset[str]] = BOX
     n: int = 3
     shaken: int = 0
@@ -189,17 +174,16 @@ class BoxInterpolation(Prompter):
         return Effort(boxes=boxes, scrolled=slices_scrolled(target))
 
 
-@catalogue.users.add(
+@prompter(
     "point-propagation",
-    summary="volumes: five points in the middle slice, then the centre of each answer",
+    "volumes: five points in the middle slice, then the centre of each answer",
+    label="5P Prop",
+    count="7",
 )
 @dataclass(frozen=True, slots=True)
 class PointPropagation(Prompter):
     """Points in the middle slice, carried on by the model's own answers."""
 
-    kind: ClassVar[str] = "point-propagation"
-    paper_label: ClassVar[str] = "5P Prop"
-    paper_count: ClassVar[str] = "7"
     centre: Centre = "box"
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
@@ -216,16 +200,16 @@ class PointPropagation(Prompter):
         return Effort(points=seeds, slices=2, scrolled=slices_scrolled(target))
 
 
-@catalogue.users.add(
-    "box-propagation", summary="volumes: a box in the middle slice, then the box of each answer"
+@prompter(
+    "box-propagation",
+    "volumes: a box in the middle slice, then the box of each answer",
+    label="B Prop",
+    count="4",
 )
 @dataclass(frozen=True, slots=True)
 class BoxPropagation(Prompter):
     """A box in the middle slice, carried on by the model's own answers."""
 
-    kind: ClassVar[str] = "box-propagation"
-    paper_label: ClassVar[str] = "B Prop"
-    paper_count: ClassVar[str] = "4"
     gives: ClassVar[frozenset[str]] = BOX
 
     def start(self, asking: Asking) -> Sequence[Prompt]:

@@ -6,55 +6,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from segmeter.core import catalogue
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.boxes import box_3d
-from segmeter.users.volumes.intrabench_prompters import Asking, Prompter, slices_scrolled
+from segmeter.users.volumes.intrabench_prompters import (
+    Asking,
+    DrawnPoints,
+    Prompter,
+    prompter,
+    slices_scrolled,
+)
 from segmeter.users.volumes.points_per_volume import (
     centre_points_per_volume,
     centroid,
     points_per_volume,
 )
-from segmeter.users.volumes.random_streams import Draws
 
 __all__ = ["Box3d", "CentrePointsPerVolume", "Centroid", "PointsPerVolume"]
 
 BOX = frozenset({"box"})
 
 
-@catalogue.users.add("points-per-volume", summary="volumes: n random points in the whole")
+@prompter("points-per-volume", "volumes: n random points in the whole", label="{n}PPV", count="{n}")
 @dataclass(frozen=True, slots=True)
-class PointsPerVolume(Prompter):
+class PointsPerVolume(DrawnPoints):
     """Random voxels of the target."""
 
-    kind: ClassVar[str] = "points-per-volume"
-    paper_label: ClassVar[str] = "{n}PPV"
-    paper_count: ClassVar[str] = "{n}"
     whole: ClassVar[bool] = True
-    n: int = 1
-
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return points_per_volume(asking.target, self.n, asking.draws)
-
-    def drawn(self, target: Mask, draws: Draws) -> None:
-        points_per_volume(target, self.n, draws)
+    draw = staticmethod(points_per_volume)
 
     def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
         return _clicked(target, prompts)
 
 
-@catalogue.users.add("centroid", summary="volumes: the mean voxel, wherever it lies")
+@prompter("centroid", "volumes: the mean voxel, wherever it lies", label="centroid", count="1")
 @dataclass(frozen=True, slots=True)
 class Centroid(Prompter):
     """The target's mean voxel, which may lie outside of it."""
 
-    kind: ClassVar[str] = "centroid"
-    paper_label: ClassVar[str] = "centroid"
-    paper_count: ClassVar[str] = "1"
     whole: ClassVar[bool] = True
 
     def start(self, asking: Asking) -> Sequence[Prompt]:
@@ -64,16 +56,16 @@ class Centroid(Prompter):
         return Effort(points=1)
 
 
-@catalogue.users.add(
-    "centre-points-per-volume", summary="volumes: n points along the target's middle line"
+@prompter(
+    "centre-points-per-volume",
+    "volumes: n points along the target's middle line",
+    label="{n} center PPV",
+    count="{n}",
 )
 @dataclass(frozen=True, slots=True)
 class CentrePointsPerVolume(Prompter):
     """Points spaced along the middle line; `patch` 0 takes all of it, as for SegVol."""
 
-    kind: ClassVar[str] = "centre-points-per-volume"
-    paper_label: ClassVar[str] = "{n} center PPV"
-    paper_count: ClassVar[str] = "{n}"
     whole: ClassVar[bool] = True
     n: int = 1
     patch: int = 128
@@ -93,14 +85,11 @@ class CentrePointsPerVolume(Prompter):
         return _clicked(target, prompts)
 
 
-@catalogue.users.add("box-3d", summary="volumes: one box around the whole target")
+@prompter("box-3d", "volumes: one box around the whole target", label="3D Box", count="3")
 @dataclass(frozen=True, slots=True)
 class Box3d(Prompter):
     """One box around the whole target, for models that take it."""
 
-    kind: ClassVar[str] = "box-3d"
-    paper_label: ClassVar[str] = "3D Box"
-    paper_count: ClassVar[str] = "3"
     gives: ClassVar[frozenset[str]] = BOX
     whole: ClassVar[bool] = True
 
