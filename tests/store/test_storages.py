@@ -171,10 +171,11 @@ def test_a_run_stops_when_another_command_has_taken_it_over(
 
         def step(self, outcome: Outcome) -> None:
             other = {"holder": "other", "until": time.time() + 100}
-            place.put(leases.LEASE, json.dumps(other).encode())
-            for thread in threading.enumerate():
-                if thread.name.startswith("lease of"):
-                    thread.join()
+            holder = json.loads(place.read(leases.LEASE))["holder"]
+            (renewing,) = (t for t in threading.enumerate() if t.name == f"lease of {holder}")
+            while renewing.is_alive():  # it may be writing its own just now
+                place.put(leases.LEASE, json.dumps(other).encode())
+                renewing.join(0.05)
 
         def end(self) -> None: ...
 
