@@ -43,8 +43,8 @@ def rows_json(rows: Sequence[Mapping[str, object]]) -> str:
     return json.dumps({"rows": plain}, indent=1, allow_nan=False)
 
 
-def print_summary(out: Address, tally: Tally, as_json: bool) -> None:
-    """What a run gave, then where to look further.
+def print_summary(out: Address, tally: Tally, as_json: bool, *, reported: bool = False) -> None:
+    """What a run gave, then where to look further, unless its report is written anyway.
 
     Whoever has just played it trusts what it names.
     """
@@ -65,18 +65,18 @@ def print_summary(out: Address, tally: Tally, as_json: bool) -> None:
     headline = getattr(run.benchmark, "headline", ())
     for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
         console.print(table)
-    for said in _closing(out, tally):
+    for said in _closing(out, tally, reported):
         console.print(printable(said), soft_wrap=True, markup=False, highlight=False)
 
 
-def _closing(out: Address, tally: Tally) -> list[str]:
+def _closing(out: Address, tally: Tally, reported: bool) -> list[str]:
     """What failed, and where to look further; a run without a row has nothing to report."""
     count = counted(tally.failed, "scene")
     if tally.failed and not tally.done + tally.before:
         reasons = f"the reasons stand above and in {out}/errors"
         return [f"{count} failed and none was finished, so there is no report; {reasons}"]
     named = [f"{count} failed; 'segmeter report {out}' names them"] if tally.failed else []
-    return [*named, f"rows in {out}; next: segmeter report {out}"]
+    return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
 
 
 def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:

@@ -61,7 +61,7 @@ def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> i
     from segmeter.report.writing import answer_of, sections_of, write_sections
     from segmeter.store import Run
 
-    print_summary(folder, tally, as_json=False)
+    print_summary(folder, tally, as_json=False, reported=True)
     run = Run.open(folder)
     sections = sections_of(run)
     (page,) = write_sections(run, sections)
