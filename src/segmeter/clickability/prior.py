@@ -150,11 +150,9 @@ def _within(inside: Bits, reach_px: float) -> npt.NDArray[np.uint8]:
                 inside.view(np.uint8), disc, borderType=cv2.BORDER_CONSTANT, borderValue=(0.0,)
             )
         )
-    outside = (~inside).view(np.uint8)
-    if not outside.any():
+    if inside.all():
         return inside.view(np.uint8)
-    away = cv2.distanceTransform(outside, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    return np.asarray(away <= reach_px).view(np.uint8)
+    return np.asarray(depth_px(~inside) <= reach_px).view(np.uint8)
 
 
 @cache

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
+from segmeter.clickability.depth import depth_px
 from segmeter.core.differentiable import Differentiable, MovableClicks
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
@@ -148,10 +148,7 @@ class _Climber:
         wrong = error_regions(self.observation.target, self.observation.mask)[
             0 if self.start.positive else 1
         ]
-        right = (~wrong.dense()).astype(np.uint8)
-        return np.asarray(
-            cv2.distanceTransform(right, cv2.DIST_L2, cv2.DIST_MASK_PRECISE), dtype=np.float32
-        )
+        return depth_px(~wrong.dense())
 
     def place(self, point: Place) -> Place:
         """Where a click lands: on the pixel under it in `sound`, clipped in both readings."""
