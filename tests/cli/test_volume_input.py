@@ -82,3 +82,11 @@ def test_a_tiny_target_of_a_volume_is_counted_in_voxels(typed: Any, tmp_path: Pa
     code, out, _ = typed("check", tmp_path / "data")
     assert code == 1
     assert "is tiny (1 voxel)" in out
+
+
+def test_a_check_reads_the_voxels(typed: Any, folder: Path) -> None:
+    code, said, complaint = typed("check", folder)
+    assert code == 1
+    told = said + complaint
+    assert "voxels that are no finite numbers" in told
+    assert "is the very same volume as fine" in told

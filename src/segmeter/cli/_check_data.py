@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 
 from segmeter.core.errors import SegmeterError
-from segmeter.core.scenes import Dataset, Scene, Target
+from segmeter.core.scenes import Dataset, Scene, Target, Volume
 from segmeter.core.sections import Column, Gallery, Illustration, Note, Outline, Section, Table
 from segmeter.core.wording import counted
 
@@ -58,13 +58,13 @@ def look_at(data: Dataset, limit: int | None = None) -> Findings:
 
 
 def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
-    """What is wrong with a scene's targets, and whether its picture was there before."""
+    """What is wrong with a scene's targets, and whether its picture or volume was there before."""
     if not scene.targets:
         yield "has no target; there is nothing to segment"
-    if scene.header.kind == "picture":
-        digest = hashlib.sha256(scene.pixels.tobytes()).hexdigest()
-        if seen.setdefault(digest, scene.id) != scene.id:
-            yield f"is the very same picture as {seen[digest]}"
+    content = scene.voxels if isinstance(scene, Volume) else scene.pixels
+    digest = hashlib.sha256(content.tobytes()).hexdigest()
+    if seen.setdefault(digest, scene.id) != scene.id:
+        yield f"is the very same {scene.header.kind} as {seen[digest]}"
     for target in scene.targets:
         yield from _target_faults(target, scene)
     yield from _overlaps(scene.targets)
