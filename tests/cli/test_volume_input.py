@@ -54,7 +54,7 @@ def test_bad_cases_are_named_and_the_others_are_played(
     out = tmp_path / "run"
     code, said, complaint = typed("run", "volumes", *words, "--reading", "sound", "--out", out)
     assert code == 1, complaint
-    assert "1 images have no labels and are left out, the first is 'lonely'" in said + complaint
+    assert "without labels and left out: 1 image, the first is 'lonely'" in said + complaint
     run = Run.open(out)
     played = {row["scene"] for row in run.sql("select distinct scene from rows").to_pylist()}
     assert played == {"good", "fine"}

@@ -9,6 +9,7 @@ from pathlib import Path
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.scenes import DatasetCard
+from segmeter.core.wording import counted
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.volumes.cases import FileVolume, Options, options_of
 from segmeter.datasets.volumes.grids import Grid
@@ -92,7 +93,7 @@ def _missing(layout: Layout) -> str:
     parts = []
     if layout.lonely:
         parts.append(
-            f"{len(layout.lonely)} images have no labels and are left out, the first is"
+            f"without labels and left out: {counted(len(layout.lonely), 'image')}, the first is"
             f" '{layout.lonely[0]}'"
         )
     if layout.stray:
