@@ -87,7 +87,7 @@ def test_a_totalsegmentator_folder_has_a_file_per_structure(tmp_path, nifti, sca
     assert list(data.scenes()) == ["s0001", "s0002"]
     assert areas(data, "s0001") == {"liver": 18}
     assert data.load("s0001").modality == "CT"
-    assert "1 images have no labels and are left out, the first is 's0003'" in data.card.missing
+    assert "without labels and left out: 1 image, the first is 's0003'" in data.card.missing
 
 
 def test_a_table_of_pairs(tmp_path, nifti, scan):

@@ -98,7 +98,8 @@ def _missing(layout: Layout) -> str:
         )
     if layout.stray:
         parts.append(
-            f"{len(layout.stray)} label maps belong to no image, the first is '{layout.stray[0]}'"
+            f"without an image: {counted(len(layout.stray), 'label map')}, the first is"
+            f" '{layout.stray[0]}'"
         )
     return "; ".join(parts)
 
