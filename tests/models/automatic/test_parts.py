@@ -159,7 +159,8 @@ def test_upsampling_is_the_originals(golden: Path) -> None:
 
 
 LOW = st.tuples(st.integers(1, 9), st.integers(1, 9))
-VALUES = st.floats(-4, 4, width=32) | st.sampled_from([0.0, 1.0, -1.0])
+# Halves of the smallest numbers are rounded to 0 by some ways and not by others; no logit is one.
+VALUES = st.floats(-4, 4, width=32, allow_subnormal=False) | st.sampled_from([0.0, 1.0, -1.0])
 
 
 @given(
