@@ -43,8 +43,7 @@ def summary_table(
     groups: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
     for row in rows:
         if row.measure in shown:
-            key = (row.model, row.dataset, row.user, row.reading)
-            groups.setdefault(key, {})[row.measure] = row
+            groups.setdefault(row.key, {})[row.measure] = row
     lines = list(groups.values())
     if ranked:
         lines.sort(key=lambda line: -line[shown[0]].value if shown[0] in line else 0.0)

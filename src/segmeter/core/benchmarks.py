@@ -33,6 +33,11 @@ class SummaryRow:
     high: float
     targets: int
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The group that it is a number of: model, data set, user and reading."""
+        return self.model, self.dataset, self.user, self.reading
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
 from segmeter.benchmarks.zeroshot.boxes.statistics import differences_of, scored, summary_of
+from segmeter.benchmarks.zeroshot.differences import difference_section
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, told
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
     Column,
-    Label,
     Note,
     Quantity,
     Section,
@@ -57,13 +56,19 @@ def sections(run: Results) -> list[Section]:
     return [
         _overview(rows, lead),
         Section("Average precision by size and class", _PRECISION, [_precision(rows)]),
-        *_established(differences_of(groups, run.plan.readings)),
+        *difference_section(
+            "boxes-differences",
+            differences_of(groups, run.plan.readings),
+            "boxes",
+            "AP points",
+            "Models against each other on the same boxes, corrected for the number of comparisons.",
+        ),
     ]
 
 
 def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     best = max((r for r in rows if r.reading == lead and r.measure == "ap"), key=lambda r: r.value)
-    mine = {r.measure: r for r in rows if _who(r) == _who(best)}
+    mine = {r.measure: r for r in rows if r.key == best.key}
     boxes = mine.get("box-ap")
     detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
     limits = f"[{best.low:.1f}, {best.high:.1f}]"
@@ -91,26 +96,3 @@ def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], cap
     by: By = {**DATA, Column("boxes"): lambda row: row.user}
     note = "95 % intervals from resampling pictures."
     return summary_table(name, rows, measures, by=by, caption=caption, note=note)
-
-
-def _established(found: Sequence[Difference]) -> list[Section]:
-    if not found:
-        return []
-    table = difference_table(
-        "boxes-differences",
-        found,
-        {
-            "models": lambda d: f"{d.first} minus {d.second}",
-            "data": lambda d: d.dataset,
-            "boxes": lambda d: d.user,
-            "measure": lambda d: Label(d.measure, reading=d.reading),
-        },
-        difference=Column("difference", "AP points", 1),
-        p=Column("p", "Holm", 4),
-    )
-    text = "Models against each other on the same boxes, corrected for the number of comparisons."
-    return [Section("Significant differences (Holm-corrected)", text, [table])]
-
-
-def _who(row: SummaryRow) -> tuple[str, str, str, str]:
-    return row.model, row.dataset, row.user, row.reading

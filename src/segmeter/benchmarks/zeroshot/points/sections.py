@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
+from segmeter.benchmarks.zeroshot.differences import difference_section
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
 from segmeter.benchmarks.zeroshot.points.statistics import (
     ALL,
@@ -27,7 +27,6 @@ from segmeter.core.sections import (
     Cell,
     Chart,
     Column,
-    Label,
     Line,
     Multiples,
     Note,
@@ -42,6 +41,7 @@ from segmeter.core.sections import (
 __all__ = ["baseline_of", "sections"]
 
 _MOST_DOTS = 8
+_COMPARED = "Models against each other on the same masks, corrected within a data set and measure."
 _MEASURES = {
     name: Column(name.replace("iou", "mIoU"), "%", 1, better="higher")
     for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
@@ -62,12 +62,15 @@ def sections(run: Results) -> list[Section]:
     lead = run.plan.leading_reading
     found = differences_of(groups)
     chosen = told(baseline_of(run))
+    apart = difference_section(
+        "points-differences", found, "user", "% points", _COMPARED, folded=True
+    )
     return [
         _overview(rows, lead),
         *_side_by_side(groups, found, lead, chosen),
         _growth(rows, lead),
         _by_dataset(rows),
-        *_established(found),
+        *apart,
     ]
 
 
@@ -81,7 +84,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
     leading = [r for r in top if r.reading == lead and r.measure == "iou@1"]
     best = max(leading, key=lambda r: r.value)
-    oracle = next(r for r in top if _who(r) == _who(best) and r.measure == "oracle@1")
+    oracle = next(r for r in top if r.key == best.key and r.measure == "oracle@1")
     sentence = phrase(
         f"After one point **{best.model}** reaches a mean IoU of ",
         Quantity(
@@ -245,27 +248,3 @@ def _by_dataset(rows: Sequence[SummaryRow]) -> Section:
         blocks.append(_table(f"points-{dataset.partition('?')[0]}", mine, caption))
     text = "The numbers of the first table for each data set by itself."
     return Section("Data set by data set", text, blocks)
-
-
-def _established(found: Sequence[Difference]) -> list[Section]:
-    """Significant differences between models, Holm-corrected within a data set and measure."""
-    if not found:
-        return []
-    table = difference_table(
-        "points-differences",
-        found,
-        {
-            "models": lambda d: f"{d.first} minus {d.second}",
-            "data": lambda d: d.dataset,
-            "user": lambda d: d.user,
-            "measure": lambda d: Label(d.measure, reading=d.reading),
-        },
-        difference=Column("difference", "% points", 1),
-        p=Column("p", "Holm", 4),
-    )
-    text = "Models against each other on the same masks, corrected within a data set and measure."
-    return [Section("Significant differences (Holm-corrected)", text, [table], folded=True)]
-
-
-def _who(row: SummaryRow) -> tuple[str, str, str, str]:
-    return row.model, row.dataset, row.user, row.reading
