@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,12 +130,13 @@ def _play(
         if add:
             plan = _added(plan, out, places)
         folder = out or str(free_folder(plan, places))
+        bar = Bar("" if out else f"run folder: {folder}")
         tally = run_plan(
             plan,
             folder,
             roots=places,
             workers=crew.workers,
-            progress=Bar("" if out else f"run folder: {folder}"),
+            progress=bar,
             again=crew.again,
             executor=crew.executor,
             early=early,
@@ -143,6 +145,8 @@ def _play(
             tell=lambda sentence: typer.echo(printable(sentence), err=True),
         )
         print_summary(folder, tally, as_json)
+        sys.stdout.flush()
+        bar.say_reason()
         return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 
 
