@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "store": {"core"},
     # The engine puts finished jobs into a run folder, which is the store's.
     "engine": {"core", "store"},
-    "report": {"core", "store"},
+    # Masks are exported on the grids of the files that they belong to.
+    "report": {"core", "store", "datasets"},
     "cli": {"core", "kernels", *SCIENCE, "benchmarks", "store", "engine", "report", "study"},
     "study": {"core", *SCIENCE - {"models"}, "benchmarks", "store", "engine", "report"},
     # The front doors: `import segmeter`, `segmeter.evaluate`, `python -m segmeter`.

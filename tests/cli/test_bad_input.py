@@ -254,9 +254,7 @@ def test_a_run_of_which_nothing_was_finished_points_to_no_report(
     code, said, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
     assert code == 1
     assert "are of another architecture: they" in complaint
-    assert (
-        said.strip() == f"1 job failed and none was finished; their errors are in {out}/errors"
-    )
+    assert said.strip() == f"1 job failed and none was finished; their errors are in {out}/errors"
     last = complaint.strip().splitlines()[-1]
     assert last.startswith("segmeter: failed: mobile-sam on drawn/")
     assert "are of another architecture: they" in last

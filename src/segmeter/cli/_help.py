@@ -67,6 +67,6 @@ def _plainly(parameters: list[Any]) -> list[Any]:
 
 
 def _has_range(parameter: Any) -> bool:
-    """Whether a number has limits; typer keeps them on the option since 0.29, on its type before."""
+    """Whether a number has limits, which typer before 0.29 keeps on the type of the option."""
     held = getattr(parameter, "type", parameter)
     return any(getattr(held, end, None) is not None for end in ("min", "max"))

@@ -166,7 +166,9 @@ class ByHand:
         return f"by hand from {self.url}"
 
     def bring(self, folder: Path, progress: Progress) -> None:
-        raise NotFound(f"download '{self.file}' from {self.url} yourself, then give it with --from FILE")
+        raise NotFound(
+            f"download '{self.file}' from {self.url} yourself, then give it with --from FILE"
+        )
 
 
 def source_of(text: str, known: tuple[Source, ...]) -> Source:
