@@ -47,7 +47,7 @@ MAY_LOOK_UP = {
     "core": {"measures"},  # a measure registers itself, and is found by its name
     "engine": {*SCIENCE, "benchmarks"},  # makes what a plan names
     "store": {"datasets", "benchmarks"},  # a run's own, of those that are installed
-    "report": {"benchmarks"},  # the line about a run's benchmark
+    "report": {"benchmarks", "measures"},  # what a run's benchmark and measures cite
     "evaluation.py": {"users"},
     "study": {"models"},  # the model that people segment with
 }

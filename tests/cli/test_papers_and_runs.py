@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from segmeter.cli._references import bibtex
 from segmeter.cli.browse import Server
 from segmeter.cli.leaderboard import sections_of
 from segmeter.core import catalogue
@@ -28,6 +27,7 @@ from segmeter.core.scenes import DatasetCard, Picture
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
+from segmeter.report.references import bibtex
 from segmeter.report.several import open_runs
 from segmeter.store import Run
 
@@ -268,7 +268,7 @@ def test_what_partitions_do_not_have_is_said(
     each_kind: dict[str, Path], typed: Typed, tmp_path: Path
 ) -> None:
     run = each_kind["seism"]
-    assert "keeps no masks" in typed("export", run, "--to", tmp_path / "masks")[2]
+    assert "hold no masks" in typed("export", run, "--to", tmp_path / "masks")[2]
     assert "over rounds, which runs of 'seism'" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
     both = typed("compare", run, each_kind["noc"])[2]
     assert "runs of different benchmarks (seism and noc) are not set side by side" in both

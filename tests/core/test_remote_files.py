@@ -17,6 +17,7 @@ from segmeter.core import catalogue, remote_files
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.received import received
 from segmeter.core.remote_files import copy_folder, local_folder
 from segmeter.engine import run_plan
 from segmeter.store import Run
@@ -89,12 +90,12 @@ def test_a_folder_of_pictures_at_an_address_is_played(storage: str, tmp_path: Pa
 def test_reading_a_run_asks_no_storage(storage: str) -> None:
     """Somebody else's run could name any address: only a copy made before is looked at."""
     put(storage, "one", b"1")
-    with catalogue.installed_only(), pytest.raises(NotFound, match="is not copied"):
+    with received(), pytest.raises(NotFound, match="is not copied"):
         local_folder(storage)
     folder = local_folder(storage)
     put(storage, "one", b"other")
     remote_files._copied.cache_clear()
-    with catalogue.installed_only():
+    with received():
         assert (local_folder(storage) / "one").read_bytes() == b"1"
     assert folder == copy_folder(storage)
 

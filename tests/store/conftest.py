@@ -78,7 +78,6 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def type_it(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["segmeter", *map(os.fspath, map(str, words))])
-        monkeypatch.setattr("segmeter.cli.app._hear_one_interrupt", lambda: None)
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
             run_app()

@@ -44,11 +44,20 @@ def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
             _panel(axis, here, measure)
             many, scenes = len(here[0].keys), len(set(here[0].clusters))
             shown = names.get(dataset, dataset)
-            axis.set_title(f"{shown}, {user} (n = {many} in {scenes})", fontsize=8)
+            axis.set_title(_text(f"{shown}, {user} (n = {many} in {scenes})"), fontsize=8)
         path.parent.mkdir(parents=True, exist_ok=True)
         drawn.savefig(path, metadata={} if path.suffix == ".png" else {"Date": None} if
                       path.suffix == ".svg" else {"CreationDate": None})  # fmt: skip
         plt.close(drawn)
+
+
+def _text(name: str) -> str:
+    """A name as text: matplotlib takes what stands between dollars for a formula.
+
+    >>> print(_text("cost_$5_and_$6"))
+    cost_\\$5_and_\\$6
+    """
+    return "".join(c if c.isprintable() else "?" for c in name).replace("$", r"\$")
 
 
 def _check_measure(run: Results, measure: str) -> None:
@@ -74,11 +83,13 @@ def _panel(axis: Any, curves: Sequence[Curves], measure: str) -> None:
     for k, one in enumerate(curves):
         rounds = np.arange(1, one.values.shape[1] + 1)
         colour, dash = _COLOURS[k % len(_COLOURS)], _DASHES[k % len(_DASHES)]
-        axis.plot(rounds, one.values.mean(axis=0), color=colour, ls=dash, label=short(one.model))
+        axis.plot(
+            rounds, one.values.mean(axis=0), color=colour, ls=dash, label=_text(short(one.model))
+        )
         low, high = Resampling(one.clusters, seed=one.dataset).limits(one.values)
         if not np.isnan(low).any():
             axis.fill_between(rounds, low, high, color=colour, alpha=0.18, lw=0)
     axis.set_xlabel("round")
-    axis.set_ylabel(measure)
+    axis.set_ylabel(_text(measure))
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)

@@ -52,7 +52,7 @@ def roots(data: Path | None, weights: Path | None) -> Roots:
     for flag, path in zip(("--data", "--weights"), found, strict=True):
         if path is not None and not is_address(path) and not Path(path).is_dir():
             raise BadInput(f"{flag}: there is no folder '{path}'")
-    return Roots(*found)
+    return Roots(found[0], found[1])
 
 
 def part_of(text: str) -> tuple[int, int]:
@@ -79,7 +79,7 @@ def remembered(run: Run | Several, data: Path | None) -> Roots:
         for word, following in pairwise([*words, ""]):
             told = following if word == "--data" else word.removeprefix("--data=")
             if word.startswith("--data") and told != word and Path(told).is_dir():
-                return Roots(Path(told), None)
+                return Roots(Path(told), None, noted=True)
     return Roots()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import sys
 import textwrap
+import warnings
 from typing import Any
 
 __all__ = ["printable", "say_answer", "speak_plainly"]
@@ -36,12 +38,27 @@ def say_answer(sentence: str) -> None:
 
 
 def speak_plainly() -> None:
-    """Let no character stop the output: one that the terminal has not is replaced."""
+    """Replace characters that the terminal lacks; spell control characters in warnings out."""
+    warnings.showwarning = _warn
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Plain())
     codecs.register_error("segmeter-plain", _replaced)
     for stream in (sys.stdout, sys.stderr):
         change = getattr(stream, "reconfigure", None)  # a test's stand-in may not have it
         if change is not None:
             change(errors="segmeter-plain")
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A library's warning on stderr; it may quote names of a run, which are not trusted."""
+    print(printable(f"{category.__name__}: {message}"), file=sys.stderr)
+
+
+class _Plain(logging.Formatter):
+    """Log messages of libraries without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def _harmless(character: str) -> bool:

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import typer
@@ -19,6 +20,7 @@ import segmeter.cli
 from segmeter.cli._help import Application, Command, panel_of
 from segmeter.cli._words import printable, speak_plainly
 from segmeter.core.errors import SegmeterError
+from segmeter.core.received import contacts_only
 
 __all__ = ["Exit", "app", "commands", "run_app"]
 
@@ -77,7 +79,8 @@ def run_app() -> None:
     interrupted = _on_first_interrupt()
     typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
     try:
-        code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
+        with _only_what_was_typed(typed):
+            code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
         sys.stdout.flush()
     except SegmeterError as error:
         code = _complain(str(error))
@@ -118,6 +121,17 @@ def commands(typed: Sequence[str] = ()) -> typer.Typer:
         for command in one.registered_commands:
             command.cls = Command
     return app
+
+
+def _only_what_was_typed(typed: Sequence[str]) -> AbstractContextManager[None]:
+    """Run Python files and contact addresses only if the person typed them, not if a run does.
+
+    The plan of a study is a file that its author wrote: it may name a model in a Python file.
+    """
+    if typed[:1] == ["study"]:
+        return nullcontext()
+    places = (os.environ.get(name, "") for name in ("SEGMETER_DATA", "SEGMETER_WEIGHTS"))
+    return contacts_only([*typed, *places])
 
 
 def _name(info: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segmeter.cli._options import Runs
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["cite"]
@@ -14,8 +15,8 @@ def cite(runs: Runs) -> int:
 
     Example: `segmeter cite runs/mine > used.bib`
     """
-    from segmeter.cli._references import bibtex, citations_of
+    from segmeter.report.references import bibtex, citations_of
     from segmeter.report.several import open_runs
 
-    print(bibtex(citations_of(open_runs(runs))), end="")
+    print(printable(bibtex(citations_of(open_runs(runs)))), end="")
     return Exit.DONE

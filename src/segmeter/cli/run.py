@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import typer
 
 from segmeter.cli import _run_options as options
 from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, readings, roots
-from segmeter.cli._options import AsJson, Data, Limit, Models, ReadingChoice, Seed, Weights
+from segmeter.cli._options import AsJson, Data, Limit, Models, ReadingChoice, Seed, Trust, Weights
 from segmeter.cli._recorded_clicks import clicks_option, say_of_played
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -22,6 +23,7 @@ from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.plans import Plan, Roots
 from segmeter.core.processes import waking
+from segmeter.core.received import received
 
 __all__ = ["run"]
 
@@ -49,6 +51,7 @@ def run(
     dry: options.DryRun = False,
     estimate: options.Estimate = False,
     add: options.Add = False,
+    trust: Trust = False,
     again: options.Again = False,
     share: options.Share = "1/1",
     workers: options.Workers = None,
@@ -78,7 +81,9 @@ def run(
         options=_settings(benchmark, option or [], clicks, until),
     )
     places = roots(data, weights)
-    crew = _Crew(workers, executor, address, part_of(share), again)
+    if trust and not add:
+        raise BadInput("--trust is about the run that --add widens; leave it out")
+    crew = _Crew(workers, executor, address, part_of(share), again, trust)
     if dry and estimate:
         raise BadInput("--dry-run and --estimate answer the same question; give one of them")
     if dry or estimate:
@@ -95,6 +100,7 @@ class _Crew:
     address: str | None
     share: tuple[int, int]
     again: bool
+    trust: bool
 
 
 def _subjects(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
@@ -131,20 +137,22 @@ def _play(
             raise BadInput("--add needs --out: which run to add to")
         folder = out or str(free_folder(plan, places))
         bar = Bar("" if out else f"run folder: {folder}")
-        tally = run_plan(
-            plan,
-            folder,
-            roots=places,
-            workers=crew.workers,
-            progress=bar,
-            again=crew.again,
-            add=add,
-            executor=crew.executor,
-            early=early,
-            share=crew.share,
-            address=crew.address,
-            tell=lambda sentence: typer.echo(printable(sentence), err=True),
-        )
+        with received(active=False) if crew.trust else nullcontext():
+            tally = run_plan(
+                plan,
+                folder,
+                roots=places,
+                workers=crew.workers,
+                progress=bar,
+                again=crew.again,
+                add=add,
+                trust=crew.trust,
+                executor=crew.executor,
+                early=early,
+                share=crew.share,
+                address=crew.address,
+                tell=lambda sentence: typer.echo(printable(sentence), err=True),
+            )
         print_summary(folder, tally, as_json)
         sys.stdout.flush()
         bar.say_reason()

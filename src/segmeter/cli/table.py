@@ -10,6 +10,7 @@ import typer
 from segmeter.cli._formats import Format
 from segmeter.cli._option_values import settings
 from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
 __all__ = ["table"]
@@ -43,6 +44,7 @@ def table(
 
     read = open_runs(runs, settings=settings(cost, goal))
     text = table_text(read, layout, kind.language, reading)
+    text = printable(text)
     if to is None:
         print(text, end="")
         return Exit.DONE

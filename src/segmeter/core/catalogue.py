@@ -16,13 +16,12 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
+from segmeter.core.received import check_python
 from segmeter.core.seeds import fingerprint
 
 __all__ = [
@@ -34,11 +33,9 @@ __all__ = [
     "benchmarks",
     "datasets",
     "detectors",
-    "installed_only",
     "measures",
     "methods",
     "models",
-    "reading_only",
     "required",
     "short",
     "users",
@@ -46,35 +43,6 @@ __all__ = [
 
 T = TypeVar("T")
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
-
-_installed_only: ContextVar[bool] = ContextVar("installed_only", default=False)
-
-
-@contextmanager
-def installed_only(active: bool = True) -> Iterator[None]:
-    """Look up only what is installed: a name in a file is refused and the file is not run.
-
-    Names that come out of a run, which may be somebody else's, are looked up like this.
-
-    >>> with installed_only():
-    ...     users.entry("centre-click").name
-    'centre-click'
-    """
-    before = _installed_only.set(active)
-    try:
-        yield
-    finally:
-        _installed_only.reset(before)
-
-
-def reading_only() -> bool:
-    """Whether names come out of a run that is only read, and may be somebody else's.
-
-    >>> with installed_only():
-    ...     reading_only()
-    True
-    """
-    return _installed_only.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +124,7 @@ class Shelf(Generic[T]):
     def entry(self, name: str) -> Entry[T]:
         """The entry of a name, or of an object in a file, `file.py:object`."""
         if ".py:" in name:
-            if _installed_only.get():
-                raise NotFound(
-                    f"the {self.kind} '{name}' is a Python file, and reading a run runs none; if "
-                    "you trust whoever made the run and the file, say --trust"
-                )
+            check_python(self.kind, name)
             return _from_file(self.kind, name)
         if not self._complete and name not in self._entries:
             self._find(name)

@@ -194,10 +194,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Where data and weights lie, a folder or an address; no part of a plan's identity."""
+    """Folders or addresses of data and weights; they do not change what a plan is.
+
+    `noted` marks a data folder that the run's provenance names: only data with the fingerprint
+    that the plan notes is read from it.
+    """
 
     data: Path | str | None = None
     weights: Path | str | None = None
+    noted: bool = False
 
     def options(self) -> dict[str, Path]:
         """What the catalogue may hand to readers and adapters that ask for it.

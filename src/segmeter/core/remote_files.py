@@ -17,8 +17,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segmeter.core.cache_folders import cache_folder
-from segmeter.core.catalogue import reading_only
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.received import may_contact
 from segmeter.core.redaction import redacted
 from segmeter.core.seeds import fingerprint
 
@@ -59,16 +59,16 @@ def copy_folder(address: str) -> Path:
 def local_folder(address: str) -> Path:
     """A folder of this machine with what lies at an address.
 
-    Whoever only reads a run gets a copy that was made before, and nothing is asked of the
-    storage: a run may be a stranger's.
+    An address that only a received run names is not contacted: a copy that was made before is
+    used, if there is one.
 
-    >>> from segmeter.core.catalogue import installed_only
-    >>> with installed_only():
+    >>> from segmeter.core.received import received
+    >>> with received():
     ...     local_folder("s3://bucket/somewhere")
     Traceback (most recent call last):
     segmeter.core.errors.NotFound: 's3://bucket/somewhere' is not copied to this machine
     """
-    if not reading_only():
+    if may_contact(address):
         return _copied(address.rstrip("/"))
     folder = copy_folder(address)
     if not (folder / _INDEX).is_file():

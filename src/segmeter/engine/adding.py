@@ -10,13 +10,27 @@ from segmeter.core.capabilities import PlaysUsersApart
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.received import check_names, received
 from segmeter.core.scenes import Dataset
 from segmeter.engine.jobs import Objects
 from segmeter.engine.validation import complete
 
-__all__ = ["wider_plan"]
+__all__ = ["check_received", "wider_plan"]
 
 _MAY_DIFFER = {"subjects", "datasets", "fingerprints"}
+
+
+def check_received(held: Plan, asked: Plan) -> None:
+    """Refuse to add to a run that names Python files, addresses or folders of its own choice."""
+    with received():
+        check_names(held, chosen=asked)
+    known = {str(spec) for spec in asked.datasets}
+    for spec in held.datasets:
+        if spec.options and str(spec) not in {*held.fingerprints, *known}:
+            raise RunConflict(
+                f"the run notes no fingerprint of its data set '{spec}'; name the data set in "
+                "this command, or say --trust if you know who made the run"
+            )
 
 
 def wider_plan(

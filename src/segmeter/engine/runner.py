@@ -14,7 +14,7 @@ from segmeter.core.plans import Job, Plan, Roots
 from segmeter.core.processes import Early
 from segmeter.core.scenes import Dataset
 from segmeter.core.threads import usable_cores
-from segmeter.engine.adding import wider_plan
+from segmeter.engine.adding import check_received, wider_plan
 from segmeter.engine.executors import Executor, Seats, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
 from segmeter.engine.packing import Packing, make_ready
@@ -69,6 +69,7 @@ def run_plan(
     command: Mapping[str, Any] | None = None,
     again: bool = False,
     add: bool = False,
+    trust: bool = False,
     executor: str | None = None,
     address: str | None = None,
     share: tuple[int, int] = (1, 1),
@@ -88,6 +89,8 @@ def run_plan(
         Play jobs anew that were played with other weights or another source than are here now.
     add
         Widen an existing run by the models, data sets and users of the plan, and run those.
+    trust
+        Let a run that is added to name Python files and addresses that the plan does not name.
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     share
@@ -100,7 +103,7 @@ def run_plan(
         Scenes that are played before the others, so that somebody who waits sees rows.
     """
     roots = roots or Roots()
-    with _claimed(plan, out, roots, objects, add) as (folder, plan, datasets):
+    with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
         before = finished_before(folder, jobs, subject_prints(plan, roots, objects), plan, again)
         for sentence in before.said:
@@ -121,7 +124,12 @@ def run_plan(
 
 @contextmanager
 def _claimed(
-    plan: Plan, out: Address | Place, roots: Roots, objects: Objects | None, add: bool
+    plan: Plan,
+    out: Address | Place,
+    roots: Roots,
+    objects: Objects | None,
+    add: bool,
+    trust: bool,
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
     if not add:
@@ -131,6 +139,8 @@ def _claimed(
         return
     folder = RunFolder.existing(out)
     with folder.locked():  # from reading the plan on: two commands at once would lose one's models
+        if not trust:
+            check_received(folder.plan, plan)
         plan, datasets = wider_plan(folder.plan, plan, roots, objects, folder.address)
         folder.replace_plan(plan)
         yield folder, plan, datasets

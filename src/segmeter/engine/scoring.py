@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
 from segmeter.core.plans import Roots
+from segmeter.core.received import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
@@ -41,7 +41,7 @@ def score_run(
         raise BadInput(f"'{address}' was run with the measure '{measure}'; nothing to add")
     name = mask_measure(measure).id
     measure_folder(name)  # refused now if nothing can be kept under this name
-    with catalogue.installed_only(not trust):
+    with received(not trust):
         fresh, datasets = complete(plan, roots, to_play=False)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(

@@ -13,6 +13,7 @@ from segmeter.core.benchmarks import Results
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.plans import Plan
+from segmeter.core.received import received
 from segmeter.core.sections import Answer, Section
 from segmeter.core.wording import counted
 from segmeter.report.exports import exported
@@ -91,7 +92,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
     """Title and facts of a run's page: what was measured, on how much, how long."""
     plan = run.plan
     names = display_names(plan.datasets)
-    with catalogue.installed_only(not run.trust):
+    with received(not run.trust):
         entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(

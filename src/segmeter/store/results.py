@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
-from segmeter.core.catalogue import Spec
 from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.plans import Plan, Roots
+from segmeter.core.received import check_data, received
 from segmeter.core.rows import (
     ERROR_ROWS,
     JOB_KEY,
@@ -202,7 +202,7 @@ class Run:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """While the run is read, names in files are not followed unless it is trusted."""
-        with catalogue.installed_only(not self.trust):
+        with received(not self.trust):
             yield
 
     def _guarded(self, work: Callable[[], T]) -> T:
@@ -227,15 +227,10 @@ class Run:
             if spec is None:
                 raise NotFound(f"'{self.address}' was not played on a data set '{name}'")
             made: Dataset = catalogue.datasets.make(spec, **self.roots.options())
-            self._refuse_other_data(spec, made)
+            if spec.options or self.roots.noted:  # a folder that the run names, not the person
+                check_data(self.plan, name, made, self.address)
             self._datasets[name] = made
         return self._datasets[name]
-
-    def _refuse_other_data(self, spec: Spec, made: Dataset) -> None:
-        """A folder that a run names is shown only if it is the data that was played on."""
-        noted = self.plan.fingerprints.get(str(spec), "")
-        if spec.options and noted and made.fingerprint() != noted:
-            raise NotFound(f"the data of '{spec}' is not what '{self.address}' was played on")
 
     def _unanswered(self, error: Exception) -> BadInput:
         said = str(error).split("\n")[0]

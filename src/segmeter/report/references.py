@@ -1,4 +1,4 @@
-"""References: BibTeX of what a run used, from the citations on its cards."""
+"""References of a run: BibTeX of everything it used, from the citations on the cards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
+from segmeter.core.received import received
 
 __all__ = ["bibtex", "citations_of"]
 
@@ -37,7 +38,12 @@ _COST = "Lin et al. Microsoft COCO: common objects in context. ECCV, 2014"
 
 
 def citations_of(run: Results) -> dict[str, str]:
-    """What each thing that the run used wants to be cited as."""
+    """The citation of each thing that the run used; nothing that it names is run or contacted."""
+    with received():
+        return _citations(run)
+
+
+def _citations(run: Results) -> dict[str, str]:
     plan = run.plan
     found = {f"benchmark {plan.benchmark}": _BENCHMARKS.get(plan.benchmark, "")}
     for name, trail in run.provenance["subjects"].items():
@@ -55,7 +61,7 @@ def citations_of(run: Results) -> dict[str, str]:
 def _of_data(spec: str) -> str:
     try:
         return str(catalogue.datasets.make(spec).card.citation)
-    except SegmeterError:  # not at hand, so nobody knows
+    except SegmeterError:  # not on this machine, so its citation is unknown
         return ""
 
 
@@ -75,13 +81,18 @@ def _entry(text: str, whats: Sequence[str], keys: set[str]) -> str:
     key = _key(authors, years[-1] if years else "", keys)
     fields = {
         "author": " and ".join(_people(authors)),
-        "title": f"{{{title}}}" if title else "",
+        "title": title,
         "howpublished": rest,
         "year": years[-1] if years else "",
         "note": f"used for: {', '.join(whats)}",
     }
-    lines = [f"  {name} = {{{_plain(value)}}}," for name, value in fields.items() if value]
+    lines = [f"  {name} = {_braced(name, value)}," for name, value in fields.items() if value]
     return "\n".join([f"@misc{{{key},", *lines, "}", ""])
+
+
+def _braced(field: str, value: str) -> str:
+    """A value in braces; a title in two, so that its capitals stay."""
+    return f"{{{{{_plain(value)}}}}}" if field == "title" else f"{{{_plain(value)}}}"
 
 
 def _parts(text: str) -> tuple[str, str, str]:
@@ -117,5 +128,22 @@ def _key(authors: str, year: str, keys: set[str]) -> str:
     return key
 
 
+# What LaTeX would obey, as commands that print it; braces stay balanced for BibTeX.
+_PRINTED = {
+    "\\": r"\textbackslash{}",
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    **{c: f"\\{c}" for c in "&%#_$"},
+}
+
+
 def _plain(text: str) -> str:
-    return re.sub(r"(?<!\\)([&%#_])", r"\\\1", text)
+    r"""Text that LaTeX prints and does not obey; citations of a received run are not trusted.
+
+    >>> print(_plain(r"50 % & \input{x}"))
+    50 \% \& \textbackslash{}input\textbraceleft{}x\textbraceright{}
+    """
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return "".join(_PRINTED.get(c, c) for c in shown)
