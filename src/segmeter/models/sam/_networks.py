@@ -1,6 +1,6 @@
 """Loading SAM networks: image encoders from `transformers`, everything after them our own.
 
-MobileSAM is wholly our own, and so is SAM 2 (`_sam2_network`).
+MobileSAM is wholly our own, and so is SAM 2 (`_sam2`).
 
 Our decoder gives all four masks in one pass, batches asks with their own mask prompts, and
 keeps to the originals where `transformers` does not: its SAM decoder normalises with another
@@ -20,13 +20,13 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
-from segmeter.models._frames import Frame, Padded, Squeezed
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
-from segmeter.models._sam_graphs import EncoderGraph
-from segmeter.models._tinyvit import TinyVit
+from segmeter.models.sam._cuda_graphs import EncoderGraph
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models.sam._frames import Frame, Padded, Squeezed
+from segmeter.models.sam._tiny_vit import TinyVit
 
 if TYPE_CHECKING:
-    from segmeter.models.sam import Family
+    from segmeter.models.sam.model import Family
 
 __all__ = [
     "HubNetwork",

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from segmeter.core.errors import BadWeights
 from segmeter.models import weights
-from segmeter.models._frames import Frame, Squeezed
-from segmeter.models._hiera import HieraSizes, Sam2Encoder, hub_names
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
-from segmeter.models._sam_graphs import EncoderGraph
-from segmeter.models._sam_networks import decoder_tensors, pick_device, pick_dtype
+from segmeter.models.sam._cuda_graphs import EncoderGraph
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
+from segmeter.models.sam._frames import Frame, Squeezed
+from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder, hub_names
+from segmeter.models.sam._networks import decoder_tensors, pick_device, pick_dtype
 
 __all__ = ["Sam2Network"]
 

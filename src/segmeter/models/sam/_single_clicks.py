@@ -22,9 +22,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.models._sam_decoder import NOT_A_POINT, Embedding, from_cells
-from segmeter.models._sam_policy import STABLE, stability
-from segmeter.models._sam_view import SamView
+from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, from_cells
+from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._policy import STABLE, stability
 
 __all__ = ["SingleClicks"]
 

@@ -19,8 +19,8 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_policy import Policy
-    from segmeter.models._sam_view import Network, SamView
+    from segmeter.models.sam._encoded import Network, SamView
+    from segmeter.models.sam._policy import Policy
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
@@ -102,10 +102,10 @@ class Sam:
     @cached_property
     def network(self) -> Network:
         """Read from its files when first needed."""
-        from segmeter.models._sam_networks import HubNetwork, MobileNetwork
+        from segmeter.models.sam._networks import HubNetwork, MobileNetwork
 
         if self.kind.family == "sam2":
-            from segmeter.models._sam2_network import Sam2Network
+            from segmeter.models.sam._sam2 import Sam2Network
 
             return Sam2Network.load(self.weights_path, self._device, self.dtype)
         if self.kind.family == "mobile-sam":
@@ -115,7 +115,7 @@ class Sam:
     @property
     def device(self) -> str:
         """Where it runs, by name once it is loaded; until then what was asked for."""
-        from segmeter.models._sam_networks import device_name
+        from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
@@ -127,10 +127,10 @@ class Sam:
         """Embed pictures of one size in one pass of the encoder."""
         import torch
 
-        from segmeter.models._frames import Padded
-        from segmeter.models._sam_policy import Policy
-        from segmeter.models._sam_together import separated
-        from segmeter.models._sam_view import SamView
+        from segmeter.models.sam._batched_scenes import separated
+        from segmeter.models.sam._encoded import SamView
+        from segmeter.models.sam._frames import Padded
+        from segmeter.models.sam._policy import Policy
 
         for scene in pictures:
             if scene.header.kind != "picture":
@@ -148,7 +148,7 @@ class Sam:
 
     def slice_policy(self, reading: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
-        from segmeter.models._sam_policy import Policy
+        from segmeter.models.sam._policy import Policy
 
         if reading == "sound":
             return Policy("sound", "sound")
@@ -161,7 +161,7 @@ class Sam:
             _check_config(self.weights_path, self.kind)
             _check_names(self.weights_path, found)
         elif importlib.util.find_spec("torch") is not None:
-            from segmeter.models._sam_networks import MobileNetwork
+            from segmeter.models.sam._networks import MobileNetwork
 
             MobileNetwork.check(self.weights_path)
 

@@ -9,8 +9,8 @@ import numpy as np
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
-from segmeter.models._sam_decoder import NOT_A_POINT
-from segmeter.models._sam_policy import Policy
+from segmeter.models.sam._decoder import NOT_A_POINT
+from segmeter.models.sam._policy import Policy
 
 __all__ = ["hint_of", "is_ambiguous", "labelled_points", "of_equal_size"]
 

@@ -2,7 +2,7 @@
 
 Written from the papers of Hiera (arXiv 2306.00989) and SAM 2 (2408.00714); parameter names are
 those of the hub's files. The order of the arithmetic is that of `transformers`, so embeddings
-are equal bit for bit (tests/models/test_hiera.py), but importing it costs nothing beside torch,
+are equal bit for bit (tests/models/sam/test_hiera.py), but importing it costs nothing beside torch,
 position codes that SAM 2's pictures never need are not made, and attention is computed once.
 """
 

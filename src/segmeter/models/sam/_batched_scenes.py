@@ -11,10 +11,10 @@ from torch import Tensor
 
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
-from segmeter.models._device_copies import all_done, leaving
-from segmeter.models._sam_decoder import Embedding
-from segmeter.models._sam_prompts import of_equal_size
-from segmeter.models._sam_view import SamPrediction, SamView
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._device_copies import all_done, leaving
+from segmeter.models.sam._encoded import SamPrediction, SamView
+from segmeter.models.sam._prompts import of_equal_size
 
 __all__ = ["answer_together", "separated", "start_together"]
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_vit import vit_neck
+from segmeter.models.sam._vit import vit_neck
 
 __all__ = ["TinyVit"]
 

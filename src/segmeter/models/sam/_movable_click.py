@@ -14,8 +14,8 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask
 from segmeter.core.prompts import Click
-from segmeter.models._frames import Padded
-from segmeter.models._sam_view import SamView
+from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._frames import Padded
 
 __all__ = ["MovablePoints"]
 

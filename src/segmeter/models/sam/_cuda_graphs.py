@@ -6,7 +6,7 @@ points to which mask is shown, is captured for each batch size, number of tokens
 dense prompt, and serves all scenes of a network: the scene's embedding is copied into the
 graph's own buffers, 16 MB on the device, when another scene is asked about. The kernels are
 those of the eager way on the same shapes, so answers are equal bit for bit
-(tests/models/test_sam_graphs.py).
+(tests/models/sam/test_cuda_graphs.py).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from segmeter.models._sam_decoder import Embedding
-from segmeter.models._sam_policy import chosen_of, fed_back, shown_masks
+from segmeter.models.sam._decoder import Embedding
+from segmeter.models.sam._policy import chosen_of, fed_back, shown_masks
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_view import Network, SamView
+    from segmeter.models.sam._encoded import Network, SamView
 
 __all__ = ["DecoderGraphs", "EncoderGraph", "eagerly", "graphs_of"]
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import ChannelNorm
+from segmeter.models.sam._decoder import ChannelNorm
 
 __all__ = ["SamVit", "VitPerceptron", "distance_codes", "vit_neck"]
 

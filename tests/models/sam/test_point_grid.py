@@ -18,14 +18,14 @@ from segmeter.core.models import Ask, ModelCard  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Picture, Scene  # noqa: E402
 from segmeter.datasets.pictures import read_rgb  # noqa: E402
-from segmeter.models._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models._sam_grid import DeviceLogits  # noqa: E402
-from segmeter.models._sam_policy import Policy  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
 from segmeter.models.automatic.candidates import Logits  # noqa: E402
 from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
+from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
+from segmeter.models.sam._policy import Policy  # noqa: E402
 
 SHAPE = (30, 40)
 POINTS = np.array([[10.0, 12.0], [3.5, 30.25], [25.0, 7.0]])

@@ -12,12 +12,12 @@ if not torch.cuda.is_available():
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Picture  # noqa: E402
-from segmeter.models._hiera import HieraSizes  # noqa: E402
-from segmeter.models._sam2_network import Sam2Network  # noqa: E402
-from segmeter.models._sam_graphs import eagerly  # noqa: E402
-from segmeter.models._sam_networks import MobileNetwork  # noqa: E402
-from segmeter.models._sam_policy import Policy  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
+from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._hiera import HieraSizes  # noqa: E402
+from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
+from segmeter.models.sam._policy import Policy  # noqa: E402
+from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
 
 
 def views(network: MobileNetwork, seed: int, policy: Policy) -> tuple[SamView, SamView]:

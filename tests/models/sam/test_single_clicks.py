@@ -17,12 +17,12 @@ from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Target  # noqa: E402
 from segmeter.measures.bands import band_reach, boundary_iou  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
-from segmeter.models._device_judge import DeviceJudge  # noqa: E402
-from segmeter.models._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models._packed import count, erode, pack  # noqa: E402
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models._sam_policy import Policy  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
+from segmeter.models.sam._device_judge import DeviceJudge  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
+from segmeter.models.sam._packed_bits import count, erode, pack  # noqa: E402
+from segmeter.models.sam._policy import Policy  # noqa: E402
 
 SHAPE = (96, 128)
 POINTS = np.array([[3, 5], [40, 60], [90, 127], [11, 100], [95, 0]])

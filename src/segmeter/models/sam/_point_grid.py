@@ -16,13 +16,13 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.models._device_copies import fetched
 from segmeter.models._enlarging import Measured
-from segmeter.models._sam_decoder import NOT_A_POINT
-from segmeter.models._sam_policy import MOST_FEEDBACK, STABLE, stability
-from segmeter.models._sam_view import RENDERED_PIXELS, SamView, fused_steps
 from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
+from segmeter.models.sam._decoder import NOT_A_POINT
+from segmeter.models.sam._device_copies import fetched
+from segmeter.models.sam._encoded import RENDERED_PIXELS, SamView, fused_steps
+from segmeter.models.sam._policy import MOST_FEEDBACK, STABLE, stability
 
 __all__ = ["DeviceLogits", "candidates_of", "refined"]
 

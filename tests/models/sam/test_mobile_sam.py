@@ -20,10 +20,10 @@ torch = pytest.importorskip("torch")
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box, Click, Prompt  # noqa: E402
-from segmeter.models._sam_decoder import Embedding, from_cells  # noqa: E402
-from segmeter.models._sam_networks import MobileNetwork  # noqa: E402
-from segmeter.models._sam_policy import Policy  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
+from segmeter.models.sam._policy import Policy  # noqa: E402
 
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
 

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from segmeter.core.scenes import Pixels
-from segmeter.models._device_copies import arriving
 from segmeter.models._enlarging import Enlargement
-from segmeter.models._pillow_resize import enlarged
 from segmeter.models._resizing import (
     DEVIATION,
     MEAN,
@@ -26,6 +24,8 @@ from segmeter.models._resizing import (
     sent,
     shrunk,
 )
+from segmeter.models.sam._device_copies import arriving
+from segmeter.models.sam._pillow_resize import enlarged
 
 __all__ = ["Frame", "Padded", "Squeezed"]
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._two_way import TwoWayTransformer
+from segmeter.models.sam._two_way_transformer import TwoWayTransformer
 
 __all__ = [
     "ChannelNorm",

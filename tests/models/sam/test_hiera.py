@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
-from segmeter.models._hiera import HieraSizes, Sam2Encoder, hub_names  # noqa: E402
-from segmeter.models._sam2_network import Sam2Network  # noqa: E402
+from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder, hub_names  # noqa: E402
+from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
 
 BACKBONE = {
     "model_type": "sam2_hiera_det_model",

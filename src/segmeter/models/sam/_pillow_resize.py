@@ -2,7 +2,7 @@
 
 Pillow weighs the pixels within reach of each new one in whole numbers of 2^-22, first along
 the rows, then along the columns, and rounds to 8 bits after each. Sums of whole numbers do not
-depend on their order, so a GPU finds exactly what Pillow does (tests/models/test_frames.py).
+depend on their order, so a GPU finds exactly what Pillow does (tests/models/sam/test_frames.py).
 Where a picture gets smaller, versions of Pillow differ in which axis comes first: that is left
 to Pillow itself.
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from segmeter.models._device_copies import arriving
+from segmeter.models.sam._device_copies import arriving
 
 __all__ = ["enlarged"]
 

@@ -2,7 +2,7 @@
 
 Between its matrix products the decoder adds a bias, adds a residual, normalises, and so on; each
 of these reads and writes 4 MB per click. Here each run of such steps is one kernel. The twins in
-`torch` are `SingleClicks` itself and `_sam_grid`; sums are kept in single precision, so results
+`torch` are `SingleClicks` itself and `_point_grid`; sums are kept in single precision, so results
 agree to rounding.
 
 Triton comes with `torch` for CUDA; where it is missing the twins serve. The kernels can be

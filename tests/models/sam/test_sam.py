@@ -20,11 +20,11 @@ from segmeter.core.errors import BadInput, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa: E402
-from segmeter.models._frames import Padded, Squeezed  # noqa: E402
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models._sam_networks import pick_device, pick_dtype  # noqa: E402
-from segmeter.models._sam_policy import Policy, stability  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
+from segmeter.models.sam._networks import pick_device, pick_dtype  # noqa: E402
+from segmeter.models.sam._policy import Policy, stability  # noqa: E402
 
 SHAPE = (30, 40)
 Choice = Literal["published", "sound"]
@@ -219,7 +219,7 @@ def test_rendering_in_pieces_gives_the_same_masks(monkeypatch: pytest.MonkeyPatc
     view = look(second=True)
     predictions = view.answer([Ask(ONE), Ask(TWO), Ask((Box((2, 2), (9, 9)),))])
     whole = view.render(predictions)
-    monkeypatch.setattr("segmeter.models._sam_view.RENDERED_PIXELS", 1)
+    monkeypatch.setattr("segmeter.models.sam._encoded.RENDERED_PIXELS", 1)
     assert view.render(predictions) == whole == [p.mask() for p in predictions]
 
 

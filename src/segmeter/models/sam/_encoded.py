@@ -18,19 +18,19 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View
 from segmeter.core.prompts import Click, Point, Prompt, signs
-from segmeter.models._device_copies import all_done, arriving, constant, fetched, leaving
-from segmeter.models._frames import Frame
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models._sam_graphs import Decoded, Floats, graphs_of
-from segmeter.models._sam_policy import Policy, chosen_of, fed_back, shown_masks
-from segmeter.models._sam_prompts import hint_of, is_ambiguous, labelled_points, of_equal_size
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._device_copies import all_done, arriving, constant, fetched, leaving
+from segmeter.models.sam._frames import Frame
+from segmeter.models.sam._policy import Policy, chosen_of, fed_back, shown_masks
+from segmeter.models.sam._prompts import hint_of, is_ambiguous, labelled_points, of_equal_size
 
 if TYPE_CHECKING:
     from segmeter.core.capabilities import JudgePair
     from segmeter.core.scenes import Target
-    from segmeter.models._sam_clicks import SingleClicks
-    from segmeter.models._sam_movable import MovablePoints
     from segmeter.models.automatic.candidates import Candidates
+    from segmeter.models.sam._movable_click import MovablePoints
+    from segmeter.models.sam._single_clicks import SingleClicks
 
 __all__ = ["Network", "SamPrediction", "SamView", "fused_steps"]
 
@@ -137,7 +137,7 @@ class SamView:
         """Begin answers on several views of this network: together on a GPU, else one by one."""
         own = [view for view in views if isinstance(view, SamView)]
         if self.network.device.type != "cpu" and len(own) == len(views):
-            from segmeter.models._sam_together import start_together
+            from segmeter.models.sam._batched_scenes import start_together
 
             return start_together(own, asks)
         found = [view.answer([ask])[0] for view, ask in zip(views, asks, strict=True)]
@@ -295,7 +295,7 @@ class SamView:
         """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
         if self.embedding.quality is not None:
             return None
-        from segmeter.models._sam_clicks import SingleClicks
+        from segmeter.models.sam._single_clicks import SingleClicks
 
         return SingleClicks(self, dtype)
 
@@ -308,7 +308,7 @@ class SamView:
         **speed: Any,
     ) -> npt.NDArray[np.float64] | None:
         """IoU and Boundary IoU after a lone positive click at each point."""
-        from segmeter.models._sam_click_scores import single_click_scores
+        from segmeter.models.sam._click_scores import single_click_scores
 
         return single_click_scores(self, points, target, judge_pair, band_px, **speed)
 
@@ -317,32 +317,32 @@ class SamView:
         """The decoder for a grid of clicks in the network's own precision, made once."""
         dtype = self.network.prompts.no_mask_embed.weight.dtype
         if self.embedding.quality is None and fused_steps(self.network.device) is not None:
-            from segmeter.models._sam_fused_clicks import FusedClicks
+            from segmeter.models.sam._triton_clicks import FusedClicks
 
             return FusedClicks(self, dtype)
         return self.single_clicks(dtype)
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
         """The three masks of each lone click `(y, x)` whose score is above, as logits."""
-        from segmeter.models._sam_grid import candidates_of
+        from segmeter.models.sam._point_grid import candidates_of
 
         return candidates_of(self, points, above)
 
     def single_candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
         """The single mask of each lone click whose score is above; no fall-back to another."""
-        from segmeter.models._sam_grid import candidates_of
+        from segmeter.models.sam._point_grid import candidates_of
 
         return candidates_of(self, points, above, tokens=(0,))
 
     def refined(self, points: npt.NDArray[np.float64], candidates: Candidates) -> Candidates:
         """Each candidate again, from its click and its own logits."""
-        from segmeter.models._sam_grid import refined
+        from segmeter.models.sam._point_grid import refined
 
         return refined(self, points, candidates)
 
     def movable_clicks(self, asks: Sequence[Ask]) -> MovablePoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""
-        from segmeter.models._sam_movable import MovablePoints
+        from segmeter.models.sam._movable_click import MovablePoints
 
         return MovablePoints(self, asks)
 
@@ -372,7 +372,7 @@ def fused_steps(device: torch.device) -> ModuleType | None:
     if device.type != "cuda":
         return None
     try:
-        return importlib.import_module("segmeter.models._sam_fused")
+        return importlib.import_module("segmeter.models.sam._triton_kernels")
     except ModuleNotFoundError:
         return None
 

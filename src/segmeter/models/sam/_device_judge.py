@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.models._frames import Frame, Padded
-from segmeter.models._packed import count, erode, pack
+from segmeter.models.sam._frames import Frame, Padded
+from segmeter.models.sam._packed_bits import count, erode, pack
 
 __all__ = ["DeviceJudge"]
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from segmeter.core.capabilities import JudgePair
 from segmeter.core.scenes import Target
-from segmeter.models._device_judge import DeviceJudge
+from segmeter.models.sam._device_judge import DeviceJudge
 
 __all__ = ["clicks_at_once", "single_click_scores"]
 
