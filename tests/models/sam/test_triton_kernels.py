@@ -15,12 +15,12 @@ if importlib.util.find_spec("triton") is None:
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 
+from segmeter.models.sam import _triton_kernels as fused  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
 from segmeter.models.sam._encoded import SamView  # noqa: E402
 from segmeter.models.sam._point_grid import _table  # noqa: E402
 from segmeter.models.sam._single_clicks import SingleClicks  # noqa: E402
 from segmeter.models.sam._triton_clicks import FusedClicks  # noqa: E402
-from segmeter.models.sam.model import _triton_kernels as fused  # noqa: E402
 
 sys.path.insert(0, os.path.dirname(__file__))
 from test_point_grid import POINTS, look  # noqa: E402

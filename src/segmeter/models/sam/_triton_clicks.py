@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional as F
 
+from segmeter.models.sam import _triton_kernels as fused
 from segmeter.models.sam._single_clicks import SingleClicks, _into_cells, _said, _seen
-from segmeter.models.sam.model import _triton_kernels as fused
 
 __all__ = ["FusedClicks"]
 
