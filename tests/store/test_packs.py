@@ -14,7 +14,7 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.engine import Tally, packing, run_plan
@@ -22,6 +22,7 @@ from segmeter.engine.adding import add_to_run
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.trail import missing
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder, compaction, packs
 from segmeter.store.compaction import compact, salvage, unpack
 from segmeter.store.listing import list_runs

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plans import Roots
-from segmeter.core.remote_files import as_typed, is_address
+from segmeter.runtime.remote_files import as_typed, is_address
+from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
     from segmeter.core.models import Reading

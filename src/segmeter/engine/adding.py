@@ -9,9 +9,10 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import PlaysUsersApart
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine.jobs import Objects
 from segmeter.engine.validation import complete
+from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from multiprocessing.connection import Connection
 
-from segmeter.core.processes import Early
+from segmeter.runtime.processes import Early
 
 
 def echo(pipe: Connection, word: str, times: int) -> None:
@@ -42,7 +42,7 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
     """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
     lines = [
         "import importlib.util, sys",
-        "from segmeter.core.devices import gpu_names",
+        "from segmeter.runtime.devices import gpu_names",
         "from segmeter.engine.arithmetic import steady_arithmetic",
         "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
         "assert 'torch' not in sys.modules",
