@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "store": {"core", "runtime"},
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
-    "report": {"core", "runtime", "store"},
+    # Masks are exported on the grids of the files that they belong to.
+    "report": {"core", "runtime", "store", "datasets"},
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
         *("benchmarks", "store", "engine", "report", "study"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,7 @@ def remembered(run: Run | Several, data: Path | None) -> Roots:
             words = shlex.split(str(entry.get("command", "")), posix=True)
         except ValueError:  # no command that anybody typed
             continue
-        pairs = zip(words, [*words[1:], ""], strict=True)
-        for word, following in pairs:
+        for word, following in pairwise([*words, ""]):
             told = following if word == "--data" else word.removeprefix("--data=")
             if word.startswith("--data") and told != word and Path(told).is_dir():
                 return Roots(Path(told), None)

@@ -148,7 +148,11 @@ class MaskFiles:
         known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
         picture = self._pairs.pictures[scene]
         return Picture(
-            self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene)
+            self.card.name,
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
         )
 
     def fingerprint(self) -> str:

@@ -110,8 +110,8 @@ def place_of(address: Address | Place) -> Place:
     text = os.fspath(address)
     if "\0" in text or not text:
         raise BadInput(f"{text!r} cannot be the name of a run folder")
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
+    for protocol in ("file://", "local://"):
+        text = text.removeprefix(protocol)
     if is_address(text):
         from segmeter.store.remote import RemotePlace
 
