@@ -135,7 +135,7 @@ def test_a_picture_without_a_mask_is_said_to_be_left_out(
 def test_the_rest_goes_on_and_the_exit_code_tells(run_on_trouble: tuple[Done, Path]) -> None:
     done, out = run_on_trouble
     assert done.returncode == 1
-    assert f"{len(SENTENCES)} scenes failed" in done.stdout
+    assert f"{len(SENTENCES)} jobs failed" in done.stdout
     run = Run.open(out)
     played = run.sql("select distinct scene from rows order by scene").to_pylist()
     assert [row["scene"] for row in played] == ["a-good", "another-good"]
@@ -254,10 +254,10 @@ def test_a_run_of_which_nothing_was_finished_points_to_no_report(
     code, said, complaint = typed(*words, "--limit", 1, "--workers", 0, "-o", out)
     assert code == 1
     assert "are of another architecture: they" in complaint
-    assert said.strip() == (
-        "1 scene failed and none was finished, so there is no report; "
-        f"the reasons stand above and in {out}/errors"
-    )
+    assert said.strip() == f"1 job failed and none was finished; their errors are in {out}/errors"
+    last = complaint.strip().splitlines()[-1]
+    assert last.startswith("segmeter: failed: mobile-sam on drawn/")
+    assert "are of another architecture: they" in last
     assert list((out / "errors").iterdir())
 
 

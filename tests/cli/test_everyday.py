@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from segmeter.core.catalogue import Spec
+from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan
-from segmeter.engine import run_plan
+from segmeter.engine import run_plan, runner
+from segmeter.engine.adding import wider_plan
 from segmeter.store import Run
 
 from .conftest import Typed
@@ -119,6 +122,31 @@ def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path
                          "--out", "r", "--add")  # fmt: skip
     assert code == 2
     assert "other rounds" in err
+
+
+def test_models_that_are_added_at_once_are_both_kept(
+    typed: Typed, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower of two commands read the plan before the quicker one had widened it."""
+    plan = Plan("noc", (Spec("oracle"),), (Spec("drawn"),), rounds=2, limit=2)
+    run_plan(plan, "r", workers=0)
+    refused = []
+
+    def quicker(*given: Any, **options: Any) -> Any:
+        monkeypatch.setattr(runner, "wider_plan", wider_plan)
+        widened = wider_plan(*given, **options)
+        try:
+            run_plan(replace(plan, subjects=(Spec("disc"),)), "r", workers=0, add=True)
+        except RunConflict as error:
+            refused.append(str(error))
+        return widened
+
+    monkeypatch.setattr(runner, "wider_plan", quicker)
+    run_plan(replace(plan, subjects=(Spec("noisy"),)), "r", workers=0, add=True)
+    assert "another command is writing to 'r'; wait for it" in refused[0]
+    run_plan(replace(plan, subjects=(Spec("disc"),)), "r", workers=0, add=True)
+    assert [s.name for s in Run.open("r").plan.subjects] == ["oracle", "noisy", "disc"]
+    assert len(Run.open("r").sql("select distinct model from rows")) == 3
 
 
 def test_what_is_added_is_measured_as_the_run_was(typed: Typed, here: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.cli._mask_lists import brush_rle
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.masks import Mask
@@ -17,6 +16,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.engine import run_plan
+from segmeter.report.mask_lists import brush_rle
 from segmeter.store import Run
 
 nibabel = pytest.importorskip("nibabel")
@@ -59,8 +59,8 @@ def test_masks_of_what_ships_inside(typed: Any, tmp_path: Path) -> None:
     assert f"{len(written)} masks written" in out
     scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
     for path in written:
-        assert path.parent.name in ("anterior_hippocampus", "posterior_hippocampus")
-        (target,) = (t for t in scene.targets if t.id.replace(" ", "_") == path.parent.name)
+        assert path.parent.name in ("anterior hippocampus", "posterior hippocampus")
+        (target,) = (t for t in scene.targets if t.id == path.parent.name)
         found = np.asarray(nibabel.load(path).dataobj)
         assert np.array_equal(found, target.mask.dense().transpose(2, 1, 0))
 
@@ -173,7 +173,7 @@ def test_lists_for_label_studio_and_fiftyone(typed: Any, tmp_path: Path) -> None
 def test_what_cannot_be_written_is_said(typed: Any, tmp_path: Path) -> None:
     run = mixed(tmp_path)
     for words, said in (
-        (("--format", "nifti"), "pictures are written as png"),
+        (("--format", "nifti"), "images are written as png"),
         (("--format", "jpeg"), "jpeg"),
         (("--round", "0"), "--round is last, best, all or a number"),
         (("--format", "coco", "--all-rounds"), "one mask per object"),
@@ -181,3 +181,64 @@ def test_what_cannot_be_written_is_said(typed: Any, tmp_path: Path) -> None:
         code, _, err = typed("export", run, "--to", tmp_path / "out", *words)
         assert code == 2
         assert said in err, err
+
+
+NAMES = ["a b", "a_b", "a+b", "a,b", "A B", "Müller & Söhne 12"]
+
+
+@pytest.fixture
+def alike(tmp_path: Path) -> Path:
+    """A run on images whose names a file system, or a careless export, may take for one."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for k, name in enumerate(NAMES):
+        mask = np.zeros((20 + k, 30), np.uint8)
+        mask[4:12, 5 : 15 + k] = 255
+        for part, ending, values in (
+            ("images", "jpg", rng.integers(0, 255, (20 + k, 30, 3)).astype(np.uint8)),
+            ("masks", "png", mask),
+        ):
+            (tmp_path / "data" / part).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(values).save(tmp_path / "data" / part / f"{name}.{ending}")
+    plan = Plan("noc", (Spec("oracle"),), (Spec("folder", {"path": str(tmp_path / "data")}),),
+                rounds=1, readings=("sound",))  # fmt: skip
+    run_plan(plan, tmp_path / "run", workers=0)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("kind", ["png", "coco", "fiftyone", "labelstudio"])
+def test_every_scene_has_a_file_of_its_own_and_its_original_name(
+    typed: Any, alike: Path, tmp_path: Path, kind: str
+) -> None:
+    from PIL import Image
+
+    code, out, err = typed("export", alike, "--format", kind, "--out", tmp_path / "out", "--json")
+    assert code == 0, err
+    written = json.loads(out)["masks"]
+    assert sorted(mask["scene"] for mask in written) == sorted(NAMES)
+    assert {mask["image"] for mask in written} == {f"{name}.jpg" for name in NAMES}
+    pixels = list((tmp_path / "out").rglob("*.png"))
+    assert len({p.name.casefold() for p in pixels}) == len(NAMES)
+    assert "Müller & Söhne 12.png" in {p.name for p in pixels}
+    heights = {Image.open(path).height for path in pixels}
+    assert heights == {20 + k for k in range(len(NAMES))}
+    if kind in ("coco", "fiftyone"):
+        (file,) = (tmp_path / "out").rglob("*.json")
+        images = json.loads(file.read_text())["images"]
+        assert {i["original_file_name"] for i in images} == {f"{name}.jpg" for name in NAMES}
+        for image in images:
+            held = next((tmp_path / "out").rglob(image["file_name"]))
+            assert Image.open(held).height == image["height"]
+
+
+def test_without_images_a_list_names_the_original_files(
+    typed: Any, alike: Path, tmp_path: Path
+) -> None:
+    words = ("export", alike, "--format", "coco", "--out", tmp_path / "out", "--no-pictures")
+    code, _, err = typed(*words)
+    assert code == 0, err
+    (file,) = (tmp_path / "out").rglob("*.json")
+    images = json.loads(file.read_text())["images"]
+    assert sorted(image["file_name"] for image in images) == sorted(f"{n}.jpg" for n in NAMES)
+    assert not list((tmp_path / "out").rglob("*.png"))

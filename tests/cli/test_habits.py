@@ -83,6 +83,19 @@ def test_the_help_shows_no_types_of_python_and_the_panels_in_order(typed: Typed)
     assert places == sorted(places)
 
 
+def test_limits_are_shown_whichever_typer_holds_them() -> None:
+    """Options of typer before 0.29 keep their limits on their type, as those of click do."""
+    import click
+
+    from segmeter.cli._help import _plainly
+
+    options = [
+        click.Option(["--rounds"], type=click.IntRange(min=0)),
+        click.Option(["--name"], type=str),
+    ]
+    assert [option.metavar for option in _plainly(list(options))] == ["<n>", None]
+
+
 def test_what_a_command_writes_is_always_told_with_out() -> None:
     found = typer.main.get_command(commands()).commands  # type: ignore[attr-defined]
     for name, command in found.items():
@@ -120,6 +133,36 @@ def test_an_interrupted_run_says_so_and_goes_on_when_told_again(tmp_path: Path) 
     assert Run.open(out).sql("select count(distinct scene) as n from rows").to_pylist() == [
         {"n": 3}
     ]
+
+
+@pytest.mark.parametrize("module", ["typer", "rich", "segmeter.cli.list", "numpy", "duckdb"])
+def test_ctrl_c_during_imports_prints_no_trace(module: str, tmp_path: Path) -> None:
+    script = f"""
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does
+            except KeyboardInterrupt as error:
+                raise ImportError("as compiled modules do") from error
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["segmeter", *sys.argv[1:]]
+import segmeter.cli
+segmeter.cli.main()
+"""
+    words = ["list", "users"]
+    if module == "duckdb":  # imported late, by a command that is at work
+        run_plan(Plan("noc", (Spec("disc"),), (Spec("drawn"),), rounds=1, limit=1), tmp_path / "r")
+        words = ["compare", str(tmp_path / "r")]
+    command = [sys.executable, "-c", script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("segmeter: interrupted")
+    assert "Traceback" not in done.stderr
 
 
 def test_a_server_is_ended_by_ctrl_c_without_a_complaint(tmp_path: Path) -> None:

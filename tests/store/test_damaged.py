@@ -172,6 +172,12 @@ def test_a_provenance_of_any_content_gives_one_sentence(
     assert (run / "aside" / "provenance.json").read_bytes() == content
 
 
+def test_a_command_without_facts_is_no_reason_to_fail(run: Path, typed: Typed) -> None:
+    (run / "provenance.json").write_text("[{}]")
+    code, _, err = typed("report", run)
+    assert code == 0, err
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

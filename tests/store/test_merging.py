@@ -14,10 +14,11 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 from segmeter.store.listing import list_runs
@@ -148,6 +149,50 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
         (parts[0] if name == "a" else parts[1]).unlink()
     with pytest.raises(RunConflict, match="'weighted' with different weights or sources"):
         merge_runs(tmp_path / "all", [tmp_path / "a", tmp_path / "b"], COMMAND)
+
+
+def test_other_weights_than_those_of_an_earlier_merge_are_refused(tmp_path: Path) -> None:
+    plan = replace(PLAN, subjects=(Spec("weighted"),))
+    for number, name in enumerate(("a", "a2", "b", "b2")):
+
+        class Weighted(Disc):
+            card = replace(Disc.card, name="weighted", fingerprint=name[0] * 32)
+
+        run_plan(plan, tmp_path / name, objects={"weighted": Weighted()})
+        for file in sorted((tmp_path / name / "parts").iterdir())[number % 3 + 1 :]:
+            file.unlink()
+    assert merge_runs(tmp_path / "all", [tmp_path / "a", tmp_path / "a2"], COMMAND).jobs == 2
+    with pytest.raises(RunConflict, match="'weighted' with different weights or sources"):
+        merge_runs(tmp_path / "all", [tmp_path / "b", tmp_path / "b2"], COMMAND)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_other_scores_of_a_job_are_refused_and_named(
+    whole: Path, tmp_path: Path, compacted: bool
+) -> None:
+    one, two = (Path(shutil.copytree(whole, tmp_path / name)) for name in ("one", "two"))
+    for run in (one, two):
+        assert score_run(run, "dice", Roots()) == 6
+    file = min((two / "scores" / "dice").iterdir())
+    table = RunFolder(two).rows_of(file.stem, "scores/dice")
+    wrong = table.set_column(
+        table.column_names.index("value"), "value", pa.array([0.5] * len(table))
+    )
+    file.write_bytes(encode_table(wrong))
+    if compacted:
+        compact(RunFolder(one), "scores/dice", loose=1)
+    with pytest.raises(RunConflict, match=r"other values of 'dice' for '\w+' on 'drawn/\d+'"):
+        merge_runs(tmp_path / "all", [one, two], COMMAND)
+
+
+def test_a_run_that_is_named_twice_is_counted_once(
+    halves: tuple[Path, Path], tmp_path: Path, typed: Typed
+) -> None:
+    first, second = halves
+    beside = first.parent / "." / second.name / ".." / first.name
+    done = merge_runs(tmp_path / "all", [first, second, beside], COMMAND)
+    assert (done.jobs, done.twice) == (6, 2)
+    assert list(done.taken.values()) == [4, 2]
 
 
 def test_damaged_parts_are_left_out_and_named(

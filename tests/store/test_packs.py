@@ -14,14 +14,14 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.engine import Tally, packing, run_plan
-from segmeter.engine.adding import add_to_run
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.trail import missing
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder, compaction, packs
 from segmeter.store.compaction import compact, salvage, unpack
 from segmeter.store.listing import list_runs
@@ -343,8 +343,7 @@ def test_scores_are_packed_too(here: RunFolder) -> None:
 def test_users_are_added_to_packed_jobs(here: RunFolder) -> None:
     compact(here, loose=1)
     wide = replace(PLAN, users=(Spec("centre-click"), Spec("random-click")))
-    plan = add_to_run(wide, str(here.path), Roots())
-    assert run_plan(plan, here.path, workers=0).done == JOBS
+    assert run_plan(wide, here.path, workers=0, add=True).done == JOBS
     users = Run.open(str(here.path)).sql('select distinct "user" as u from rows').num_rows
     assert users == 2
 

@@ -48,6 +48,22 @@ def test_what_is_put_is_listed_and_read(place: Place) -> None:
         place.read("parts/c")
 
 
+def test_a_local_address_is_a_folder(tmp_path: Path, typed: Typed) -> None:
+    for protocol in ("file", "local"):
+        assert place_of(f"{protocol}://{tmp_path}/x").address == f"{tmp_path}/x"
+    out = f"local://{tmp_path}/run"
+    words = ("-m", "oracle", "-d", "drawn", "--limit", 1, "--workers", 0)
+    assert typed("run", "noc", *words, "--out", out)[0] == 0
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
+
+
+def test_folders_are_made_on_a_remote_storage_that_has_them(tmp_path: Path) -> None:
+    place = RemotePlace(f"local://{tmp_path}/run")
+    place.begin()
+    place.put("scores/dice/a", b"half")
+    assert place.read("scores/dice/a") == b"half"
+
+
 def test_a_new_content_is_a_new_version(place: Place) -> None:
     place.begin()
     place.put("parts/a", b"one")

@@ -61,6 +61,12 @@ def _plainly(parameters: list[Any]) -> list[Any]:
             parameter.metavar = ""
         elif parameter.multiple:
             parameter.metavar = "<str>"
-        elif parameter.min is not None or parameter.max is not None:
+        elif _has_range(parameter):
             parameter.metavar = "<n>"
     return parameters
+
+
+def _has_range(parameter: Any) -> bool:
+    """Whether a number has limits, which typer before 0.29 keeps on the type of the option."""
+    held = getattr(parameter, "type", parameter)
+    return any(getattr(held, end, None) is not None for end in ("min", "max"))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plans import Roots
-from segmeter.core.remote_files import as_typed, is_address
+from segmeter.runtime.remote_files import as_typed, is_address
+from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
     from segmeter.core.models import Reading
@@ -75,8 +76,7 @@ def remembered(run: Run | Several, data: Path | None) -> Roots:
             words = shlex.split(str(entry.get("command", "")), posix=True)
         except ValueError:  # no command that anybody typed
             continue
-        pairs = zip(words, [*words[1:], ""], strict=True)
-        for word, following in pairs:
+        for word, following in pairwise([*words, ""]):
             told = following if word == "--data" else word.removeprefix("--data=")
             if word.startswith("--data") and told != word and Path(told).is_dir():
                 return Roots(Path(told), None)

@@ -36,6 +36,17 @@ class Bar:
             disable=not sys.stderr.isatty(),
         )
         self._failures = 0
+        self.reason = ""
+
+    def say_reason(self) -> None:
+        """Why the first job failed, as the last line of a command; nothing if none did."""
+        if self.reason:
+            self._console.print(
+                printable(f"segmeter: failed: {self.reason}"),
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def begin(self, total: int, done: int) -> None:
         if self._first:
@@ -46,6 +57,7 @@ class Bar:
     def step(self, outcome: Outcome) -> None:
         if outcome.error:
             self._failures += 1
+            self.reason = self.reason or f"{outcome.job}: {outcome.error}"
             self._name(outcome)
         speed = self._bar.tasks[self._task].speed
         self._bar.update(

@@ -70,11 +70,10 @@ def print_summary(out: Address, tally: Tally, as_json: bool, *, reported: bool =
 
 
 def _closing(out: Address, tally: Tally, reported: bool) -> list[str]:
-    """What failed, and where to look further; a run without a row has nothing to report."""
-    count = counted(tally.failed, "scene")
+    """How many jobs failed, and where to look next; a run without rows has no report."""
+    count = counted(tally.failed, "job")  # one model on one scene
     if tally.failed and not tally.done + tally.before:
-        reasons = f"the reasons stand above and in {out}/errors"
-        return [f"{count} failed and none was finished, so there is no report; {reasons}"]
+        return [f"{count} failed and none was finished; their errors are in {out}/errors"]
     named = [f"{count} failed; 'segmeter report {out}' names them"] if tally.failed else []
     return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
 

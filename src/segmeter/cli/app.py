@@ -73,8 +73,8 @@ def _top(
 def run_app() -> None:
     """Run the command that was typed; print errors as sentences, exit by the rules."""
     speak_plainly()
-    _hear_one_interrupt()
     commands(sys.argv[1:2])
+    interrupted = _on_first_interrupt()
     typed = [word for word in sys.argv[1:] if word != "--debug"]  # wherever it stands
     try:
         code: Any = app(typed, prog_name="segmeter", standalone_mode=False)
@@ -92,10 +92,12 @@ def run_app() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
     except Exception:  # noqa: BLE001  Python's own exit code would read as 'done with errors'
-        traceback.print_exc()
-        typer.echo("segmeter: a fault in segmeter, or in a file of yours: see above", err=True)
         code = Exit.FAULT
-    if code == Exit.INTERRUPTED:
+        if not interrupted.is_set():  # an import that is interrupted may raise anything
+            traceback.print_exc()
+            typer.echo("segmeter: a fault in segmeter, or in a file of yours: see above", err=True)
+    if code == Exit.INTERRUPTED or (code == Exit.FAULT and interrupted.is_set()):
+        code = Exit.INTERRUPTED
         typer.echo("segmeter: interrupted; what was finished is kept", err=True)
     sys.exit(code if isinstance(code, int) else Exit.DONE)
 
@@ -147,15 +149,18 @@ def _unusable(error: OSError) -> str:
     return f"'{error.filename}' cannot be used: {error.strerror or error}"
 
 
-def _hear_one_interrupt() -> None:
-    """The first Ctrl-C stops the command; further ones do not disturb it while it tidies up."""
+def _on_first_interrupt() -> threading.Event:
+    """The first Ctrl-C stops the command and sets the event; further ones are ignored."""
+    interrupted = threading.Event()
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupted.set()
         raise KeyboardInterrupt
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, stop)
+    return interrupted
 
 
 def _complain(sentence: str) -> int:

@@ -15,12 +15,10 @@ from segmeter.core.errors import check_choice
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
-    from segmeter.cli._mask_files import MaskFile
+    from segmeter.report.mask_files import MaskFile
 
 __all__ = ["export"]
 
-
-_FORMATS = ("png", "nifti", "coco", "fiftyone", "labelstudio")
 
 To = Annotated[
     Path,
@@ -63,19 +61,15 @@ def export(
 
     Example: `segmeter export runs/mine --round best --format coco --to masks`
     """
-    from segmeter.cli._mask_files import mask_files, mask_lists, rounds_of
-    from segmeter.cli._mask_lists import LISTS
+    from segmeter.report.mask_files import FORMATS, export_masks, rounds_of
     from segmeter.store import Run
 
     if kind is not None:
-        check_choice("format", kind, _FORMATS)
+        check_choice("format", kind, FORMATS)
     results = Run.open(run)
     results.roots = remembered(results, data)
     rounds = "all" if all_rounds else rounds_of(which)
-    if kind is not None and kind in LISTS:
-        written = list(mask_lists(results, to, kind, rounds, pictures))
-    else:
-        written = list(mask_files(results, to, rounds, kind))
+    written = export_masks(results, to, kind, rounds, pictures)
     if as_json:
         print(json.dumps({"masks": [_facts(f) for f in written]}, indent=1))
     else:
@@ -85,15 +79,15 @@ def export(
 
 def _say(written: list[MaskFile], to: Path, kind: str | None) -> None:
     """How many masks lie where; of lists also which files, and how they are opened."""
-    from segmeter.cli._mask_lists import LISTS
+    from segmeter.report.mask_lists import LISTS
 
     typer.echo(f"{counted(len(written), 'mask')} written to {to}")
     if kind is not None and kind in LISTS:
         for file in dict.fromkeys(f.path for f in written):
             typer.echo(f"  {file}")
-        typer.echo(LISTS[kind].said)
+        typer.echo(LISTS[kind].hint)
 
 
 def _facts(file: MaskFile) -> dict[str, object]:
-    named = {"scene": file.scene, "target": file.target, "voxels": file.voxels}
-    return {"file": str(file.path), **named}
+    named = {"scene": file.scene, "target": file.target, "image": file.image}
+    return {"file": str(file.path), **named, "voxels": file.voxels}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.plans import Plan, Roots
-from segmeter.core.processes import waking
+from segmeter.core.plans import Plan
+from segmeter.runtime.devices import check_devices
+from segmeter.runtime.processes import waking
+from segmeter.runtime.roots import Roots
 
 __all__ = ["run"]
 
@@ -126,16 +128,18 @@ def _play(
         if crew.executor is not None:
             check_choice("executor", crew.executor, executor_names())
         _check(plan, places)
-        if add:
-            plan = _added(plan, out, places)
+        if add and out is None:
+            raise BadInput("--add needs --out: which run to add to")
         folder = out or str(free_folder(plan, places))
+        bar = Bar("" if out else f"run folder: {folder}")
         tally = run_plan(
             plan,
             folder,
             roots=places,
             workers=crew.workers,
-            progress=Bar("" if out else f"run folder: {folder}"),
+            progress=bar,
             again=crew.again,
+            add=add,
             executor=crew.executor,
             early=early,
             share=crew.share,
@@ -143,6 +147,8 @@ def _play(
             tell=lambda sentence: typer.echo(printable(sentence), err=True),
         )
         print_summary(folder, tally, as_json)
+        sys.stdout.flush()
+        bar.say_reason()
         return Exit.WITH_ERRORS if tally.failed else Exit.DONE
 
 
@@ -169,12 +175,3 @@ def _say_estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool, *, brie
     else:
         say_cost(plan, places, crew.workers, crew.executor, as_json)
     return Exit.DONE
-
-
-def _added(plan: Plan, out: str | None, places: Roots) -> Plan:
-    """The plan of an existing run with more models, data sets or users; all else must agree."""
-    from segmeter.engine.adding import add_to_run
-
-    if out is None:
-        raise BadInput("--add needs --out: which run to add to")
-    return add_to_run(plan, out, places)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from segmeter.clickability.training.recipes import Recipe
     from segmeter.clickability.training.samples import TrainingSample
     from segmeter.clickability.training.training_loop import Step
-    from segmeter.core.plans import Roots
+    from segmeter.runtime.roots import Roots
 
 __all__ = ["clickability"]
 

@@ -92,7 +92,8 @@ class Scene:
     """What is looked at, with its targets: a `Picture` or a `Volume`.
 
     Header, pixels and targets may be given as they are or as functions that read them; each
-    is read once, when first asked for.
+    is read once, when first asked for. `file_name` is the name of the file that the pixels come
+    from, as exports state it; empty where there is none.
     """
 
     def __init__(
@@ -104,9 +105,11 @@ class Scene:
         *,
         header: Late[Header] | None = None,
         partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
+        file_name: str = "",
     ) -> None:
         self.dataset = dataset
         self.id = id
+        self.file_name = file_name
         self._pixels = pixels
         self._targets = targets
         self._header = header

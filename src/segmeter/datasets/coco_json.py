@@ -44,7 +44,13 @@ class CocoPicture(Picture):
 
     def __init__(self, source: CocoJson, scene: str) -> None:
         path = source.picture(scene)
-        super().__init__(source.name, scene, lambda: read_rgb(path), lambda: source.targets(scene))
+        super().__init__(
+            source.name,
+            scene,
+            lambda: read_rgb(path),
+            lambda: source.targets(scene),
+            file_name=path.name,
+        )
         self._source = source
 
     @cached_property

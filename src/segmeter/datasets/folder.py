@@ -13,7 +13,6 @@ from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.remote_files import is_address, local_folder
 from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoJson
@@ -39,6 +38,7 @@ from segmeter.datasets.runlength_json import (
 )
 from segmeter.datasets.volumes.layouts import holds_volumes
 from segmeter.datasets.volumes.volume_folder import VolumeFolder
+from segmeter.runtime.remote_files import is_address, local_folder
 
 __all__ = ["Folder", "MaskFiles"]
 
@@ -148,7 +148,11 @@ class MaskFiles:
         known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
         picture = self._pairs.pictures[scene]
         return Picture(
-            self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene)
+            self.card.name,
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
         )
 
     def fingerprint(self) -> str:

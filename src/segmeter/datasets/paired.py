@@ -75,7 +75,13 @@ class Paired:
         name = self._layout.card.name
         known(name, scene, self._pictures)
         picture = self._pictures[scene]
-        return Picture(name, scene, lambda: read_rgb(picture), lambda: [self._target(scene)])
+        return Picture(
+            name,
+            scene,
+            lambda: read_rgb(picture),
+            lambda: [self._target(scene)],
+            file_name=picture.name,
+        )
 
     def fingerprint(self) -> str:
         return digest([*self._pictures.values(), *self._masks.values()])

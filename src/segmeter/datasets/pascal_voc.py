@@ -76,7 +76,13 @@ class PascalVoc:
     def load(self, scene: str) -> Scene:
         known("pascal-voc", scene, self._objects)
         picture = self._folder / "JPEGImages" / f"{scene}.jpg"
-        return Picture("pascal-voc", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture(
+            "pascal-voc",
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
+        )
 
     def fingerprint(self) -> str:
         folders = (("JPEGImages", "jpg"), ("SegmentationObject", "png"))

@@ -49,7 +49,11 @@ class RunLengthJson:
             raise NotFound(f"{self.card.name}/{scene}: there are masks but no picture")
         picture = self._pictures[scene]
         return Picture(
-            self.card.name, scene, lambda: read_rgb(picture), lambda: self._targets(scene)
+            self.card.name,
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
         )
 
     def fingerprint(self) -> str:
@@ -74,8 +78,13 @@ class JsonBeside:
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, self._beside)
         picture, _ = self._beside[scene]
-        name = self.card.name
-        return Picture(name, scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture(
+            self.card.name,
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
+        )
 
     def fingerprint(self) -> str:
         return digest(path for both in self._beside.values() for path in both)

@@ -68,7 +68,13 @@ class Sbd:
     def load(self, scene: str) -> Scene:
         known("sbd", scene, self._names)
         picture = self._folder / "img" / f"{scene}.jpg"
-        return Picture("sbd", scene, lambda: read_rgb(picture), lambda: self._targets(scene))
+        return Picture(
+            "sbd",
+            scene,
+            lambda: read_rgb(picture),
+            lambda: self._targets(scene),
+            file_name=picture.name,
+        )
 
     def fingerprint(self) -> str:
         folders = (("img", "jpg"), ("inst", "mat"))

@@ -1,4 +1,4 @@
-"""Adding: more models, data sets or users for a run that exists."""
+"""Adding: the plan of an existing run with more models, data sets or users."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import PlaysUsersApart
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
+from segmeter.core.scenes import Dataset
 from segmeter.engine.jobs import Objects
 from segmeter.engine.validation import complete
-from segmeter.store.folder import RunFolder
-from segmeter.store.places import Address
+from segmeter.runtime.roots import Roots
 
-__all__ = ["add_to_run"]
+__all__ = ["wider_plan"]
 
 _MAY_DIFFER = {"subjects", "datasets", "fingerprints"}
 
 
-def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None = None) -> Plan:
-    """Widen the plan in a run folder by subjects, data sets and users of another; the wider plan.
+def wider_plan(
+    held: Plan, asked: Plan, roots: Roots, objects: Objects | None, address: str
+) -> tuple[Plan, dict[str, Dataset]]:
+    """The plan of a run widened by the models, data sets and users of another; its data sets.
 
-    What is left out of the request (data sets, users, rounds, measures, options) is taken from
-    the run. Rows that are there stay as they are; users that are added play the scenes that were
-    played without them. Where users play together, as attacks and the click they are bound by do,
-    none can be added: 'segmeter compare RUN RUN' reads several runs.
+    Whatever the request leaves out (data sets, users, rounds, measures, options) is taken from
+    the run. Existing rows stay as they are; added users run on the scenes of the run. Benchmarks
+    whose users depend on each other, such as attacks, take no further users.
     """
-    folder = RunFolder.existing(out)
-    held = folder.plan
     wanted = replace(
-        plan,
-        subjects=plan.subjects or held.subjects,
-        datasets=plan.datasets or held.datasets,
-        users=plan.users or held.users,
-        rounds=plan.rounds or held.rounds,
-        measures=plan.measures or held.measures,
-        options=plan.options or held.options,
-        limit=held.limit if plan.limit is None else plan.limit,
+        asked,
+        subjects=asked.subjects or held.subjects,
+        datasets=asked.datasets or held.datasets,
+        users=asked.users or held.users,
+        rounds=asked.rounds or held.rounds,
+        measures=asked.measures or held.measures,
+        options=asked.options or held.options,
+        limit=held.limit if asked.limit is None else asked.limit,
     )
     filled, _ = complete(wanted, roots, objects)
     apart = isinstance(catalogue.benchmarks.make(held.benchmark), PlaysUsersApart)
@@ -47,7 +46,7 @@ def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None =
     if differ:
         what = "models, data sets and users" if apart else "models and data sets"
         raise RunConflict(
-            f"'{out}' was played with other {', '.join(differ)}; only {what} can be added to a "
+            f"'{address}' was run with other {', '.join(differ)}; only {what} can be added to a "
             f"run of '{held.benchmark}', and 'segmeter compare' reads several runs"
         )
     wider = replace(
@@ -57,12 +56,11 @@ def add_to_run(plan: Plan, out: Address, roots: Roots, objects: Objects | None =
         users=_together(held.users, filled.users),
         fingerprints={},
     )
-    whole, _ = complete(wider, roots, objects, to_play=False)
+    whole, datasets = complete(wider, roots, objects, to_play=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
-        raise RunConflict(f"data set '{changed[0]}' has changed since '{out}' was run")
-    folder.widen(whole)
-    return whole
+        raise RunConflict(f"data set '{changed[0]}' has changed since '{address}' was run")
+    return whole, datasets
 
 
 def _together(one: Sequence[Spec], other: Sequence[Spec]) -> tuple[Spec, ...]:

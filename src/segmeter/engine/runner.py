@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from segmeter.core.devices import gpu_names
 from segmeter.core.errors import SegmeterError
-from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.processes import Early
-from segmeter.core.threads import usable_cores
+from segmeter.core.plans import Job, Plan
+from segmeter.core.scenes import Dataset
+from segmeter.engine.adding import wider_plan
 from segmeter.engine.executors import Executor, Seats, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
 from segmeter.engine.packing import Packing, make_ready
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, subject_prints
 from segmeter.engine.validation import complete
+from segmeter.runtime.devices import gpu_names
+from segmeter.runtime.processes import Early
+from segmeter.runtime.roots import Roots
+from segmeter.runtime.threads import usable_cores
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place
 
@@ -65,6 +69,7 @@ def run_plan(
     progress: Progress | None = None,
     command: Mapping[str, Any] | None = None,
     again: bool = False,
+    add: bool = False,
     executor: str | None = None,
     address: str | None = None,
     share: tuple[int, int] = (1, 1),
@@ -82,6 +87,8 @@ def run_plan(
         Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
     again
         Play jobs anew that were played with other weights or another source than are here now.
+    add
+        Widen an existing run by the models, data sets and users of the plan, and run those.
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     share
@@ -94,8 +101,7 @@ def run_plan(
         Scenes that are played before the others, so that somebody who waits sees rows.
     """
     roots = roots or Roots()
-    plan, datasets = complete(plan, roots, objects)
-    with RunFolder.claimed(out, plan) as folder:
+    with _claimed(plan, out, roots, objects, add) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
         before = finished_before(folder, jobs, subject_prints(plan, roots, objects), plan, again)
         for sentence in before.said:
@@ -112,6 +118,23 @@ def run_plan(
         progress.begin(len(ours), len(ours) - len(left))
         done, failed = _play(left, folder, executor, seats, progress, tell)
     return Tally(done, len(ours) - len(left), failed)
+
+
+@contextmanager
+def _claimed(
+    plan: Plan, out: Address | Place, roots: Roots, objects: Objects | None, add: bool
+) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
+    """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
+    if not add:
+        plan, datasets = complete(plan, roots, objects)
+        with RunFolder.claimed(out, plan) as folder:
+            yield folder, plan, datasets
+        return
+    folder = RunFolder.existing(out)
+    with folder.locked():  # from reading the plan on: two commands at once would lose one's models
+        plan, datasets = wider_plan(folder.plan, plan, roots, objects, folder.address)
+        folder.replace_plan(plan)
+        yield folder, plan, datasets
 
 
 def default_workers(plan: Plan) -> int:

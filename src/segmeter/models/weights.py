@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core import seeds
-from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import BadWeights, NotFound
+from segmeter.runtime.cache_folders import cache_folder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
     "ABSENT",
+    "SUFFIXES",
     "Sizes",
     "check",
     "describing",
@@ -44,7 +45,7 @@ __all__ = [
 
 Sizes = dict[str, tuple[int, ...]]
 
-_SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
+SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
 _LARGE = 1 << 24  # bytes of weights from which on their digest is kept
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
 _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
@@ -106,8 +107,8 @@ def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
 def files(path: Path) -> list[Path]:
     """The weight files at a place, safetensors before anything else."""
     if path.is_file():
-        return [path] if path.suffix in _SUFFIXES else []
-    for suffix in _SUFFIXES:
+        return [path] if path.suffix in SUFFIXES else []
+    for suffix in SUFFIXES:
         found = sorted(p for p in path.glob(f"*{suffix}") if p.is_file())
         if found:
             return found

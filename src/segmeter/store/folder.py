@@ -21,8 +21,8 @@ from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.core.redaction import redacted
 from segmeter.core.rows import ERROR_ROWS, Schema
+from segmeter.runtime.redaction import redacted
 from segmeter.store.layout import Layout, layout_of
 from segmeter.store.leases import Lease
 from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes
@@ -116,10 +116,9 @@ class RunFolder:
         text = json.dumps([*held, dict(entry)], indent=1)
         self.place.put("provenance.json", text.encode())
 
-    def widen(self, plan: Plan) -> None:
-        """Put a plan that asks for more in place of the one that lies here."""
-        with self.locked():
-            self.place.put("plan.json", plan.to_json().encode())
+    def replace_plan(self, plan: Plan) -> None:
+        """Replace the plan by a wider one; the caller holds the lock."""
+        self.place.put("plan.json", plan.to_json().encode())
 
     def done(self, job: Job) -> bool:
         return self.alone(job) or job.id in self.finished()
@@ -167,21 +166,22 @@ class RunFolder:
         """The rows of a finished job as an Arrow table; BadInput if they cannot be read."""
         return self.rows_of(job.id)
 
-    def rows_of(self, job_id: str) -> Any:
-        """The same by the id of the job."""
+    def rows_of(self, job_id: str, where: str = "parts") -> Any:
+        """The same by the id of the job; `where` may be the folder of a measure."""
         try:
-            return decode(self.place.read(f"parts/{job_id}.parquet"))
+            return decode(self.place.read(f"{where}/{job_id}.parquet"))
         except FileNotFoundError:
-            return self._packed_rows(job_id)
+            return self._packed_rows(job_id, where)
 
-    def _packed_rows(self, job_id: str) -> Any:
-        if self._opened is None or job_id not in self._opened.groups:
-            packs = self.layout().packs
+    def _packed_rows(self, job_id: str, where: str) -> Any:
+        opened = self._opened
+        if opened is None or opened.where != where or job_id not in opened.groups:
+            packs = self.layout(where).packs
             pack = next((pack for pack in packs if job_id in pack.trails), None)
             if pack is None:
-                raise FileNotFoundError(f"{self.address}/parts has no rows of {job_id}")
-            self._opened = _OpenPack(self.place, pack)
-        return self._opened.rows(job_id)
+                raise FileNotFoundError(f"{self.address}/{where} has no rows of {job_id}")
+            opened = self._opened = _OpenPack(self.place, where, pack)
+        return opened.rows(job_id)
 
     def set_aside(self, name: str) -> None:
         """Move a file of rows out of the way; its job can be played again."""
@@ -239,9 +239,9 @@ class RunFolder:
 class _OpenPack:
     """A pack that jobs are read from one after the other, a row group at a time."""
 
-    def __init__(self, place: Place, pack: Pack) -> None:
-        self._pack = pack
-        self._file = pack_bytes(place.read(f"parts/{pack.name}"))
+    def __init__(self, place: Place, where: str, pack: Pack) -> None:
+        self.where, self._pack = where, pack
+        self._file = pack_bytes(place.read(f"{where}/{pack.name}"))
         self._inside = groups_of(pack, self._file)
         self.groups = {job: k for k, jobs in enumerate(self._inside) for job, _ in jobs}
         self._read: tuple[int, dict[str, Any]] = (-1, {})

@@ -6,6 +6,7 @@ link is followed, and a part whose rows are not what they should be is left out 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,13 +26,14 @@ from segmeter.store.packs import (
     readable_jobs,
 )
 from segmeter.store.parts import decode, encode_table, trail_of
-from segmeter.store.places import Address, Place
+from segmeter.store.places import Address, Place, place_of
 from segmeter.store.results import Run
 from segmeter.store.views import check_parts, wrong_rows
 
 __all__ = ["Merged", "merge_runs"]
 
 _MADE_OF = ("fingerprint", "source")
+_MadeOf = dict[str, tuple[str, tuple[str, ...]]]  # by model: a run that has it, and its prints
 
 
 @dataclass(slots=True)
@@ -58,14 +60,17 @@ def merge_runs(
     A job that several runs have is taken once if its rows are the same but for their times; if
     they are not, nothing says which are right, and the merge is refused.
     """
-    sources = [Run.open(run) for run in runs]
+    # A run that is named twice is read once.
+    sources = list({_identity(run): Run.open(run) for run in runs}.values())
     folders = [run.folder for run in sources]
     _refuse_other_plans(folders)
-    made_of: dict[str, tuple[str, tuple[str, ...]]] = {}
+    if _identity(out) in map(_identity, runs):
+        raise RunConflict(f"'{place_of(out).address}' is one of the runs; merge into a new folder")
     done = Merged()
     with RunFolder.claimed(out, folders[0].plan) as target:
-        if target.address in {folder.address for folder in folders}:
-            raise RunConflict(f"'{target.address}' is one of the runs; merge into a new folder")
+        made_of: _MadeOf = {}
+        for trail in _trails(target):
+            _refuse_other_weights(target, trail, made_of)
         for run in sources:
             _take_rows(target, run, made_of, done)
         for run in sources:
@@ -81,6 +86,12 @@ def merge_runs(
     return done
 
 
+def _identity(run: Address | Place) -> str:
+    """One text for all spellings of a run's address."""
+    place = place_of(run)
+    return place.address if "://" in place.address else os.path.realpath(place.address)
+
+
 def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
     first, *others = folders
     for other in others:
@@ -92,9 +103,7 @@ def _refuse_other_plans(folders: Sequence[RunFolder]) -> None:
             )
 
 
-def _take_rows(
-    target: RunFolder, run: Run, made_of: dict[str, tuple[str, tuple[str, ...]]], done: Merged
-) -> None:
+def _take_rows(target: RunFolder, run: Run, made_of: _MadeOf, done: Merged) -> None:
     """Put the jobs of one run beside those that are there."""
     folder = run.folder
     there = target.finished()
@@ -103,7 +112,7 @@ def _take_rows(
         fresh = []
         for job in jobs:
             _refuse_strangers(folder, job, folder.plan)
-            _refuse_other_weights(folder, job, made_of)
+            _refuse_other_weights(folder, trail_of(job.table.schema), made_of)
             if job.id not in there:
                 fresh.append(job)
                 continue
@@ -121,6 +130,9 @@ def _take_the_rest(target: RunFolder, run: Run) -> None:
         where = measure_folder(measure)
         there = target.scored(measure)
         for name, jobs in _files(folder, where, _SCORES, {}):
+            for job in jobs:
+                if job.id in there:
+                    _refuse_other_scores(target, folder, measure, job)
             fresh = [job for job in jobs if job.id in finished and job.id not in there]
             _put(target, where, name, fresh)
     for name, jobs in _files(folder, "errors", ERROR_ROWS, {}):
@@ -185,17 +197,21 @@ def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
         )
 
 
-def _refuse_other_weights(
-    folder: RunFolder, job: JobRows, made_of: dict[str, tuple[str, tuple[str, ...]]]
-) -> None:
-    """All jobs of a model must have been played by the same weights and source."""
-    trail = trail_of(job.table.schema)
-    model = (job_of(job.table) or ("",))[0]
+def _trails(folder: RunFolder) -> Iterator[Mapping[str, str]]:
+    """The provenance of the jobs that a run already has."""
+    for (_, name), schema in (found := check_parts(folder, "parts", _SCORES)).parts:
+        pack = found.packs.get(name)
+        yield from [trail_of(schema)] if pack is None else pack.trails.values()
+
+
+def _refuse_other_weights(folder: RunFolder, trail: Mapping[str, str], made_of: _MadeOf) -> None:
+    """All jobs of a model must have been run with the same weights and source."""
+    model = trail.get("subject", "")
     now = tuple(trail.get(what, "") for what in _MADE_OF)
     where, then = made_of.setdefault(model, (folder.address, now))
     if then != now:
         raise RunConflict(
-            f"'{where}' and '{folder.address}' played '{model}' with different weights or sources "
+            f"'{where}' and '{folder.address}' ran '{model}' with different weights or sources "
             f"(fingerprints {_short(then)} and {_short(now)}); they cannot be merged"
         )
 
@@ -211,6 +227,16 @@ def _refuse_other_rows(target: RunFolder, folder: RunFolder, job: JobRows) -> No
         raise RunConflict(
             f"'{folder.address}' has other rows for '{model}' on '{dataset}/{scene}' than a run "
             "before it; nothing says which are right, leave one of them out"
+        )
+
+
+def _refuse_other_scores(target: RunFolder, folder: RunFolder, measure: str, job: JobRows) -> None:
+    known = target.rows_of(job.id, measure_folder(measure))
+    if _facts(known) != _facts(job.table):
+        model, dataset, scene = job_of(job.table) or ("", "", "")
+        raise RunConflict(
+            f"'{folder.address}' has other values of '{measure}' for '{model}' on "
+            f"'{dataset}/{scene}' than a run before it; remove scores/{measure} from one of them"
         )
 
 

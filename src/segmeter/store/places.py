@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.remote_files import is_address
+from segmeter.runtime.remote_files import is_address
 from segmeter.store.leases import Lease
 
 __all__ = ["Address", "DiskFull", "Place", "RunGone", "StoredFile", "place_of"]
@@ -110,8 +110,8 @@ def place_of(address: Address | Place) -> Place:
     text = os.fspath(address)
     if "\0" in text or not text:
         raise BadInput(f"{text!r} cannot be the name of a run folder")
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
+    for protocol in ("file://", "local://"):
+        text = text.removeprefix(protocol)
     if is_address(text):
         from segmeter.store.remote import RemotePlace
 

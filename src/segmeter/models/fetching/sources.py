@@ -27,7 +27,7 @@ _KEPT = (".safetensors", ".pt", ".pth", ".onnx", ".json")
 
 
 class Source(Protocol):
-    """A place that has the weights of a model."""
+    """Where the weights of a model can be had."""
 
     @property
     def kind(self) -> str:
@@ -37,7 +37,7 @@ class Source(Protocol):
     def __str__(self) -> str: ...
 
     def bring(self, folder: Path, progress: Progress) -> None:
-        """Put the files into the folder; what was half brought before is gone on with."""
+        """Put the files into the folder; a partial download is resumed."""
         ...
 
 
@@ -156,7 +156,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """A page from which a person has to take the file."""
+    """A page from which the file is downloaded by hand."""
 
     url: str
     file: str
@@ -166,7 +166,9 @@ class ByHand:
         return f"by hand from {self.url}"
 
     def bring(self, folder: Path, progress: Progress) -> None:
-        raise NotFound(f"a person has to take '{self.file}' from {self.url}; then say --from FILE")
+        raise NotFound(
+            f"download '{self.file}' from {self.url} yourself, then give it with --from FILE"
+        )
 
 
 def source_of(text: str, known: tuple[Source, ...]) -> Source:

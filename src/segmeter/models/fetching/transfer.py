@@ -1,4 +1,4 @@
-"""Downloading one file: goes on where it stopped, is checked, then appears whole."""
+"""Transfer of one file over HTTP: resumed after a break, checked, then moved in place."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SECONDS = 60
 
 
 def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
-    """Bring the file at an address to `target`.
+    """Download the file at an address to `target`.
 
-    Bytes gather in `target.part`. A part left by an earlier try is gone on with when the
-    digest is known; without one it is begun anew, for it might be of another file.
+    Bytes are collected in `target.part`. A part left by an earlier try is continued if the
+    digest is known; without one it is discarded, as it might belong to another file.
     """
     if target.is_file() and sha256 and digest(target) == sha256:
         return
@@ -47,12 +47,12 @@ def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
     if not sha256:
         part.unlink(missing_ok=True)
     for attempt in range(1, _ATTEMPTS + 1):
-        whole = _go_on(url, part, progress)
+        whole = _resume(url, part, sha256, progress)
         if whole:
             break
         if attempt == _ATTEMPTS:
             raise NotFound(
-                f"'{shown(url)}' broke off {_ATTEMPTS} times; the same command goes on from there"
+                f"'{shown(url)}' broke off {_ATTEMPTS} times; the same command resumes it"
             )
     try:
         check_digest(part, sha256)
@@ -63,7 +63,7 @@ def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
 
 
 def check_digest(file: Path, sha256: str) -> None:
-    """Refuse a file whose content is not what was promised; nothing promised, nothing checked."""
+    """Refuse a file whose digest is not the published one; without one nothing is checked."""
     found = digest(file) if sha256 else ""
     if found != sha256:
         raise BadWeights(
@@ -79,7 +79,7 @@ def digest(file: Path) -> str:
 
 
 def opened(url: str, headers: dict[str, str] | None = None) -> Any:
-    """The answer of a server, with its own sentence for every way to fail."""
+    """The response of a server; every failure is one clear sentence."""
     plain, credentials = _without_credentials(url)
     if urlsplit(plain).scheme not in ("http", "https"):
         raise BadInput(f"'{plain}' is not an address that can be fetched: give http or https")
@@ -87,12 +87,32 @@ def opened(url: str, headers: dict[str, str] | None = None) -> Any:
     if credentials:
         request.add_header("Authorization", credentials)
     try:
-        return urllib.request.urlopen(request, timeout=_SECONDS)
+        return urllib.request.build_opener(_Redirects).open(request, timeout=_SECONDS)
     except urllib.error.HTTPError:
         raise
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise NotFound(f"'{shown(url)}' cannot be reached ({reason})") from error
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects over HTTP only, and sends a password to no host but the one named."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        plain, _ = _without_credentials(newurl)
+        if urlsplit(plain).scheme not in ("http", "https"):
+            raise NotFound(f"'{shown(req.full_url)}' redirects to '{plain}', which is not HTTP")
+        following = super().redirect_request(req, fp, code, msg, headers, plain)
+        if following is not None and _origin(plain) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
 
 
 def shown(url: str) -> str:
@@ -108,20 +128,25 @@ def file_name(url: str) -> str:
     return name
 
 
-def _go_on(url: str, part: Path, progress: Progress) -> bool:
-    """Fetch what is missing; False when the line broke before the end."""
+def _resume(url: str, part: Path, sha256: str, progress: Progress) -> bool:
+    """Download what is missing; False when the connection broke before the end."""
     have = part.stat().st_size if part.is_file() else 0
     try:
         answer = opened(url, {"Range": f"bytes={have}-"} if have else {})
     except urllib.error.HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            return True  # nothing is left to fetch; the digest tells whether it is the file
+            return True  # nothing is left to fetch; the digest decides
         raise NotFound(f"'{shown(url)}' answers {error.code} {error.reason}") from error
     with answer:
         goes_on = answer.status == http.client.PARTIAL_CONTENT
         have = have if goes_on else 0
         left = int(answer.headers.get("Content-Length") or 0)
         total = have + left if left else 0
+        if not (total or sha256 or getattr(answer, "chunked", False)):
+            raise NotFound(
+                f"'{shown(url)}' does not state its size, so that a download that breaks off "
+                "could not be noticed; download it yourself and give the file with --from"
+            )
         with part.open("ab" if goes_on else "wb", buffering=0) as stream:
             try:
                 while block := answer.read(_BLOCK):
@@ -142,7 +167,7 @@ def write_whole(stream: FileIO, block: bytes, part: Path) -> None:
     except OSError as error:
         raise BadInput(
             f"'{part}' cannot be written ({error.strerror}); "
-            "make room, then the same command goes on from there"
+            "make room; the same command then resumes"
         ) from error
 
 

@@ -6,11 +6,12 @@ import os
 
 import pytest
 
-from segmeter.core.threads import set_threads, threads, usable_cores
+from segmeter.kernels import set_threads, threads
+from segmeter.runtime.threads import usable_cores
 
 
 def test_there_is_always_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("segmeter.core.threads._count", 1)
+    monkeypatch.setattr("segmeter.kernels._count", 1)
     for asked, given in ((3, 3), (0, 1), (-2, 1)):
         set_threads(asked)
         assert threads() == given

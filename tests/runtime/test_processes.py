@@ -1,17 +1,12 @@
-"""Processes that wake early do what they are told later; nobody is left behind."""
+"""Processes that are started early: they run the work sent later, and none is left behind."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from multiprocessing.connection import Connection
 
-from segmeter.core.processes import Early
-
-
-def echo(pipe: Connection, word: str, times: int) -> None:
-    pipe.send((os.getpid(), word * times))
+from segmeter.runtime.processes import Early
 
 
 def test_a_process_that_waits_does_what_it_is_told() -> None:
@@ -19,8 +14,8 @@ def test_a_process_that_waits_does_what_it_is_told() -> None:
     waiting = early._waiting[0].process
     taken = early.taken(0)
     assert taken.process is waiting
-    taken.tell(echo, "ab", 2)
-    assert taken.pipe.recv() == (waiting.pid, "abab")
+    taken.tell(Connection.send, "abab")
+    assert taken.pipe.recv() == "abab"
     taken.process.join()
     taken.pipe.close()
 
@@ -32,8 +27,8 @@ def test_those_that_nobody_took_or_that_died_are_ended() -> None:
     dead.join()
     taken = early.taken(0)
     assert taken.process.pid != dead.pid
-    taken.tell(echo, "a", 1)
-    assert taken.pipe.recv()[1] == "a"
+    taken.tell(Connection.send, "a")
+    assert taken.pipe.recv() == "a"
     early.stop()
     assert not spare.is_alive()
 
@@ -42,7 +37,7 @@ def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
     """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
     lines = [
         "import importlib.util, sys",
-        "from segmeter.core.devices import gpu_names",
+        "from segmeter.runtime.devices import gpu_names",
         "from segmeter.engine.arithmetic import steady_arithmetic",
         "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
         "assert 'torch' not in sys.modules",

@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from segmeter.core.cache_folders import cache_folder
 from segmeter.core.catalogue import reading_only
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.redaction import redacted
 from segmeter.core.seeds import fingerprint
+from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.redaction import redacted
 
 __all__ = ["as_typed", "copy_folder", "is_address", "local_folder"]
 

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Concatenate, ParamSpec
 
-from segmeter.core.devices import gpu_names
+from segmeter.runtime.devices import gpu_names
 
 __all__ = ["Early", "Process", "end_all", "waking"]
 

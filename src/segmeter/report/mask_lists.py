@@ -1,21 +1,22 @@
-"""Masks of a run as lists that annotation tools read: COCO, FiftyOne, Label Studio."""
+"""Mask lists that annotation tools read: COCO, FiftyOne, Label Studio."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Scene
+from segmeter.store.local import write_file
 
-__all__ = ["LISTS", "ListedMask", "MaskList", "brush_rle", "list_pictures", "write_list"]
+__all__ = ["LISTS", "ListedMask", "MaskList", "brush_rle", "png_bytes", "write_list"]
 
 _WORD = 8
 _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
@@ -23,9 +24,21 @@ _RUN_SIZES = (3, 4, 8, 16)  # bits that the length of a run may take
 
 @dataclass(frozen=True, slots=True)
 class ListedMask:
-    """A mask with what a list says of it; `file` is the name of its picture's file."""
+    """A mask as a list holds it.
+
+    Attributes
+    ----------
+    file
+        Name of the image's file in the list.
+    scene, target
+        Names in the run.
+    image
+        Name of the file that the image was read from; empty if unknown.
+    """
 
     file: str
+    scene: str
+    image: str
     target: str
     label: str
     mask: Mask
@@ -34,46 +47,49 @@ class ListedMask:
 
 @dataclass(frozen=True, slots=True)
 class MaskList:
-    """How a tool's list is written, and what its user does with it."""
+    """How a tool's list is written, in which folder its images are, and how to open it."""
 
-    pictures: str
+    images: str
     written: Callable[[str, Sequence[ListedMask]], Any]
-    said: str
+    hint: str
 
 
-def list_pictures(folder: Path, scenes: Iterable[tuple[str, Scene]]) -> None:
-    """Write pictures under the names of their files, without loss."""
+def png_bytes(values: npt.NDArray[np.uint8]) -> bytes:
+    """An image as a PNG file."""
     from PIL import Image
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, scene in scenes:
-        if not isinstance(scene, Picture):
-            raise BadInput(f"{scene.name} is a volume; volumes are written with --format nifti")
-        Image.fromarray(np.asarray(scene.pixels)).save(folder / name)
+    held = io.BytesIO()
+    Image.fromarray(values).save(held, "png")
+    return held.getvalue()
 
 
 def write_list(path: Path, kind: str, model: str, masks: Sequence[ListedMask]) -> None:
-    """One list, whole or not at all."""
-    from segmeter.store.local import write_file
-
+    """One list, complete or not at all."""
     write_file(path, json.dumps(LISTS[kind].written(model, masks)).encode())
 
 
 def _coco(model: str, masks: Sequence[ListedMask]) -> dict[str, Any]:
     """COCO's instances: compressed run lengths; an empty mask is kept with a box of no size."""
-    files = _numbered(m.file for m in masks)
+    scenes = _numbered(m.scene for m in masks)
     labels = _numbered(m.label for m in masks)
-    sizes = {m.file: m.mask.shape for m in masks}
+    first = {m.scene: m for m in masks}
     return {
         "info": {"description": f"masks of {model}, written by segmeter"},
         "images": [
-            {"id": k, "file_name": f, "height": sizes[f][0], "width": sizes[f][1]}
-            for f, k in files.items()
+            {
+                "id": k,
+                "file_name": first[scene].file,
+                "height": first[scene].mask.shape[0],
+                "width": first[scene].mask.shape[1],
+                "scene": scene,
+                "original_file_name": first[scene].image,
+            }
+            for scene, k in scenes.items()
         ],
         "annotations": [
             {
                 "id": k,
-                "image_id": files[m.file],
+                "image_id": scenes[m.scene],
                 "category_id": labels[m.label],
                 "segmentation": m.mask.to_coco(),
                 "bbox": _bbox(m.mask),
@@ -102,13 +118,16 @@ def _bbox(mask: Mask) -> list[float]:
 
 
 def _label_studio(model: str, masks: Sequence[ListedMask]) -> list[dict[str, Any]]:
-    """One task per picture with one prediction, its masks as brush strokes."""
-    by_file: dict[str, list[ListedMask]] = {}
+    """One task per image with one prediction, its masks as brush strokes."""
+    by_scene: dict[str, list[ListedMask]] = {}
     for mask in masks:
-        by_file.setdefault(mask.file, []).append(mask)
+        by_scene.setdefault(mask.scene, []).append(mask)
     return [
         {
-            "data": {"image": f"/data/local-files/?d=images/{file}"},
+            "data": {
+                "image": f"/data/local-files/?d={quote(f'images/{held[0].file}')}",
+                "original_file_name": held[0].image,
+            },
             "predictions": [
                 {
                     "model_version": model,
@@ -116,7 +135,7 @@ def _label_studio(model: str, masks: Sequence[ListedMask]) -> list[dict[str, Any
                 }
             ],
         }
-        for k, (file, held) in enumerate(by_file.items())
+        for k, held in enumerate(by_scene.values())
     ]
 
 
@@ -142,7 +161,7 @@ def _brush(mask: ListedMask, name: str) -> dict[str, Any]:
 def brush_rle(bits: npt.NDArray[np.bool_]) -> list[int]:
     """Label Studio's run lengths of a mask: bytes of a bit stream (thi.ng's rle-pack).
 
-    The mask is a picture of four channels, 0 or 255. The stream holds its length (32 bits), bits
+    The mask is a image of four channels, 0 or 255. The stream holds its length (32 bits), bits
     per word less one (5), four sizes of run lengths less one (4 each); then, for each run, a one,
     which of the sizes (2), the run's length less one, and the word.
 

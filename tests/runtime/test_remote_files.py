@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 
 from segmeter.cli._option_values import dataset_spec, roots
-from segmeter.core import catalogue, remote_files
+from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plans import Plan, Roots
-from segmeter.core.remote_files import copy_folder, local_folder
+from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+from segmeter.runtime import remote_files
+from segmeter.runtime.remote_files import copy_folder, local_folder
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 

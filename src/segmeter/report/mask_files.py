@@ -1,0 +1,252 @@
+"""Mask files of a run: PNG, NIfTI on the grid of a volume's own file, or a tool's list."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from segmeter.core.dataset_names import display_names
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.scenes import Picture, Scene
+from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.nifti import write_nifti
+from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
+from segmeter.store import Run
+from segmeter.store.local import write_file
+
+__all__ = ["FORMATS", "MaskFile", "Rounds", "export_masks", "rounds_of"]
+
+FORMATS = ("png", "nifti", *LISTS)
+
+Rounds = Literal["last", "best", "all"] | int
+"""Which masks: those of the last round, of the best one, of all, or after so many rounds."""
+
+_COLUMNS = 'dataset, scene, model, "user", reading, target, label, round, mask'
+_SESSION = 'partition by model, dataset, scene, target, "user", reading'
+
+
+@dataclass(frozen=True, slots=True)
+class MaskFile:
+    """One mask that was written.
+
+    Attributes
+    ----------
+    path
+        The file that holds it; lists hold many masks.
+    scene, target
+        Names as in the run.
+    image
+        Name of the file that the scene's image was read from; empty if unknown.
+    voxels
+        Pixels or voxels of the mask.
+    """
+
+    path: Path
+    scene: str
+    target: str
+    image: str
+    voxels: int
+
+
+@runtime_checkable
+class _OnAFile(Protocol):
+    """A volume that has the grid of the file it came from."""
+
+    @property
+    def grid(self) -> Grid: ...
+
+
+def export_masks(
+    run: Run,
+    folder: Path,
+    kind: str | None = None,
+    rounds: Rounds = "last",
+    images: bool = True,
+) -> list[MaskFile]:
+    """Write the masks of a run as files, or as lists of an annotation tool.
+
+    Files are `FOLDER/DATASET/MODEL/USER/READING/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
+    folder `round_K` above the file for all rounds. Lists are
+    `FOLDER/DATASET/MODEL.USER.READING.json` beside a folder of images. Names are kept as far as a
+    file system allows; where two would become one file, the second gets a number.
+    """
+    names = _FileNames()
+    if kind is not None and kind in LISTS:
+        return list(_lists(run, folder, kind, rounds, images, names))
+    return list(_files(run, folder, kind, rounds, names))
+
+
+def rounds_of(text: str) -> Rounds:
+    """Which rounds a text names.
+
+    >>> rounds_of("best"), rounds_of("3")
+    ('best', 3)
+    """
+    if text in ("last", "best", "all"):
+        return text  # type: ignore[return-value]  # it is one of these three
+    if text.isdecimal() and 0 < int(text) < 10**6:
+        return int(text)
+    raise BadInput(f"--round is last, best, all or a number from 1, not '{text}'")
+
+
+class _FileNames:
+    """File names for names of a run, different for different names.
+
+    >>> names = _FileNames()
+    >>> [names.of("scene", name) for name in ("a b", "a/b", "a:b", "A/B", "a b")]
+    ['a b', 'a_b', 'a_b~2', 'A_B~3', 'a b']
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+        self._taken: set[tuple[str, str]] = set()
+
+    def of(self, role: str, name: str) -> str:
+        """The file name for one of the names in a role, such as the scenes of a data set."""
+        if (role, name) not in self._given:
+            plain = _allowed(name)
+            file, k = plain, 2
+            while (role, file.casefold()) in self._taken:  # some file systems ignore case
+                file, k = f"{plain}~{k}", k + 1
+            self._taken.add((role, file.casefold()))
+            self._given[role, name] = file
+        return self._given[role, name]
+
+
+def _allowed(name: str) -> str:
+    """A name without characters that a file system refuses; a run's names are not trusted."""
+    kept = "".join(c if c.isprintable() and c not in '/\\:*?"<>|' else "_" for c in name)
+    short = kept.encode()[:150].decode("utf-8", "ignore")
+    return short.strip(" .") or "_"
+
+
+def _lists(
+    run: Run, folder: Path, kind: str, rounds: Rounds, images: bool, names: _FileNames
+) -> Iterator[MaskFile]:
+    """One list for each data set, model, user and reading."""
+    if rounds == "all":
+        raise BadInput(f"'{kind}' lists have one mask per object; take --round last, best or K")
+    shown = display_names(run.plan.datasets)  # a folder by its last part
+    lists: dict[tuple[str, ...], list[ListedMask]] = {}
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+        scene = _scene(run, dataset, name)
+        if not isinstance(scene, Picture):
+            raise BadInput(f"{scene.name} is a volume; volumes are written with --format nifti")
+        place = folder / names.of("dataset", shown[dataset])
+        file = names.of(f"scene of {dataset}", name) + ".png"
+        if images:
+            write_file(place / LISTS[kind].images / file, png_bytes(np.asarray(scene.pixels)))
+        elif scene.file_name:
+            file = scene.file_name  # the images are in the tool already, under their own names
+        for row in own:
+            mask = Mask.decoded(row["mask"], scene.shape)
+            key = (dataset, row["model"], row["user"], row["reading"])
+            lists.setdefault(key, []).append(
+                ListedMask(
+                    file,
+                    name,
+                    scene.file_name,
+                    row["target"],
+                    row["label"] or "object",
+                    mask,
+                    row["quality"],
+                )
+            )
+    for (dataset, *parts), held in lists.items():
+        stem = ".".join(_allowed(part) for part in parts)
+        file = names.of(f"list of {dataset}", stem if stem not in ("", ".") else "_") + ".json"
+        path = folder / names.of("dataset", shown[dataset]) / file
+        write_list(path, kind, parts[0], held)
+        yield from (MaskFile(path, m.scene, m.target, m.image, m.mask.area) for m in held)
+
+
+def _files(
+    run: Run, folder: Path, kind: str | None, rounds: Rounds, names: _FileNames
+) -> Iterator[MaskFile]:
+    """A file for each mask, scene by scene."""
+    shown = display_names(run.plan.datasets)
+    for (dataset, name), own in _by_scene(_rows(run, rounds)):
+        scene = _scene(run, dataset, name)
+        grid = None if scene.header.kind == "picture" else _grid(scene)
+        if kind is not None and kind != ("png" if grid is None else "nifti"):
+            right = "images are written as png" if grid is None else "volumes as nifti"
+            raise BadInput(f"{scene.name} cannot be written as {kind}: {right}")
+        for row in own:
+            mask = Mask.decoded(row["mask"], scene.shape)
+            above = [names.of("dataset", shown[dataset])]
+            above += [names.of(key, row[key]) for key in ("model", "user", "reading", "target")]
+            above += [f"round_{row['round']}"] if rounds == "all" else []
+            file = names.of(f"scene of {dataset}", name)
+            path = folder.joinpath(*above, file + (".png" if grid is None else ".nii.gz"))
+            _write(path, mask, grid)
+            yield MaskFile(path, name, row["target"], scene.file_name, mask.area)
+
+
+def _rows(run: Run, rounds: Rounds) -> list[dict[str, Any]]:
+    """The rows whose masks are wanted, ordered by data set and scene."""
+    known = run.sql("select * from rows limit 0").column_names
+    if not {"mask", "round"} <= set(known):
+        raise BadInput(f"runs of '{run.plan.benchmark}' hold no masks; there is nothing to export")
+    quality = next((name for name in ("iou", "dice") if name in known), "null::double")
+    where, which = "mask is not null", ""
+    if isinstance(rounds, int):
+        where += f" and round <= {rounds}"
+    if rounds == "best":
+        which = f"qualify row_number() over ({_SESSION} order by {quality} desc, round) = 1"
+    elif rounds != "all":
+        which = f"qualify round = max(round) over ({_SESSION})"
+    rows: list[dict[str, Any]] = run.sql(
+        f"select {_COLUMNS}, {quality} as quality from rows where {where} {which} order by all"
+    ).to_pylist()
+    if not rows:
+        raise BadInput(f"'{run.address}' holds no masks; there is nothing to export")
+    return rows
+
+
+def _by_scene(rows: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
+    return groupby(rows, key=itemgetter("dataset", "scene"))
+
+
+def _write(path: Path, mask: Mask, grid: Grid | None) -> None:
+    """One mask, complete or not at all."""
+    values = mask.dense().astype(np.uint8)
+    if grid is None:
+        write_file(path, png_bytes(values * 255))
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.parent / f".open-{secrets.token_hex(8)}.nii.gz"
+    try:
+        write_nifti(beside, grid.to_file(values), grid)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _scene(run: Run, dataset: str, scene: str) -> Scene:
+    try:
+        return run.scene(dataset, scene)
+    except NotFound as error:
+        raise NotFound(
+            f"masks of '{dataset}' are written in the sizes of its images, which cannot be read"
+            f" ({error})"
+        ) from error
+
+
+def _grid(scene: Scene) -> Grid:
+    """The file's own grid, or the scene's axes for volumes that came from no file."""
+    if isinstance(scene, _OnAFile):
+        return scene.grid
+    header = scene.header
+    if header.affine is None:
+        raise BadInput(f"{scene.name} has no position in space; give its header an affine")
+    turned = np.asarray(header.affine)[:, [2, 1, 0, 3]]  # from (x, y, z) instead of (z, y, x)
+    return Grid(header.shape[::-1], turned)
