@@ -22,12 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.provenance import library_versions
 from segmeter.engine.validation import complete
 from segmeter.engine.widening import users_text
+from segmeter.runtime.roots import Roots
 from segmeter.store import RunFolder
 from segmeter.store.compaction import LOOSE, compact
 from segmeter.store.packs import JobRows, pack_name, packed

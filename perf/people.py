@@ -16,8 +16,9 @@ from pathlib import Path
 from segmeter.benchmarks.rclicks.estimates import summary
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 MODELS = {"sam2-hiera-tiny": "SAM 2 Hiera-T", "mobile-sam": "MobileSAM"}

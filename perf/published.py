@@ -16,8 +16,9 @@ from pathlib import Path
 from segmeter.benchmarks.noc import Noc
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 MEASURES = ("noc@90", "nof@90", "auc", "iou@1")

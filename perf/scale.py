@@ -22,8 +22,9 @@ from typing import Any
 import torch
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.engine import run_plan
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import _MOST_BYTES, _MOST_JOBS, compact
 from segmeter.store.packs import pack_bytes, packed, readable_jobs, whole

@@ -36,11 +36,12 @@ from segmeter.core.models import Ask, Model, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.threads import set_threads, usable_cores
 from segmeter.core.users import User
-from segmeter.models._sam_graphs import eagerly
-from segmeter.models._sam_networks import HubNetwork
-from segmeter.models.sam import Sam
+from segmeter.kernels import set_threads
+from segmeter.models.sam._cuda_graphs import eagerly
+from segmeter.models.sam._networks import HubNetwork
+from segmeter.models.sam.model import Sam
+from segmeter.runtime.threads import usable_cores
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.clicking_group import ClickingGroup
 from segmeter.users.random_click import RandomFirstClick

@@ -128,8 +128,9 @@ def large_ct(folder: Path) -> Path:
 def memory(name: str, weights: str) -> None:
     """Run the benchmark on a large CT with a real network; peak memory of the process."""
     from segmeter.core.catalogue import Spec
-    from segmeter.core.plans import Plan, Roots
+    from segmeter.core.plans import Plan
     from segmeter.engine import run_plan
+    from segmeter.runtime.roots import Roots
 
     with tempfile.TemporaryDirectory() as folder:
         data = Spec("volumes", {"path": str(large_ct(Path(folder)))})

@@ -14,12 +14,13 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import Reading
-from segmeter.core.plans import Plan, Roots
-from segmeter.core.remote_files import is_address
+from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
 from segmeter.engine import run_plan
 from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
+from segmeter.runtime.remote_files import is_address
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run as StoredRun
 from segmeter.store.views import quoted
 

@@ -23,8 +23,9 @@ from typing import Any
 import pytest
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 KEPT = Path(__file__).parent / "kept_rows"

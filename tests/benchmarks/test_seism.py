@@ -29,7 +29,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Picture, Scene
 from segmeter.core.sections import Line, Multiples, Points, Table
 from segmeter.datasets.bsds500 import Bsds500
@@ -38,6 +38,7 @@ from segmeter.measures.hierarchies import partition_at
 from segmeter.measures.partitions import scores
 from segmeter.measures.tables import regions
 from segmeter.models.quadtree import Quadtree
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 

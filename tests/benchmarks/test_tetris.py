@@ -374,7 +374,7 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
 def test_a_run_with_real_weights_keeps_the_order(
     real_weights: Path, real_data: Path, tmp_path: Path
 ) -> None:
-    from segmeter.core.plans import Roots
+    from segmeter.runtime.roots import Roots
 
     plan = Plan(
         "tetris", (Spec("mobile-sam", {"device": "cpu"}),), (Spec("grabcut"),),

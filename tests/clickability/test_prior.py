@@ -18,7 +18,7 @@ from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import Numbers, prior, prior_on, shipped
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Picture, Target
-from segmeter.core.threads import set_threads, threads
+from segmeter.kernels import set_threads, threads
 
 Bits = npt.NDArray[np.bool_]
 SHAPE = (240, 320)
@@ -139,7 +139,7 @@ def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
     alone = drawn_on_prior(draws)
     assert None not in alone
     for count in (2, 4, 30):
-        monkeypatch.setattr("segmeter.core.threads._count", count)
+        monkeypatch.setattr("segmeter.kernels._count", count)
         assert drawn_on_prior(draws) == alone
 
 

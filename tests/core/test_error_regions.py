@@ -14,8 +14,7 @@ from segmeter.core.error_regions import Depth, _plain_sides, deepest_sides
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
-from segmeter.core.threads import set_threads, threads
-from segmeter.kernels import compiled
+from segmeter.kernels import compiled, set_threads, threads
 
 pictures = hnp.arrays(bool, (9, 13))
 points = st.tuples(st.integers(0, 8), st.integers(0, 12))
@@ -66,7 +65,7 @@ def test_large_guesses_have_the_same_depths_on_any_number_of_threads(
     alone = deepest_sides(asked)
     assert alone == [_plain_sides(*one) for one in asked]
     for count in (2, 4, 30):
-        monkeypatch.setattr("segmeter.core.threads._count", count)
+        monkeypatch.setattr("segmeter.kernels._count", count)
         assert deepest_sides(asked) == alone
 
 

@@ -20,13 +20,14 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
-from segmeter.core.threads import threads
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
+from segmeter.kernels import threads
 from segmeter.models.drawn import Disc, Oracle
 from segmeter.report.trail import missing
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.places import DiskFull
 
@@ -147,7 +148,7 @@ def test_a_model_that_takes_boxes_only_is_not_clicked_at(tmp_path: Path) -> None
 def test_kernels_use_the_cores_at_hand_and_the_rows_are_the_same(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("segmeter.core.threads._count", 1)
+    monkeypatch.setattr("segmeter.kernels._count", 1)
     monkeypatch.setattr("segmeter.engine.executors.usable_cores", lambda: 3)
     run_plan(PLAN, tmp_path / "run", workers=0)
     assert threads() == 3

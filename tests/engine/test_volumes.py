@@ -11,11 +11,12 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.surfaces import hd95, mean_surface_distance, nsd
 from segmeter.report.writing import write_report
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 PLAN = Plan("noc", (Spec("disc"),), (Spec("mini-volumes"),), rounds=2, limit=2)

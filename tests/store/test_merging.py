@@ -14,10 +14,11 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import compact
 from segmeter.store.listing import list_runs

@@ -14,13 +14,14 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
 from segmeter.engine import Tally, packing, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.trail import missing
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder, compaction, packs
 from segmeter.store.compaction import compact, salvage, unpack
 from segmeter.store.listing import list_runs

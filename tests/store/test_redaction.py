@@ -13,11 +13,11 @@ import pytest
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
-from segmeter.core.redaction import redacted
 from segmeter.core.scenes import Scene
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc
 from segmeter.report.writing import write_report
+from segmeter.runtime.redaction import redacted
 from segmeter.store import Run, RunFolder
 from segmeter.store.places import Place
 from segmeter.store.remote import RemotePlace

@@ -17,7 +17,7 @@ import pytest
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.executors import executor_names
@@ -25,6 +25,7 @@ from segmeter.engine.jobs import Outcome
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
 from segmeter.report.writing import write_report
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run, RunFolder, leases
 from segmeter.store.remote import RemotePlace
 

@@ -21,11 +21,11 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
-from segmeter.core.plans import Roots
 from segmeter.core.prompts import Click, as_prompts
 from segmeter.core.users import Observation
 from segmeter.engine import run_plan
 from segmeter.models.drawn import Disc
+from segmeter.runtime.roots import Roots
 from segmeter.study import tables as t
 from segmeter.study.running import RunningStudy
 from segmeter.study.segmenting import MEASURES

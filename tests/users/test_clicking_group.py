@@ -181,7 +181,7 @@ def test_players_of_all_kinds_click_together_as_each_would_alone(
     reading: Reading, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On one thread and on several."""
-    monkeypatch.setattr("segmeter.core.threads._count", count)
+    monkeypatch.setattr("segmeter.kernels._count", count)
     users: list[Any] = [
         CentreClick(),
         ClickingGroup(2),

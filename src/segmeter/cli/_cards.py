@@ -10,7 +10,7 @@ from typing import Any
 from segmeter.core.catalogue import Entry, Shelf, required
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
-from segmeter.core.plans import Roots
+from segmeter.runtime.roots import Roots
 
 __all__ = ["facts_of"]
 

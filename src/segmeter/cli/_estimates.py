@@ -8,8 +8,9 @@ from dataclasses import asdict
 import typer
 
 from segmeter.cli._words import printable
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
+from segmeter.runtime.roots import Roots
 
 __all__ = ["say_cost", "say_time"]
 

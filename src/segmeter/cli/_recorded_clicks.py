@@ -13,9 +13,10 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from segmeter.core.plans import Plan, Roots
+    from segmeter.core.plans import Plan
     from segmeter.core.scenes import Dataset
     from segmeter.datasets.recorded_clicks import Clicks
+    from segmeter.runtime.roots import Roots
 
 __all__ = ["clicked_datasets", "clicks_option", "say", "say_of_played", "say_of_samples"]
 

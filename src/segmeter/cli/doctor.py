@@ -20,9 +20,9 @@ from segmeter.cli._option_values import roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
-from segmeter.core.devices import gpu_names
 from segmeter.core.errors import BadWeights, NotFound, SegmeterError
-from segmeter.core.plans import Roots
+from segmeter.runtime.devices import gpu_names
+from segmeter.runtime.roots import Roots
 
 __all__ = ["doctor"]
 

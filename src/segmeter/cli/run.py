@@ -19,11 +19,12 @@ from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.devices import check_devices
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.plans import Plan, Roots
-from segmeter.core.processes import waking
+from segmeter.core.plans import Plan
 from segmeter.core.received import received
+from segmeter.runtime.devices import check_devices
+from segmeter.runtime.processes import waking
+from segmeter.runtime.roots import Roots
 
 __all__ = ["run"]
 

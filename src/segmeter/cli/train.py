@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from segmeter.clickability.training.recipes import Recipe
     from segmeter.clickability.training.samples import TrainingSample
     from segmeter.clickability.training.training_loop import Step
-    from segmeter.core.plans import Roots
+    from segmeter.runtime.roots import Roots
 
 __all__ = ["clickability"]
 
@@ -116,7 +116,7 @@ def clickability(
     Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
     from segmeter.clickability.training.training_loop import Course, train
-    from segmeter.models._sam_networks import pick_device
+    from segmeter.models.sam._networks import pick_device
 
     chosen = _recipe(recipe, epochs, batch, rate)
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)

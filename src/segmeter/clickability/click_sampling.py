@@ -16,8 +16,7 @@ from segmeter.core.error_regions import Numbered, false_negatives, false_positiv
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.threads import threads
-from segmeter.kernels import compiled
+from segmeter.kernels import compiled, threads
 
 __all__ = ["Draw", "drawn_on_prior"]
 

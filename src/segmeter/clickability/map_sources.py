@@ -24,7 +24,7 @@ from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
 from segmeter.core.models import Reading
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.threads import threads
+from segmeter.kernels import threads
 
 __all__ = ["NAMES", "ClickSource", "FirstRounds", "check_source", "source"]
 

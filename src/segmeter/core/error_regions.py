@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Bits, Mask
 from segmeter.core.scenes import Target
-from segmeter.core.threads import threads
-from segmeter.kernels import compiled
+from segmeter.kernels import compiled, threads
 
 __all__ = [
     "Depth",

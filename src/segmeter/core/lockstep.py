@@ -20,8 +20,7 @@ from segmeter.core.models import Reading, View
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import LazyGenerators, generator
-from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round
-from segmeter.core.threads import mapped
+from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round, mapped
 from segmeter.core.users import Observation, User
 
 __all__ = ["Bound", "Player", "Trajectory", "play"]

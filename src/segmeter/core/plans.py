@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segmeter.core.catalogue import OPTIONS_ARE, Spec
@@ -15,7 +14,7 @@ from segmeter.core.seeds import fingerprint
 if TYPE_CHECKING:
     from segmeter.core.models import Reading
 
-__all__ = ["Job", "Plan", "Roots"]
+__all__ = ["Job", "Plan"]
 
 Kind = Literal["model", "method"]
 
@@ -190,30 +189,3 @@ class Job:
 
     def __str__(self) -> str:
         return f"{self.subject.name} on {self.dataset.name}/{self.scene}"
-
-
-@dataclass(frozen=True, slots=True)
-class Roots:
-    """Folders or addresses of data and weights; they do not change what a plan is.
-
-    `noted` marks a data folder that the run's provenance names: only data with the fingerprint
-    that the plan notes is read from it.
-    """
-
-    data: Path | str | None = None
-    weights: Path | str | None = None
-    noted: bool = False
-
-    def options(self) -> dict[str, Path]:
-        """What the catalogue may hand to readers and adapters that ask for it.
-
-        What lies at an address is copied to the machine that asks.
-        """
-        given = {"data": self.data, "weights": self.weights}
-        return {key: _folder(path) for key, path in given.items() if path is not None}
-
-
-def _folder(path: Path | str) -> Path:
-    from segmeter.core.remote_files import is_address, local_folder
-
-    return local_folder(str(path)) if is_address(path) else Path(path)

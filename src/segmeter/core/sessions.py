@@ -10,19 +10,22 @@ finds it judged all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import TypeVar
 
 from segmeter.core.capabilities import OffersSome
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, start_answer
 from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.threads import mapped
 
-__all__ = ["Judge", "Round", "Scores", "Session", "begin_round"]
+__all__ = ["Judge", "Round", "Scores", "Session", "begin_round", "mapped"]
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 # Threads take turns at the interpreter: below so many pixels per round waiting costs more than
 # it saves (eleven players of a DAVIS frame: 0.12 s per target with eight threads, 0.03 without).
@@ -299,3 +302,14 @@ def _judge_candidates(
 
 def _target_id(session: Session) -> str | None:
     return None if session.target is None else session.target.id
+
+
+def mapped(
+    function: Callable[[Given], Made], items: Iterable[Given], pool: Executor | None
+) -> list[Made]:
+    """What a function makes of each item, in order: by a pool, or in this thread without one.
+
+    >>> mapped(abs, [-1, 2], None)
+    [1, 2]
+    """
+    return list(map(function, items) if pool is None else pool.map(function, items))

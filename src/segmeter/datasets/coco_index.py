@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
 from segmeter.datasets.pictures import read_bytes
+from segmeter.runtime.cache_folders import cache_folder
 
 __all__ = ["Index", "Spans", "has_lists", "index_of"]
 

@@ -9,11 +9,12 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import PlaysUsersApart
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.received import check_names, received
 from segmeter.core.scenes import Dataset
 from segmeter.engine.jobs import Objects
 from segmeter.engine.validation import complete
+from segmeter.runtime.roots import Roots
 
 __all__ = ["check_received", "wider_plan"]
 

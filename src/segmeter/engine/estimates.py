@@ -12,12 +12,13 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark
 from segmeter.core.capabilities import OnDevice
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.jobs import Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
+from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import encode
 

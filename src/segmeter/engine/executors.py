@@ -11,10 +11,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.processes import Early, Process, end_all
-from segmeter.core.threads import usable_cores
+from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, Outcome, Worker
+from segmeter.runtime.processes import Early, Process, end_all
+from segmeter.runtime.roots import Roots
+from segmeter.runtime.threads import usable_cores
 from segmeter.store.places import Address, Place
 
 __all__ = ["AHEAD", "Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]

@@ -14,14 +14,15 @@ from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import OnDevice, WithWeights
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, SegmeterError, raised_at
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.seeds import fingerprint
-from segmeter.core.threads import set_threads
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.parameters import parameter_count
 from segmeter.engine.widening import part_to_widen, users_text
+from segmeter.kernels import set_threads
+from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.results import declared_rows

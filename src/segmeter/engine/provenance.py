@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from segmeter import __version__
-from segmeter.core.redaction import redacted
+from segmeter.runtime.redaction import redacted
 
 __all__ = ["command_entry", "library_versions"]
 

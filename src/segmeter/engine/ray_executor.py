@@ -21,9 +21,10 @@ from ray.exceptions import RayError
 
 from segmeter import __version__
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.plans import Job, Plan, Roots
+from segmeter.core.plans import Job, Plan
 from segmeter.engine.executors import AHEAD, Seats
 from segmeter.engine.jobs import Outcome, Worker
+from segmeter.runtime.roots import Roots
 from segmeter.store.places import Place
 
 __all__ = ["RayExecutor", "Workplace"]

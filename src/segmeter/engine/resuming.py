@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, RunConflict
-from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.threads import usable_cores
+from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, source_of
 from segmeter.engine.widening import lacking_users, users_left
+from segmeter.runtime.roots import Roots
+from segmeter.runtime.threads import usable_cores
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
 from segmeter.store.layout import Layout

@@ -8,12 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from segmeter.core.devices import gpu_names
 from segmeter.core.errors import SegmeterError
-from segmeter.core.plans import Job, Plan, Roots
-from segmeter.core.processes import Early
+from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Dataset
-from segmeter.core.threads import usable_cores
 from segmeter.engine.adding import check_received, wider_plan
 from segmeter.engine.executors import Executor, Seats, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
@@ -21,6 +18,10 @@ from segmeter.engine.packing import Packing, make_ready
 from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, subject_prints
 from segmeter.engine.validation import complete
+from segmeter.runtime.devices import gpu_names
+from segmeter.runtime.processes import Early
+from segmeter.runtime.roots import Roots
+from segmeter.runtime.threads import usable_cores
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place
 

@@ -8,12 +8,12 @@ from typing import Any
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
-from segmeter.core.plans import Roots
 from segmeter.core.received import received
 from segmeter.core.rows import SESSION_KEY
 from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.validation import complete
+from segmeter.runtime.roots import Roots
 from segmeter.store.compaction import LOOSE, compact
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address

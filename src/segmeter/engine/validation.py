@@ -11,11 +11,12 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import ChecksData, ChoosesUsers, prompts_given_by
 from segmeter.core.errors import BadInput
 from segmeter.core.measures import Measure
-from segmeter.core.plans import Plan, Roots
-from segmeter.core.redaction import refuse_credentials
+from segmeter.core.plans import Plan
 from segmeter.core.scenes import Dataset, Volume
 from segmeter.core.users import User
 from segmeter.engine.jobs import Objects
+from segmeter.runtime.redaction import refuse_credentials
+from segmeter.runtime.roots import Roots
 
 __all__ = ["complete"]
 

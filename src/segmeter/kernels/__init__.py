@@ -11,7 +11,9 @@ import importlib
 import os
 from types import ModuleType
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "set_threads", "threads"]
+
+_count = 1
 
 
 def _find() -> ModuleType | None:
@@ -24,3 +26,25 @@ def _find() -> ModuleType | None:
 
 
 compiled = _find()
+
+
+def set_threads(count: int) -> None:
+    """Let kernels that work on many things at once use so many threads.
+
+    >>> before = threads()
+    >>> set_threads(2)
+    >>> threads()
+    2
+    >>> set_threads(before)
+    """
+    global _count
+    _count = max(1, count)
+
+
+def threads() -> int:
+    """How many threads such kernels may use.
+
+    >>> threads() >= 1
+    True
+    """
+    return _count

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmeter.core import seeds
-from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import BadWeights, NotFound
+from segmeter.runtime.cache_folders import cache_folder
 
 if TYPE_CHECKING:
     from torch import Tensor

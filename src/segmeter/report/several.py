@@ -13,9 +13,10 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Reading
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Scene
+from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 from segmeter.store.views import quoted
 

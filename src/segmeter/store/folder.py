@@ -21,8 +21,8 @@ from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.core.redaction import redacted
 from segmeter.core.rows import ERROR_ROWS, Schema
+from segmeter.runtime.redaction import redacted
 from segmeter.store.layout import Layout, layout_of
 from segmeter.store.leases import Lease
 from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes

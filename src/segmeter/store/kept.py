@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from segmeter import __version__
 from segmeter.core.benchmarks import Difference, SummaryRow
-from segmeter.core.cache_folders import cache_folder
 from segmeter.core.errors import SegmeterError
 from segmeter.core.seeds import fingerprint
+from segmeter.runtime.cache_folders import cache_folder
 from segmeter.store.sessions import Gathered
 
 if TYPE_CHECKING:

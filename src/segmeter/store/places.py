@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from segmeter.core.errors import BadInput, SegmeterError
-from segmeter.core.remote_files import is_address
+from segmeter.runtime.remote_files import is_address
 from segmeter.store.leases import Lease
 
 __all__ = ["Address", "DiskFull", "Place", "RunGone", "StoredFile", "place_of"]

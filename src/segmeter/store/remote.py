@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.redaction import keep_secret, redacted
 from segmeter.core.seeds import fingerprint
+from segmeter.runtime.redaction import keep_secret, redacted
 from segmeter.store.leases import Lease, file_lease
 from segmeter.store.places import DiskFull, StoredFile
 

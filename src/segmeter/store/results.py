@@ -18,7 +18,7 @@ from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
 from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.received import check_data, received
 from segmeter.core.rows import (
     ERROR_ROWS,
@@ -31,6 +31,7 @@ from segmeter.core.rows import (
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.sections import Section
 from segmeter.core.seeds import fingerprint
+from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.kept import kept_differences, kept_sessions, kept_summary
 from segmeter.store.places import Address, Place

@@ -19,13 +19,13 @@ import sqlalchemy as sa
 
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
-from segmeter.core.devices import has_cuda
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model, View
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
 from segmeter.engine.arithmetic import steady_arithmetic
+from segmeter.runtime.devices import has_cuda
 from segmeter.study import tables as t
 from segmeter.study.lookups import Row
 from segmeter.study.messages import StepAsk

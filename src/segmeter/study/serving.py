@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segmeter.core.errors import BadInput
-from segmeter.core.plans import Roots
+from segmeter.runtime.roots import Roots
 from segmeter.study.ledger import Ledger
 from segmeter.study.plan import Plan
 from segmeter.study.running import RunningStudy

@@ -20,8 +20,8 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.plans import Roots
 from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.runtime.roots import Roots
 from segmeter.study import drawing
 from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
 from segmeter.study.plan import Plan

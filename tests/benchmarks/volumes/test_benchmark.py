@@ -22,7 +22,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
@@ -31,6 +31,7 @@ from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
+from segmeter.runtime.roots import Roots
 from segmeter.stats.effort import CostModel
 from segmeter.store.results import Run
 from segmeter.users.volumes.cvpr25 import click_curve_area

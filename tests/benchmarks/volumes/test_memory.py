@@ -24,7 +24,8 @@ import torch
 from safetensors.torch import save_file
 
 from segmeter.core.catalogue import Spec
-from segmeter.core.plans import Plan, Roots
+from segmeter.core.plans import Plan
+from segmeter.runtime.roots import Roots
 from segmeter.engine import run_plan
 from segmeter.models.volumes._medical_networks import MedicalNetwork
 

@@ -1,0 +1,1 @@
+"""Runtime: processes, threads, devices, remote files, cache folders and redaction."""

@@ -1,0 +1,167 @@
+"""Remote files: data and weights that lie at an address, copied to this machine once.
+
+Readers and adapters take folders. One at an address such as `s3://bucket/pictures` is copied,
+file by file, to a folder of this machine, and only what has changed is copied again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.received import may_contact
+from segmeter.core.seeds import fingerprint
+from segmeter.runtime.cache_folders import cache_folder
+from segmeter.runtime.redaction import redacted
+
+__all__ = ["as_typed", "copy_folder", "is_address", "local_folder"]
+
+_INDEX = ".index.json"
+_SQUEEZED = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)")
+
+
+def is_address(text: str | os.PathLike[str]) -> bool:
+    """Whether a text names a storage by its protocol.
+
+    >>> is_address("s3://bucket/pictures"), is_address("my/pictures")
+    (True, False)
+    """
+    return "://" in os.fspath(text)
+
+
+def as_typed(path: str | Path) -> str | Path:
+    """An address that was taken for a path, as it was typed; a path as it is.
+
+    >>> as_typed(Path("s3://bucket/weights"))
+    's3://bucket/weights'
+    """
+    found = _SQUEEZED.fullmatch(os.fspath(path).replace("://", ":/"))
+    return f"{found[1]}://{found[2]}" if found and not Path(path).exists() else path
+
+
+def copy_folder(address: str) -> Path:
+    """Where the copy of what lies at an address is kept on this machine.
+
+    >>> copy_folder("s3://bucket/pictures/") == copy_folder("s3://bucket/pictures")
+    True
+    """
+    return cache_folder("addresses", fingerprint(address.rstrip("/")))
+
+
+def local_folder(address: str) -> Path:
+    """A folder of this machine with what lies at an address.
+
+    An address that only a received run names is not contacted: a copy that was made before is
+    used, if there is one.
+
+    >>> from segmeter.core.received import received
+    >>> with received():
+    ...     local_folder("s3://bucket/somewhere")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: 's3://bucket/somewhere' is not copied to this machine
+    """
+    if may_contact(address):
+        return _copied(address.rstrip("/"))
+    folder = copy_folder(address)
+    if not (folder / _INDEX).is_file():
+        raise NotFound(f"'{redacted(address)}' is not copied to this machine")
+    return folder
+
+
+@cache
+def _copied(address: str) -> Path:
+    """Copied once for a process; several processes of a machine wait for each other."""
+    files, root = _opened(address)
+    folder = copy_folder(address)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        there = _listed(files, root, address)
+        have = _index(folder)
+        for name, version in there.items():
+            if have.get(name) != version or not (folder / name).is_file():
+                _fetch(files, f"{root}/{name}", folder / name)
+        for name in have.keys() - there.keys():
+            (folder / name).unlink(missing_ok=True)
+        _write(folder / _INDEX, json.dumps(there).encode())
+    return folder
+
+
+def _opened(address: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+
+        files, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
+    except (ValueError, ImportError) as error:
+        raise NotFound(
+            f"'{redacted(address)}' cannot be opened: {redacted(str(error))}; install "
+            "'segmeter[remote]' and the package of the storage"
+        ) from error
+    return files, str(root).rstrip("/")
+
+
+def _listed(files: Any, root: str, address: str) -> dict[str, str]:
+    """Names below the address and what tells their versions."""
+    try:
+        found: Mapping[str, Mapping[str, Any]] = files.find(root, detail=True)
+    except Exception as error:
+        said = redacted(str(error).split("\n")[0])
+        raise NotFound(f"'{redacted(address)}' cannot be read: {said}") from error
+    names = {path[len(root) :].lstrip("/"): entry for path, entry in found.items()}
+    names = {name: entry for name, entry in names.items() if name and not name.endswith("/")}
+    for name in names:
+        if any(part in ("", ".", "..") or "\0" in part for part in PurePosixPath(name).parts):
+            raise BadInput(f"'{redacted(address)}' holds a file {name!r}, which leads elsewhere")
+    if not names:
+        raise NotFound(f"there is nothing at '{redacted(address)}'")
+    return {name: _version(entry) for name, entry in sorted(names.items())}
+
+
+def _version(entry: Mapping[str, Any]) -> str:
+    said = [entry.get(key) for key in ("size", "ETag", "etag", "LastModified", "mtime", "created")]
+    return fingerprint(*(part for part in said if part is not None), size=8)
+
+
+def _fetch(files: Any, source: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.parent / f".open-{secrets.token_hex(8)}"
+    try:
+        files.get_file(source, str(beside))
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _index(folder: Path) -> dict[str, str]:
+    """What was copied before; nothing if that is not known."""
+    try:
+        held = json.loads((folder / _INDEX).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(k): str(v) for k, v in held.items()} if isinstance(held, dict) else {}
+
+
+def _write(path: Path, data: bytes) -> None:
+    beside = path.parent / f".open-{secrets.token_hex(8)}"
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time, where the system has locks."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        yield
+        return
+    with open(folder / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

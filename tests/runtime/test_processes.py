@@ -1,0 +1,49 @@
+"""Processes that are started early: they run the work sent later, and none is left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from multiprocessing.connection import Connection
+
+from segmeter.runtime.processes import Early
+
+
+def test_a_process_that_waits_does_what_it_is_told() -> None:
+    early = Early(1)
+    waiting = early._waiting[0].process
+    taken = early.taken(0)
+    assert taken.process is waiting
+    taken.tell(Connection.send, "abab")
+    assert taken.pipe.recv() == "abab"
+    taken.process.join()
+    taken.pipe.close()
+
+
+def test_those_that_nobody_took_or_that_died_are_ended() -> None:
+    early = Early(2)
+    dead, spare = early._waiting[0].process, early._waiting[1].process
+    dead.kill()
+    dead.join()
+    taken = early.taken(0)
+    assert taken.process.pid != dead.pid
+    taken.tell(Connection.send, "a")
+    assert taken.pipe.recv() == "a"
+    early.stop()
+    assert not spare.is_alive()
+
+
+def test_torch_is_steadied_when_it_is_imported_and_not_before() -> None:
+    """Asking for GPUs and fixing the arithmetic imports no torch; a later import is caught."""
+    lines = [
+        "import importlib.util, sys",
+        "from segmeter.runtime.devices import gpu_names",
+        "from segmeter.engine.arithmetic import steady_arithmetic",
+        "gpu_names(); steady_arithmetic(3); steady_arithmetic(1)",
+        "assert 'torch' not in sys.modules",
+        "if importlib.util.find_spec('torch'):",
+        "    import torch",
+        "    assert torch.get_num_threads() == 1",
+        "    assert not torch.backends.cudnn.allow_tf32",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
