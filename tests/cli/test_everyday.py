@@ -80,15 +80,15 @@ def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, her
     assert typed("report", "early")[0] == 0
 
 
-def test_an_estimate_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, here: Path) -> None:
+def test_a_dry_run_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, here: Path) -> None:
     words = ("run", "noc", "-m", "disc", "-m", "oracle", "-d", "drawn", "--rounds", 2, "--limit", 5)
-    code, out, _ = typed(*words, "--estimate", "--workers", 2)
+    code, out, _ = typed(*words, "--dry-run", "--workers", 2)
     assert code == 0
-    assert "disc on drawn: 5 scenes; played here on cpu in " in out
-    assert "10 jobs, 10 looks, " in out
+    assert "disc on drawn: 5 scenes; run here on cpu in " in out
+    assert "10 jobs, 10 encodings, " in out
     assert "with 2 workers like this machine" in out
     assert not list(here.iterdir())
-    code, out, _ = typed(*words, "--estimate", "--json", "--executor", "ray")
+    code, out, _ = typed(*words, "--dry-run", "--json", "--executor", "ray")
     told = json.loads(out)
     cost, rows = told["cost"], told["rows"]
     assert (cost["jobs"], cost["workers"]) == (10, 1)
@@ -98,14 +98,6 @@ def test_an_estimate_plays_two_scenes_of_each_and_tells_the_cost(typed: Typed, h
     loading = sum(row["loading"] for row in rows)
     spent = sum(row["scenes"] * row["each"] for row in rows)
     assert cost["seconds"] == pytest.approx(loading + spent)
-
-
-def test_a_dry_run_plays_one_scene_and_writes_nothing(typed: Typed, here: Path) -> None:
-    code, out, _ = typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 3, "--dry-run")
-    assert code == 0
-    assert "oracle on drawn: 3 scenes" in out
-    assert " in all, were all scenes as the first" in out
-    assert list(here.glob("runs*")) == []
 
 
 def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path) -> None:

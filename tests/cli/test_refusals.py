@@ -27,7 +27,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("run nco -m disc -d drawn", "did you mean 'noc'?"),
         ("run noc -m disc -d drawn --executor rya", "did you mean 'ray'? it is inline, local or"),
         ("run noc -m disc -d drawn --method quadtree", "--model or --method, not both"),
-        ("run noc -m disc -d drawn --dry-run --estimate", "give one of them"),
         ("run volumes -m disc -d msd", "by the folder of each: --dataset DATA/Task09_Spleen"),
         ("calibrate", "--tables, or --clicks with --dataset"),
         ("meta --figure map.doc", "must end in .svg, .png or .pdf"),

@@ -1,4 +1,4 @@
-"""What a run costs, in words: jobs, looks, answers, time and disk."""
+"""Estimates of a run in words: jobs, encodings, predictions, time and disk space."""
 
 from __future__ import annotations
 
@@ -12,32 +12,16 @@ from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
 from segmeter.runtime.roots import Roots
 
-__all__ = ["say_cost", "say_time"]
-
-
-def say_time(plan: Plan, places: Roots, workers: int | None, as_json: bool) -> None:
-    """Play one scene of each model and data set, keep nothing, and say how long all would take."""
-    from segmeter.cli._tables import rows_json
-    from segmeter.engine.estimates import dry_run, whole_seconds
-
-    found = dry_run(plan, places)
-    if as_json:
-        print(rows_json([asdict(e) for e in found]))
-        return
-    for e in found:
-        each = f"{e.seconds:.2f} s and {e.rows:.0f} rows for the first"
-        typer.echo(f"{e.subject} on {e.dataset}: {counted(e.scenes, 'scene')}, {each}")
-    whole = time_text(whole_seconds(found, plan, workers))
-    typer.echo(f"about {whole} in all, were all scenes as the first; nothing was written")
+__all__ = ["say_cost", "size_text"]
 
 
 def say_cost(
     plan: Plan, places: Roots, workers: int | None, executor: str | None, as_json: bool
 ) -> None:
-    """Play two scenes of each model and data set, keep nothing, and say what all would cost.
+    """Run two scenes of each model and data set, keep nothing, and print what all would cost.
 
-    On a cluster a worker is taken to be as fast as this machine; without a number of workers
-    the cost is told for one of them.
+    A worker of a cluster counts as fast as this machine; without a number of workers the cost
+    is that of one.
     """
     from segmeter.core.catalogue import short
     from segmeter.engine.estimates import cost_of, play_some
@@ -53,8 +37,8 @@ def say_cost(
         seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
         what = f"{short(e.subject)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
         size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
-        typer.echo(printable(f"{what}; played here on {e.device} in {seconds} s, {size}"))
-    typer.echo(f"{cost.jobs} jobs, {cost.looks} looks, {cost.answers} answers")
+        typer.echo(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
+    typer.echo(f"{cost.jobs} jobs, {cost.looks} encodings, {cost.answers} predictions")
     time, hands = time_text(cost.seconds), counted(cost.workers, "worker")
     typer.echo(
         f"about {time} with {hands} like this machine, {size_text(cost.bytes)} on the disk; "

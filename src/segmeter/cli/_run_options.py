@@ -15,7 +15,6 @@ __all__ = [
     "ClusterAddress",
     "Datasets",
     "DryRun",
-    "Estimate",
     "ExecutorName",
     "MaskRule",
     "Measures",
@@ -97,15 +96,7 @@ DryRun = Annotated[
     Option(
         "--dry-run",
         rich_help_panel=_AHEAD,
-        help="Play one scene of each, say how long all would take; nothing is written.",
-    ),
-]
-Estimate = Annotated[
-    bool,
-    Option(
-        "--estimate",
-        rich_help_panel=_AHEAD,
-        help="Play two scenes of each, say what all would cost; nothing is written.",
+        help="Run two scenes of each model, print the expected time and size; write nothing.",
     ),
 ]
 

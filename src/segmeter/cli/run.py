@@ -50,7 +50,6 @@ def run(
     points: options.PointRule = None,
     option: options.Settings = None,
     dry: options.DryRun = False,
-    estimate: options.Estimate = False,
     add: options.Add = False,
     trust: Trust = False,
     again: options.Again = False,
@@ -85,10 +84,8 @@ def run(
     if trust and not add:
         raise BadInput("--trust is about the run that --add widens; leave it out")
     crew = _Crew(workers, executor, address, part_of(share), again, trust)
-    if dry and estimate:
-        raise BadInput("--dry-run and --estimate answer the same question; give one of them")
-    if dry or estimate:
-        return _say_estimate(plan, places, crew, as_json, brief=dry)
+    if dry:
+        return _estimate(plan, places, crew, as_json)
     return _play(plan, places, crew, out, as_json, add=add)
 
 
@@ -173,13 +170,10 @@ def _check(plan: Plan, places: Roots) -> None:
         say_of_played(plan, places)
 
 
-def _say_estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool, *, brief: bool) -> int:
-    """What a plan would do, and about how long it would take; nothing is written."""
-    from segmeter.cli._estimates import say_cost, say_time
+def _estimate(plan: Plan, places: Roots, crew: _Crew, as_json: bool) -> int:
+    """Print what a plan would do, and about how long it would take; nothing is written."""
+    from segmeter.cli._estimates import say_cost
 
     _check(plan, places)
-    if brief:
-        say_time(plan, places, crew.workers, as_json)
-    else:
-        say_cost(plan, places, crew.workers, crew.executor, as_json)
+    say_cost(plan, places, crew.workers, crew.executor, as_json)
     return Exit.DONE

@@ -26,7 +26,6 @@ __all__ = [
     "Cost",
     "Estimate",
     "cost_of",
-    "dry_run",
     "free_folder",
     "play_some",
     "whole_seconds",
@@ -81,11 +80,6 @@ class Cost:
     workers: int
     seconds: float
     bytes: int
-
-
-def dry_run(plan: Plan, roots: Roots, objects: Objects | None = None) -> list[Estimate]:
-    """Play the first scene of every subject and data set, keep nothing, and say what all take."""
-    return play_some(plan, roots, objects, scenes=1)
 
 
 def play_some(

@@ -88,10 +88,9 @@ def run_plan(
         Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
     again
         Play jobs anew that were played with other weights or another source than are here now.
-    add
-        Widen an existing run by the models, data sets and users of the plan, and run those.
-    trust
-        Let a run that is added to name Python files and addresses that the plan does not name.
+    add, trust
+        Widen an existing run by the models, data sets and users of the plan, and run those; only
+        with `trust` may that run name Python files and addresses which the plan does not.
     executor, address
         Who does the jobs, by name, and the Ray cluster that does; by default `workers` decide.
     share
