@@ -306,11 +306,12 @@ class Slicewise:
 def _slicewise(
     model: str,
     weights: str | None = None,
-    device: str = "auto",
+    device: str | None = None,
     memory_mb: int = _BUDGET_MB,
     together: int = 0,
 ) -> Slicewise:
-    inner = catalogue.models.make(model, weights=weights, device=device)
+    given = {} if device is None else {"device": device}
+    inner = catalogue.models.make(model, weights=weights, **given)
     return Slicewise(inner, memory_mb, together)
 
 
