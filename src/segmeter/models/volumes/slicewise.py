@@ -153,8 +153,11 @@ class SliceView:
         depth, height, width = self.volume.shape
         return depth, height, width
 
-    def in_reading(self, reading: Reading, previous: Previous = "with") -> SliceView:
-        """The same volume in another reading; embeddings are shared where slices agree."""
+    def in_reading(self, reading: Reading, previous: Previous | None = None) -> SliceView:
+        """The same volume in a reading; embeddings are shared where slices agree."""
+        previous = previous or self.previous
+        if (reading, previous) == (self.reading, self.previous):
+            return self
         return SliceView(self.model, self.volume, reading, previous, self._prepared)
 
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
