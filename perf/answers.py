@@ -32,7 +32,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Picture, Scene
 from segmeter.core.users import User
-from segmeter.models.sam import Sam
+from segmeter.models.sam.model import Sam
 from segmeter.users.random_click import RandomFirstClick
 
 ROUNDS, USERS = 20, 11

@@ -39,10 +39,10 @@ from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Picture
-from segmeter.models._frames import Padded
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.method import defaults_of
 from segmeter.models.automatic.options import Options
+from segmeter.models.sam._frames import Padded
 
 Single = npt.NDArray[np.float32]
 SHAPES = ((480, 640), (1080, 1440))

@@ -32,12 +32,12 @@ from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach
 from segmeter.measures.objects import iou
-from segmeter.models._device_judge import DeviceJudge
-from segmeter.models._frames import Padded
-from segmeter.models._sam_click_scores import MANY, clicks_at_once
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models._sam_policy import Policy
-from segmeter.models._sam_view import SamView
+from segmeter.models.sam._click_scores import MANY, clicks_at_once
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._device_judge import DeviceJudge
+from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._frames import Padded
+from segmeter.models.sam._policy import Policy
 
 WIDTH = 256
 

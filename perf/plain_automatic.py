@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from plain_decoder import PlainDecoder
-from segmeter.models._sam_decoder import NOT_A_POINT
-from segmeter.models._sam_view import SamView
 from segmeter.models.automatic.grids import grid
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.suppression import suppress_boxes
+from segmeter.models.sam._decoder import NOT_A_POINT
+from segmeter.models.sam._encoded import SamView
 
 BATCH = 64
 

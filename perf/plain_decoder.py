@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segmeter.models._sam_decoder import from_cells
-from segmeter.models._sam_view import SamView
+from segmeter.models.sam._decoder import from_cells
+from segmeter.models.sam._encoded import SamView
 
 HEADS = 8
 

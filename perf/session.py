@@ -38,9 +38,9 @@ from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
 from segmeter.core.users import User
 from segmeter.kernels import set_threads
-from segmeter.models._sam_graphs import eagerly
-from segmeter.models._sam_networks import HubNetwork
-from segmeter.models.sam import Sam
+from segmeter.models.sam._cuda_graphs import eagerly
+from segmeter.models.sam._networks import HubNetwork
+from segmeter.models.sam.model import Sam
 from segmeter.runtime.threads import usable_cores
 from segmeter.users.centre_click import CentreClick
 from segmeter.users.clicking_group import ClickingGroup

@@ -54,7 +54,7 @@ def test_bad_cases_are_named_and_the_others_are_played(
     out = tmp_path / "run"
     code, said, complaint = typed("run", "volumes", *words, "--reading", "sound", "--out", out)
     assert code == 1, complaint
-    assert "without labels and left out: 1 image, the first is 'lonely'" in said + complaint
+    assert "1 image left out (without labels), the first is 'lonely'" in said + complaint
     run = Run.open(out)
     played = {row["scene"] for row in run.sql("select distinct scene from rows").to_pylist()}
     assert played == {"good", "fine"}
@@ -62,8 +62,8 @@ def test_bad_cases_are_named_and_the_others_are_played(
         r["scene"]: r["error"] for r in run.sql("select scene, error from errors").to_pylist()
     }
     expected = {
-        "grid": "a label map of 11 x 14 x 6 voxels does not fit 12 x 14 x 6",
-        "nan": "voxels that are no finite numbers",
+        "grid": "a label map of 11 x 14 x 6 voxels does not fit the 12 x 14 x 6",
+        "nan": "holds NaN or infinite voxels",
         "channels": "has 2 channels; choose one with channel=0",
         "huge": "claims 10000 x 10000 x 10000 voxels",
         "flat": "its affine cannot be inverted",
@@ -88,5 +88,5 @@ def test_a_check_reads_the_voxels(typed: Any, folder: Path) -> None:
     code, said, complaint = typed("check", folder)
     assert code == 1
     told = said + complaint
-    assert "voxels that are no finite numbers" in told
+    assert "holds NaN or infinite voxels" in told
     assert "is the very same volume as fine" in told

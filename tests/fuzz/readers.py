@@ -239,10 +239,22 @@ def _nrrd() -> list[bytes]:
     return made
 
 
-def _read_nrrd(path: Path) -> None:
-    from segmeter.datasets.volumes.nrrd import open_nrrd
+def _read_itk(path: Path) -> None:
+    from segmeter.datasets.volumes.itk_files import open_itk
 
-    np.asarray(open_nrrd(path).read()).sum()
+    np.asarray(open_itk(path).read()).sum()
+
+
+def _metaimage() -> list[bytes]:
+    import SimpleITK
+
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for packed in (False, True):
+            image = SimpleITK.GetImageFromArray(np.arange(60, dtype=np.int16).reshape(3, 4, 5))
+            SimpleITK.WriteImage(image, f"{folder}/a.mha", packed)
+            made.append(Path(f"{folder}/a.mha").read_bytes())
+    return made
 
 
 def _dicom() -> list[bytes]:
@@ -266,11 +278,13 @@ def _dicom() -> list[bytes]:
 
 
 def _read_dicom(path: Path) -> None:
-    from segmeter.datasets.volumes.dicom import open_series, open_structures
+    from segmeter.datasets.volumes.dicom import read_structures, walk_dicom
 
-    found = open_series(path.parent)
-    found.read()
-    open_structures(found, path.parent)
+    found, _ = walk_dicom([path])
+    for series in found:
+        opened = series.open()
+        opened.read()
+        list(read_structures(opened, series.structures))
 
 
 def _clicks() -> list[bytes]:
@@ -501,7 +515,8 @@ READERS: dict[str, Reader] = {
     "label-npy": Reader(_label_arrays, read_results, "a.npy"),
     "nifti": Reader(_nifti(".nii"), _read_nifti, "a.nii", needs="nibabel"),
     "nifti-gz": Reader(_nifti(".nii.gz"), _read_nifti, "a.nii.gz", needs="nibabel"),
-    "nrrd": Reader(_nrrd, _read_nrrd, "a.nrrd", text_changed, needs="nrrd"),
+    "nrrd": Reader(_nrrd, _read_itk, "a.nrrd", text_changed, needs="nrrd"),
+    "metaimage": Reader(_metaimage, _read_itk, "a.mha", text_changed, needs="SimpleITK"),
     "dicom": Reader(_dicom, _read_dicom, "a.dcm", needs="pydicom"),
     "clicks": Reader(_clicks, _read_clicks, "clicks.csv", text_changed),
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),

@@ -14,7 +14,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.scenes import Picture, Target
 from segmeter.models.classical import GrabCut, RandomWalker
 from segmeter.models.conformance import drawn_scene
-from segmeter.models.sam import _CREDITS
+from segmeter.models.sam.model import _CREDITS
 
 SCENE = drawn_scene()
 TRUTH = SCENE.targets[0].mask

@@ -101,7 +101,7 @@ def test_a_folder_of_another_real_network_is_refused_by_its_headers(
 
 
 def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
-    from segmeter.models._sam_networks import MobileNetwork
+    from segmeter.models.sam._networks import MobileNetwork
 
     tensors = {k: v.clone() for k, v in MobileNetwork().parts.state_dict().items()}
     tensors["mask_decoder.iou_token.weight"] = torch.zeros(1, 128)
@@ -192,7 +192,7 @@ def test_a_config_that_does_not_fit_its_tensors_is_refused(
 def test_the_official_checkpoint_and_safetensors_are_the_same_network(
     tmp_path: Path, real_weights: Path
 ) -> None:
-    from segmeter.models._sam_networks import MobileNetwork
+    from segmeter.models.sam._networks import MobileNetwork
 
     tensors = weights.read(real_weights / "mobile-sam")
     # The official file also holds an unused classifier and counters.

@@ -105,10 +105,15 @@ def benchmark_options(texts: list[str]) -> dict[str, Any]:
     return dict(Spec.parse("benchmark?" + "&".join(texts)).options)
 
 
+def is_own_data(path: str) -> bool:
+    """Whether a path is that of a folder, or of a table that lists volumes."""
+    return Path(path).is_dir() or (path.lower().endswith(".csv") and Path(path).is_file())
+
+
 def dataset_spec(text: str) -> Spec:
     """A data set by name, or a folder of the user's own by its path or address."""
     spec = Spec.parse(text)
-    if is_address(spec.name) or Path(spec.name).is_dir():
+    if is_address(spec.name) or is_own_data(spec.name):
         return Spec("folder", {"path": spec.name, **spec.options})
     if spec.name.lower() in _DECATHLON:
         raise NotFound(

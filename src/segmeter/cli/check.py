@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._option_values import dataset_spec, roots
+from segmeter.cli._option_values import dataset_spec, is_own_data, roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
@@ -68,7 +68,7 @@ def _is_data(name: str) -> bool:
     if ".py:" in name:
         return False
     plain = name.partition("?")[0]
-    return Path(plain).is_dir() or (
+    return is_own_data(plain) or (
         plain in catalogue.datasets.names() and plain not in catalogue.models.names()
     )
 

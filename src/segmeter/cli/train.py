@@ -116,7 +116,7 @@ def clickability(
     Example: `segmeter train clickability --clicks clicks.csv -d tetris --data DATA -o OUT`
     """
     from segmeter.clickability.training.training_loop import Course, train
-    from segmeter.models._sam_networks import pick_device
+    from segmeter.models.sam._networks import pick_device
 
     chosen = _recipe(recipe, epochs, batch, rate)
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)

@@ -8,10 +8,11 @@ __all__ = ["counted", "p_value", "signed"]
 def counted(count: int, noun: str) -> str:
     """A count and its noun.
 
-    >>> counted(1, "scene"), counted(0, "mask"), counted(2, "class")
-    ('1 scene', '0 masks', '2 classes')
+    >>> counted(1, "scene"), counted(0, "mask"), counted(2, "class"), counted(2, "series")
+    ('1 scene', '0 masks', '2 classes', '2 series')
     """
-    ending = "" if count == 1 else "es" if noun.endswith(("s", "x")) else "s"
+    same = count == 1 or noun.endswith("series")
+    ending = "" if same else "es" if noun.endswith(("s", "x")) else "s"
     return f"{count} {noun}{ending}"
 
 

@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 def within_memory(
-    found: Iterable[Found], mask_of: Callable[[Found], Mask], where: str
+    found: Iterable[Found], mask_of: Callable[[Found], Mask], where: str, most: int = 0
 ) -> Iterator[Found]:
     """What has a mask, until the masks' boxes take more memory than those of a picture may.
 
@@ -27,9 +27,10 @@ def within_memory(
     >>> len(list(within_memory(masks, lambda mask: mask, "here")))
     3
     """
-    left = MOST_BITS
+    most = most or MOST_BITS
+    left = most
     for one in found:
         left -= mask_of(one).bits.size
         if left < 0:
-            raise BadInput(f"{where}: its masks take more than {MOST_BITS >> 20} MiB; split it")
+            raise BadInput(f"{where}: its masks take more than {most >> 20} MiB; split it")
         yield one

@@ -60,13 +60,15 @@ class Folder:
     Parameters
     ----------
     path
-        The folder.
+        The folder; or a `.csv` that lists volumes and label maps.
     kind
         What the mask files are, when their values mislead: binary, soft, trimap, alpha,
         labels, palette or colours; of volumes organ or instance.
     ignore
         The value of a label map that is not judged.
-    channel, window, components, smallest, grid
+    data
+        A folder to look in for the last part of `path`, where nothing is at `path`.
+    channel, window, components, smallest, grid, classes, modality, patient
         Of volumes only; see `segmeter.datasets.volumes.volume_folder.VolumeFolder`.
     """
 
@@ -75,24 +77,36 @@ class Folder:
         path: str,
         kind: str | None = None,
         ignore: int | None = None,
-        channel: int | None = None,
+        channel: int | str | None = None,
         window: str | Sequence[float] | None = None,
         components: int = 0,
         smallest: int = 0,
         grid: str = "affine",
+        classes: str | Sequence[str] = "",
+        modality: str = "",
+        patient: str = "",
+        data: str | Path | None = None,
     ) -> None:
         if not isinstance(path, str):  # a name such as 2024 is read as a number
             raise BadInput(f'folder: its path is text, not {path}; write path="{path}"')
         if not writable(path):
             raise BadInput(f"the name of the folder '{printable(path)}' is not UTF-8; rename it")
-        folder, named = Path(path), path
+        folder, named = _moved(Path(path), data), path
         if is_address(path):
             folder = local_folder(path)
             path, named = str(folder), path.rstrip("/").rpartition("/")[2]
-        if not folder.is_dir():
-            raise NotFound(f"no folder '{path}'")
-        if holds_volumes(folder):
-            volumes = _volumes(path, kind, channel, window, components, smallest, grid)
+        if folder != Path(path) and not is_address(path):
+            path = str(folder)
+        table = folder.is_file() and folder.suffix.lower() == ".csv"
+        if not folder.is_dir() and not table:
+            raise NotFound(
+                f"no folder '{path}' from '{Path.cwd()}'; --data DIR says where '{folder.name}' is"
+            )
+        if table or holds_volumes(folder):
+            meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
+            volumes = VolumeFolder(
+                path, meant, channel, window, components, smallest, grid, classes, modality, patient
+            )
             self._data: Dataset = volumes
             self.recognised = volumes.recognised
             return
@@ -119,17 +133,14 @@ class Folder:
         return self._data.fingerprint()
 
 
-def _volumes(
-    path: str,
-    kind: str | None,
-    channel: int | None,
-    window: str | Sequence[float] | None,
-    components: int,
-    smallest: int,
-    grid: str,
-) -> VolumeFolder:
-    meant = cast(Literal["organ", "instance"], kind or "organ")  # checked where it is used
-    return VolumeFolder(path, meant, channel, window, components, smallest, grid)
+def _moved(folder: Path, data: str | Path | None) -> Path:
+    """The folder itself, or the one of its name in the data folder."""
+    if folder.exists() or data is None:
+        return folder
+    there = [Path(data) / folder, Path(data) / folder.name]
+    if Path(data).resolve().name == folder.name:
+        there.append(Path(data))
+    return next((place for place in there if place.exists()), folder)
 
 
 class MaskFiles:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from segmeter.core.scenes import Pixels
-from segmeter.models._device_copies import arriving, constant
+from segmeter.models.sam._device_copies import arriving, constant
 
 __all__ = [
     "DEVIATION",

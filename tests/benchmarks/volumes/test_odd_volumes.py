@@ -128,9 +128,9 @@ REFUSED: dict[str, tuple[Array, Array, str]] = {
     "colour": (COLOUR, LABEL, "not plain numbers"),
     "complex": (GREY.astype(np.complex64), LABEL, "not plain numbers"),
     "two channels": (np.stack([GREY, GREY], -1), LABEL, "choose one with channel=0"),
-    "infinite": (np.where(LABEL > 0, np.inf, GREY), LABEL, "no finite numbers, the first at"),
-    "fractions": (GREY, LABEL * 0.5, "labels are not whole numbers"),
-    "another grid": (GREY, LABEL[:-1], "does not fit 12 x 14 x 6"),
+    "infinite": (np.where(LABEL > 0, np.inf, GREY), LABEL, "NaN or infinite voxels, the first at"),
+    "fractions": (GREY, LABEL * 0.5, "values are not whole numbers"),
+    "another grid": (GREY, LABEL[:-1], "does not fit the 12 x 14 x 6"),
 }
 
 

@@ -24,7 +24,7 @@ def test_an_nnunet_folder_has_a_target_per_class(decathlon):
     assert scene.modality == "CT"
     assert scene.header.shape == (8, 7, 6)
     assert scene.voxels[5, 4, 2] == 2 * 56 + 4 * 8 + 5
-    assert "2 classes are named; CT" in data.recognised
+    assert "2 named classes; channels: CT" in data.recognised
 
 
 def test_a_label_stored_in_another_orientation_is_the_same_label(decathlon, nifti, scan):
@@ -87,7 +87,7 @@ def test_a_totalsegmentator_folder_has_a_file_per_structure(tmp_path, nifti, sca
     assert list(data.scenes()) == ["s0001", "s0002"]
     assert areas(data, "s0001") == {"liver": 18}
     assert data.load("s0001").modality == "CT"
-    assert "without labels and left out: 1 image, the first is 's0003'" in data.card.missing
+    assert "1 image left out (without labels), the first is 's0003'" in data.card.missing
 
 
 def test_a_table_of_pairs(tmp_path, nifti, scan):
@@ -169,7 +169,7 @@ def test_several_channels_need_a_choice(tmp_path, nifti, scan):
 def test_a_window_keeps_what_lies_in_it(decathlon):
     voxels = VolumeFolder(str(decathlon), window="10,20").load("a").voxels
     assert (voxels.min(), voxels.max()) == (10, 20)
-    with pytest.raises(BadInput, match="is no window"):
+    with pytest.raises(BadInput, match="is not a window"):
         VolumeFolder(str(decathlon), window="wide")
 
 

@@ -12,11 +12,11 @@ transformers = pytest.importorskip("transformers")
 
 from segmeter.core.models import Ask  # noqa: E402
 from segmeter.core.prompts import Box  # noqa: E402
-from segmeter.models._sam_decoder import Embedding  # noqa: E402
-from segmeter.models._sam_policy import Policy  # noqa: E402
-from segmeter.models._sam_together import answer_together  # noqa: E402
-from segmeter.models._sam_view import SamView  # noqa: E402
-from segmeter.models._sam_vit import SamVit  # noqa: E402
+from segmeter.models.sam._batched_scenes import answer_together  # noqa: E402
+from segmeter.models.sam._decoder import Embedding  # noqa: E402
+from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._policy import Policy  # noqa: E402
+from segmeter.models.sam._vit import SamVit  # noqa: E402
 from segmeter.models.volumes._frames import MedSamFrame  # noqa: E402
 from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
 

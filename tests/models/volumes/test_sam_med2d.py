@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadWeights  # noqa: E402
-from segmeter.models._sam_decoder import Embedding  # noqa: E402
+from segmeter.models.sam._decoder import Embedding  # noqa: E402
 from segmeter.models.volumes._frames import SamMed2dFrame  # noqa: E402
 from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
 from segmeter.models.volumes.medical_sam import KINDS, MedicalSam  # noqa: E402

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.masks import Mask
 from segmeter.core.scenes import Header, Target, Volume
+from segmeter.datasets.claims import within_memory
+from segmeter.datasets.volumes.dicom import DicomSeries, Series, read_structures
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.labels import Labelling, targets_in, whole_numbers
+from segmeter.datasets.volumes.labels import (
+    MOST_BITS,
+    Labelling,
+    chosen,
+    targets_in,
+    whole_numbers,
+)
 from segmeter.datasets.volumes.stored import Stored, open_stored
 
-__all__ = ["WINDOWS", "Case", "FileVolume", "Options", "Window", "options_of"]
+__all__ = [
+    "WINDOWS",
+    "Case",
+    "FileVolume",
+    "Naming",
+    "Options",
+    "Window",
+    "modality_of",
+    "options_of",
+]
 
 Window = tuple[float, float]
 
@@ -28,9 +45,42 @@ WINDOWS: Mapping[str, Window] = {
     "bone": (-500.0, 1300.0),
     "brain": (0.0, 80.0),
 }
-"""Ranges of Hounsfield units by name; `ct` is the abdomen's soft tissue."""
+"""Ranges of Hounsfield units by name; `ct` is soft tissue of the abdomen."""
 
 _KEPT = frozenset({"uint8", "int8", "int16", "uint16", "int32", "float32"})
+_MODALITIES = {
+    "CT": re.compile(r"(?<![a-z])(?:cb|ce|nc|ld|hr)?ct(?:a|ac)?(?![a-z])|hounsfield", re.I),
+    "PT": re.compile(r"(?<![a-z])(?:pet|pt|suv\w*|fdg)(?![a-z])|(?<=pet)ct", re.I),
+    "MR": re.compile(
+        r"(?<![a-z])(?:mri?|t1\w*|t2\w*|flair|adc|dwi|swi|dce|bold|pdw?)(?![a-z])", re.I
+    ),
+    "US": re.compile(r"(?<![a-z])(?:us|ultrasound)(?![a-z])", re.I),
+}
+_BIDS = r"(sub-[A-Za-z0-9]+)"
+
+
+def modality_of(name: str) -> str:
+    """The modality that the name of a channel or file tells; empty where it tells none or two.
+
+    >>> [modality_of(n) for n in ("Portal venous CT", "PET", "T1w", "zscore", "PET/CT")]
+    ['CT', 'PT', 'MR', '', '']
+    """
+    found = [kind for kind, pattern in _MODALITIES.items() if pattern.search(name)]
+    return found[0] if len(found) == 1 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a data set's own description says: labels by value, regions, channels.
+
+    `prefix` stands before classes without a name, where folders of a collection differ.
+    """
+
+    names: Mapping[int, str] = field(default_factory=dict)
+    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ignore: frozenset[int] = frozenset()
+    channels: tuple[str, ...] = ()
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +88,11 @@ class Options:
     """What a user may choose for all cases of a folder."""
 
     labelling: Labelling = field(default_factory=Labelling)
-    channel: int | None = None
+    channel: int | str | None = None
     window: Window | None = None
     by_shape: bool = False
     modality: str = ""
+    patient: str = _BIDS
 
 
 class FileVolume(Volume):
@@ -52,13 +103,13 @@ class FileVolume(Volume):
     grid
         The file's own: masks are written back to it.
     modality
-        `CT`, `MR`, ... as the data says; empty where it does not.
+        `CT`, `MR`, `PT`, ... of the channel that is read; empty where the data does not say.
     window
         The range of values that was asked for, None when all were.
     """
 
     def __init__(self, case: Case, dataset: str, options: Options) -> None:
-        self._case, self._options = case, options
+        self.case, self._options = case, options
         super().__init__(
             dataset,
             case.id,
@@ -69,11 +120,11 @@ class FileVolume(Volume):
 
     @property
     def grid(self) -> Grid:
-        return self._case.image.grid
+        return self.case.image.grid
 
     @property
     def modality(self) -> str:
-        return self._options.modality or self._case.image.modality
+        return self.case.modality(self._options)
 
     @property
     def window(self) -> Window | None:
@@ -82,22 +133,34 @@ class FileVolume(Volume):
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Where one case lies: its image, a file for each channel perhaps, and its labels.
+    """Where one case lies.
 
-    `parts` are files of one structure each, by name; `structures` is a folder that may hold a
-    DICOM segmentation.
+    Attributes
+    ----------
+    images
+        A file for each channel, or one with all of them.
+    labels
+        Label maps by reader; one with an empty name where nobody says who drew it.
+    parts
+        Files of one structure each, by name.
+    dicom
+        The series, in place of `images`; its segmentations, where there are no `labels`.
+    patient
+        Who it is, where the data says; scans of one patient are not independent.
     """
 
     id: str
-    images: tuple[Path, ...]
-    labels: Path | None = None
+    images: tuple[Path, ...] = ()
+    labels: Mapping[str, Path] = field(default_factory=dict)
     parts: Mapping[str, Path] = field(default_factory=dict)
-    structures: Path | None = None
+    dicom: DicomSeries | None = None
+    naming: Naming = field(default_factory=Naming)
+    patient: str = ""
 
     @cached_property
     def image(self) -> Stored:
-        """The first channel's file; its header is read once."""
-        return open_stored(self.images[0])
+        """The first channel; its header is read once."""
+        return self.dicom.open() if self.dicom else open_stored(self.images[0])
 
     def header(self, options: Options) -> Header:
         """From the image's header alone."""
@@ -107,6 +170,19 @@ class Case:
     @property
     def channels(self) -> int:
         return len(self.images) if len(self.images) > 1 else self.image.channels
+
+    def modality(self, options: Options) -> str:
+        """As the user says, the DICOM tag, the name of the channel, or the name of the file."""
+        named = self.naming.channels
+        if not named:
+            return options.modality or self.image.modality or modality_of(self._file.name)
+        channel = self._channel(options)
+        own = modality_of(named[channel]) if channel < len(named) else ""
+        return options.modality or self.image.modality or own
+
+    @property
+    def _file(self) -> Path:
+        return self.images[0] if self.images else self.image.path
 
     def voxels(self, options: Options) -> npt.NDArray[Any]:
         """The chosen channel, canonical, finite, and within the window if there is one."""
@@ -121,91 +197,130 @@ class Case:
         return np.ascontiguousarray(voxels)
 
     def targets(self, options: Options) -> list[Target]:
-        """From a label map, from a file per structure, or from a DICOM segmentation."""
-        if self.labels is not None:
-            return self._mapped(self.labels, options)
-        if self.parts:
-            return [t for name, path in self.parts.items() for t in self._part(name, path, options)]
-        return self._structured()
+        """From label maps, from a file per structure, or from DICOM segmentations."""
+        found = within_memory(self._targets(options), lambda t: t.mask, self.id, MOST_BITS)
+        patient = self.patient or self._named_patient(options.patient)
+        known = {"patient": patient} if patient else {}
+        return [replace(t, groups={**t.groups, **known}) for t in found]
 
     def files(self) -> list[Path]:
         """All files, DICOM slices too."""
-        found: list[Path] = []
-        for path in (*self.images, self.labels, *self.parts.values(), self.structures):
-            if path is not None:
-                found += sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]
-        return list(dict.fromkeys(found))
+        dicom = (*self.dicom.slices, *self.dicom.structures) if self.dicom else ()
+        held = (*self.images, *self.labels.values(), *self.parts.values(), *(f.path for f in dicom))
+        return list(dict.fromkeys(held))
+
+    def _named_patient(self, pattern: str) -> str:
+        found = re.search(pattern, self.id)
+        return "" if found is None else found[1] if found.groups() else found[0]
+
+    def _targets(self, options: Options) -> Iterator[Target]:
+        for reader, path in self.labels.items():
+            for target in self._mapped(path, options):
+                yield _by_reader(target, reader) if reader else target
+        for name, path in self.parts.items():
+            if chosen(options.labelling.classes, name):
+                yield from self._part(name, path, options)
+        if self.dicom and not self.labels and not self.parts:
+            yield from self._structured(options)
 
     def _channel(self, options: Options) -> int:
-        count = self.channels
-        if options.channel is None and count > 1:
+        count, names = self.channels, self.naming.channels
+        listed = f" ({', '.join(names)})" if names else ""
+        asked = options.channel
+        if asked is None and count > 1:
             raise BadInput(
-                f"'{self.images[0]}' has {count} channels; choose one with channel=0"
-                f" to channel={count - 1}"
+                f"'{self._file}' has {count} channels{listed}; choose one with channel=0 to"
+                f" channel={count - 1}, as in --dataset 'DATA?channel=0'"
             )
-        channel = options.channel or 0
+        if isinstance(asked, str):
+            found = [i for i, n in enumerate(names) if n.casefold() == asked.casefold()]
+            asked = found[0] if found else -1
+        channel = asked or 0
         if not 0 <= channel < count:
-            raise BadInput(f"'{self.images[0]}' has no channel {channel}: it has {count}")
+            raise BadInput(
+                f"'{self._file}' has no channel {options.channel}: it has {count}{listed}"
+            )
         return channel
 
     def _mapped(self, path: Path, options: Options) -> list[Target]:
-        stored = self._on_my_grid(path, options)
-        rule = options.labelling
-        named = {label.value: label.name for label in stored.names}
-        rule = replace(rule, names={**named, **rule.names})
+        stored = open_stored(path)
+        rule = self._rule(options, {label.value: label.name for label in stored.names})
         if stored.channels == 1:
-            return targets_in(_labels(stored, 0), rule)
+            return targets_in(self._labels(stored, 0, options), rule, f"'{path}'")
         # Layers that overlap: a voxel belongs to a value if any layer says so.
         by_id: dict[str, Target] = {}
         for layer in range(stored.channels):
             own = {n.value: n.name for n in stored.names if n.layer == layer}
             layered = replace(rule, names={**rule.names, **own})
-            for target in targets_in(_labels(stored, layer), layered):
+            for target in targets_in(self._labels(stored, layer, options), layered, f"'{path}'"):
                 earlier = by_id.get(target.id)
                 merged = target.mask if earlier is None else earlier.mask | target.mask
                 by_id[target.id] = replace(target, mask=merged)
         return list(by_id.values())
 
+    def _rule(self, options: Options, in_file: Mapping[int, str]) -> Labelling:
+        rule, mine = options.labelling, self.naming
+        return replace(
+            rule,
+            names={**in_file, **mine.names, **rule.names},
+            unnamed=f"{mine.prefix} {rule.unnamed}".lstrip(),
+            regions=mine.regions,
+            ignore=rule.ignore | mine.ignore,
+        )
+
     def _part(self, name: str, path: Path, options: Options) -> list[Target]:
-        stored = self._on_my_grid(path, options)
-        rule = replace(options.labelling, names={1: name})
-        whole = _labels(stored, 0) != 0
-        return targets_in(whole.astype(np.uint8), rule)
+        labels = self._labels(open_stored(path), 0, options) != 0
+        rule = replace(options.labelling, names={1: name}, classes=())
+        return targets_in(labels.astype(np.uint8), rule, f"'{path}'")
 
-    def _structured(self) -> list[Target]:
-        from segmeter.datasets.volumes.dicom import Series, open_structures
-
-        series = self.image
+    def _structured(self, options: Options) -> Iterator[Target]:
+        series, structures = self.image, self.dicom.structures if self.dicom else ()
         assert isinstance(series, Series)
-        found = open_structures(series, self.structures or series.path)
-        if found is None:
-            raise BadInput(f"'{series.path}' has no DICOM segmentation or structure set beside it")
-        masks = [(name, Mask.of(series.grid.to_scene(bits))) for name, bits in found.masks]
-        return [Target(n, m, label=n, groups={"class": n}) for n, m in masks if m]
+        for name, mask in read_structures(series, structures):
+            if mask and chosen(options.labelling.classes, name):
+                yield Target(name.replace("/", "_"), mask, label=name, groups={"class": name})
 
-    def _on_my_grid(self, path: Path, options: Options) -> Stored:
-        stored, mine = open_stored(path), self.image.grid
-        if options.by_shape and stored.grid.size == mine.size:
-            return replace(stored, grid=mine)  # type: ignore[type-var]  # all readers are dataclasses
-        if stored.grid.same(mine):
-            return stored
-        raise BadInput(f"{_apart(mine, stored.grid, path)}, the grid of '{self.images[0].name}'")
+    def _labels(self, stored: Stored, layer: int, options: Options) -> npt.NDArray[Any]:
+        """One layer of a label map on the image's grid."""
+        mine, theirs = self.image.grid, stored.grid
+        labels = whole_numbers(f"'{stored.path}'", stored.read(layer))
+        if options.by_shape and theirs.size == mine.size:
+            return np.ascontiguousarray(mine.to_scene(labels))
+        if theirs.same(mine):
+            return np.ascontiguousarray(theirs.to_scene(labels))
+        low = mine.offset_of(theirs) if stored.path.name.lower().endswith(".seg.nrrd") else None
+        if low is None:
+            raise BadInput(f"{_apart(mine, theirs, stored.path)} '{self._file.name}'")
+        return _pasted(theirs.to_scene(labels), low, mine.shape, stored.path)
+
+
+def _by_reader(target: Target, reader: str) -> Target:
+    groups = {**target.groups, "reader": reader}
+    return replace(target, id=f"{target.id}@{reader}", groups=groups)
+
+
+def _pasted(
+    labels: npt.NDArray[Any], low: Sequence[int], shape: Sequence[int], path: Path
+) -> npt.NDArray[Any]:
+    """A cropped label map, as 3D Slicer saves it, at its place in the image."""
+    whole = np.zeros(shape, labels.dtype)
+    ends = [(max(0, a), min(n, a + m)) for a, n, m in zip(low, shape, labels.shape, strict=True)]
+    inside = tuple(slice(a - o, b - o) for (a, b), o in zip(ends, low, strict=True))
+    kept = labels[inside]
+    if np.count_nonzero(kept) != np.count_nonzero(labels):
+        raise BadInput(f"'{path}' labels voxels outside its image; crop it to the image")
+    whole[tuple(slice(a, b) for a, b in ends)] = kept
+    return whole
 
 
 def _apart(mine: Grid, other: Grid, path: Path) -> str:
-    sizes = (" x ".join(map(str, grid.size)) for grid in (mine, other))
-    here, there = sizes
+    here, there = (" x ".join(map(str, grid.size)) for grid in (mine, other))
     if mine.shape != other.shape:
-        return f"'{path}': a label map of {there} voxels does not fit {here}"
+        return f"'{path}': a label map of {there} voxels does not fit the {here} of"
     return (
-        f"'{path}': a label map that lies up to {mine.distance_mm(other):.2f} mm away (if only its"
-        f" header is wrong, say grid=shape) does not fit {here}"
+        f"'{path}': its voxels lie up to {mine.distance_mm(other):.2f} mm from those of the image;"
+        " if only its header is wrong, add ?grid=shape behind the data set's name. The image is"
     )
-
-
-def _labels(stored: Stored, layer: int) -> npt.NDArray[Any]:
-    labels = whole_numbers(f"'{stored.path}'", stored.read(layer))
-    return np.ascontiguousarray(stored.grid.to_scene(labels))
 
 
 def _kind(voxels: npt.NDArray[Any]) -> str:
@@ -216,30 +331,38 @@ def _kind(voxels: npt.NDArray[Any]) -> str:
 def _finite(path: Path, voxels: npt.NDArray[Any]) -> None:
     if voxels.dtype.kind != "f":
         return
-    # Plane by plane: the table of a whole CT would take as much memory again.
+    # Plane by plane: a table of the whole CT would take as much memory again.
     for z, plane in enumerate(voxels):
         odd = np.flatnonzero(~np.isfinite(plane))
         if odd.size:
             y, x = divmod(int(odd[0]), plane.shape[1])
             raise BadInput(
-                f"'{path}' holds voxels that are no finite numbers, the first at (z, y, x) ="
-                f" ({z}, {y}, {x}); mend the file or leave the case out"
+                f"'{path}' holds NaN or infinite voxels, the first at (z, y, x) ="
+                f" ({z}, {y}, {x}); repair the file or leave the case out"
             )
 
 
 def options_of(
     what: str,
     labelling: Labelling,
-    channel: int | None = None,
+    channel: int | str | None = None,
     window: str | Sequence[float] | None = None,
     grid: str = "affine",
     modality: str = "",
+    patient: str = "",
 ) -> Options:
     """What a user wrote, checked."""
     if grid not in ("affine", "shape"):
         raise BadInput(f"{what}: grid={grid} is neither affine nor shape")
-    chosen = _window(what, window)
-    return Options(labelling.check(what), channel, chosen, grid == "shape", modality)
+    try:
+        re.compile(patient)
+    except re.error as error:
+        raise BadInput(
+            f"{what}: patient={patient} is not a regular expression ({error})"
+        ) from error
+    ends = _window(what, window)
+    by_shape = grid == "shape"
+    return Options(labelling.check(what), channel, ends, by_shape, modality, patient or _BIDS)
 
 
 def _window(what: str, window: str | Sequence[float] | None) -> Window | None:
@@ -251,7 +374,7 @@ def _window(what: str, window: str | Sequence[float] | None) -> Window | None:
         ends = tuple(float(p) for p in parts) if all(map(_number, parts)) else None
     if ends is None or len(ends) != 2 or not ends[0] < ends[1]:
         raise BadInput(
-            f"{what}: window={window} is no window; say {', '.join(WINDOWS)} or -160,240"
+            f"{what}: window={window} is not a window; use {', '.join(WINDOWS)} or -160,240"
         )
     return float(ends[0]), float(ends[1])
 

@@ -1,11 +1,16 @@
-"""DICOM: a series of slices as one volume, with a segmentation or structure set beside it."""
+"""DICOM: series of slices as volumes, with their segmentations and structure sets.
+
+Folders are walked as a PACS exports them: any depth, with or without `.dcm`, several series in
+one folder. Files are read with pydicom; SimpleITK unpacks compressed pixels.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,23 +20,69 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.masks import Mask
 from segmeter.datasets.volumes.grids import Grid
-from segmeter.datasets.volumes.stored import Named, check_claim
+from segmeter.datasets.volumes.stored import MOST_BYTES, Named, check_claim
 
-__all__ = ["Series", "Structures", "open_series", "open_structures"]
+__all__ = ["DicomFile", "DicomSeries", "Series", "is_dicom", "read_structures", "walk_dicom"]
 
-_SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
+_SEGMENTATION = ("1.2.840.10008.5.1.4.1.1.66.4", "1.2.840.10008.5.1.4.1.1.66.7")
 _STRUCTURES = "1.2.840.10008.5.1.4.1.1.481.3"
 _DEFLATED = "1.2.840.10008.1.2.1.99"
 _DAMAGED = (AttributeError, EOFError, IndexError, KeyError, NotImplementedError, OSError,
             OverflowError, RecursionError, RuntimeError, TypeError, ValueError, struct.error,
             ZeroDivisionError)  # fmt: skip
 _UNEVEN = 0.1  # of the usual gap: tables of positions are rounded to hundredths
+_RESCALE = {"Slope": 1, "Intercept": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class DicomFile:
+    """What the header of one file says; `refers` are the series that a segmentation is of."""
+
+    path: Path
+    series: str
+    study: str
+    patient: str
+    frame: str
+    kind: str  # "slice", "structures", or why it is not used
+    refers: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, path: Path) -> DicomFile:
+        with _refused(path):
+            record = _record(path, stop_before_pixels=True)
+            words = ("SeriesInstanceUID", "StudyInstanceUID", "PatientID", "FrameOfReferenceUID")
+            series, study, patient, frame = (str(record.get(word, "") or "") for word in words)
+            refers = frozenset(_referenced(record))
+            return cls(path, series, study, patient, frame, _kind(record), refers)
+
+
+@dataclass(frozen=True, slots=True)
+class DicomSeries:
+    """The slices of one series, wherever they lie, and the files that segment it."""
+
+    slices: tuple[DicomFile, ...]
+    structures: tuple[DicomFile, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return self.slices[0].path.parent
+
+    @property
+    def patient(self) -> str:
+        return self.slices[0].patient
+
+    def open(self) -> Series:
+        """Order the slices; their headers are read, no pixel is."""
+        with _refused(self.folder):
+            records = [(f.path, _record(f.path, stop_before_pixels=True)) for f in self.slices]
+            return _ordered(self.folder, records)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Slices of one series, in order along their normal, of which only headers were read."""
+    """Slices of one series in order along their normal."""
 
     path: Path
     grid: Grid  # axes: column, row, slice
@@ -43,78 +94,95 @@ class Series:
     def read(self, channel: int = 0) -> npt.NDArray[Any]:
         """All slices, in the scanner's units (HU for CT)."""
         with _refused(self.path):
-            return self._read()
-
-    def _read(self) -> npt.NDArray[Any]:
-        planes = [self._plane(file) for file in self.files]
-        whole = np.stack(planes, axis=2)
+            whole = np.empty(self.grid.size, np.float32)
+            for k, file in enumerate(self.files):
+                whole[:, :, k] = self._plane(file)
         return whole.astype(np.int16) if _fits(whole) else whole
 
     def _plane(self, file: Path) -> npt.NDArray[Any]:
+        """One slice; GDCM (in SimpleITK) unpacks JPEG and applies slope and intercept itself."""
         record = _record(file)
-        try:
-            pixels = record.pixel_array
-        except (RuntimeError, NotImplementedError, ValueError, AttributeError) as error:
-            reason = str(error).split("\n")[0]
-            raise BadInput(f"'{file}': its pixels cannot be decoded ({reason})") from error
+        if record.file_meta.TransferSyntaxUID.is_encapsulated:
+            import SimpleITK
+
+            found = SimpleITK.GetArrayFromImage(SimpleITK.ReadImage(str(file)))
+            pixels = found[0] if len(found) == 1 else found
+        else:
+            slope, offset = (float(record.get(f"Rescale{w}", d)) for w, d in _RESCALE.items())
+            pixels = record.pixel_array * np.float32(slope) + np.float32(offset)
         if pixels.shape != self.grid.size[1::-1]:
             raise BadInput(f"'{file}': {pixels.shape} pixels are not those its header claims")
-        slope = float(record.get("RescaleSlope", 1))
-        offset = float(record.get("RescaleIntercept", 0))
-        turned = pixels.T
-        if slope == 1 and offset == 0:
-            return np.asarray(turned)
-        return np.asarray(turned.astype(np.float32) * np.float32(slope) + np.float32(offset))
+        return np.asarray(pixels.T)
 
 
-@dataclass(frozen=True, slots=True)
-class Structures:
-    """Objects that a DICOM file names, as masks along the axes of a series."""
-
-    path: Path
-    masks: tuple[tuple[str, npt.NDArray[np.bool_]], ...]
-
-
-def open_series(folder: Path) -> Series:
-    """The one series of images in a folder; its headers are read, no pixel is."""
-    with _refused(folder):
-        return _opened(folder)
+def is_dicom(path: Path) -> bool:
+    """By its name, or by the mark that every DICOM file carries behind 128 bytes."""
+    if path.name.lower().endswith(".dcm"):
+        return True
+    if path.name[0] == "." or path.suffix.lower() in (".json", ".csv", ".txt", ".png"):
+        return False
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
 
 
-def _opened(folder: Path) -> Series:
-    slices = [record for record in _records(folder) if "ImagePositionPatient" in record[1]]
-    by_series = defaultdict(list)
-    for file, record in slices:
-        by_series[str(record.SeriesInstanceUID)].append((file, record))
-    if not by_series:
-        raise BadInput(f"'{folder}' holds no DICOM slices that say where they lie")
-    if len(by_series) > 1:
-        raise BadInput(f"'{folder}' holds {len(by_series)} DICOM series; put each in its folder")
-    return _ordered(folder, next(iter(by_series.values())))
+def walk_dicom(files: Iterable[Path]) -> tuple[list[DicomSeries], list[DicomFile]]:
+    """Series with what segments them, by folder; and files that belong to none."""
+    if importlib.util.find_spec("pydicom") is None or importlib.util.find_spec("SimpleITK") is None:
+        raise NotFound(
+            "DICOM needs the packages 'pydicom' and 'SimpleITK';"
+            " install the extra: pip install 'segmeter[volumes]'"
+        )
+    found = [DicomFile.read(path) for path in files]
+    by_series: dict[tuple[Path, str], list[DicomFile]] = defaultdict(list)
+    for file in found:
+        if file.kind == "slice":
+            by_series[file.path.parent, file.series].append(file)
+    series = [DicomSeries(tuple(slices)) for slices in by_series.values()]
+    left = [file for file in found if file.kind not in ("slice", "structures")]
+    owned: dict[int, list[DicomFile]] = defaultdict(list)
+    for file in found:
+        if file.kind == "structures":
+            owner = _owner(file, series)
+            if owner is None:
+                left.append(file)
+            else:
+                owned[owner].append(file)
+    return [DicomSeries(s.slices, tuple(owned[i])) for i, s in enumerate(series)], left
 
 
-def open_structures(series: Series, folder: Path) -> Structures | None:
-    """The DICOM-SEG or RTSTRUCT file beside a series, on that series' grid; None without one."""
-    with _refused(folder):
-        return _structures(series, folder)
-
-
-def _structures(series: Series, folder: Path) -> Structures | None:
-    for file, record in _records(folder):
-        if record.get("SOPClassUID") == _SEGMENTATION:
-            return Structures(file, tuple(_segments(series, file)))
-        if record.get("SOPClassUID") == _STRUCTURES:
-            return Structures(file, tuple(_contoured(series, file)))
+def _owner(file: DicomFile, series: Sequence[DicomSeries]) -> int | None:
+    """The one series that a segmentation names; else that of its frame, folder or study."""
+    rules = (
+        lambda s: s.slices[0].series in file.refers,
+        lambda s: file.frame != "" and s.slices[0].frame == file.frame,
+        lambda s: s.folder == file.path.parent,
+        lambda s: file.study != "" and s.slices[0].study == file.study,
+    )
+    for rule in rules:
+        fitting = [i for i, one in enumerate(series) if rule(one)]
+        if len(fitting) == 1:
+            return fitting[0]
     return None
+
+
+def read_structures(series: Series, files: Sequence[DicomFile]) -> Iterator[tuple[str, Mask]]:
+    """The named objects of DICOM-SEG and RTSTRUCT files, as masks of the series' scene."""
+    for file in files:
+        with _refused(file.path):
+            record = _record(file.path)
+            read = _contoured if record.get("SOPClassUID") == _STRUCTURES else _segments
+            for name, bits in read(series, file.path, record):
+                yield name, Mask.of(series.grid.to_scene(bits))
 
 
 @contextmanager
 def _refused(path: Path) -> Iterator[None]:
-    """What a damaged file makes of numbers and fields, as a sentence."""
+    """Turn an error of a damaged file into one sentence."""
     try:
         yield
     except _damage() as error:
-        reason = str(error).split("\n")[0][:200] or type(error).__name__
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[-1 if "sitk" in lines[0] else 0][:200]
         raise BadInput(f"'{path}' holds DICOM that cannot be read ({reason})") from error
 
 
@@ -127,7 +195,7 @@ def _damage() -> tuple[type[Exception], ...]:
 
 
 def _record(file: Path, *, stop_before_pixels: bool = False) -> Any:
-    """One file; a deflated one is refused, for nobody knows what it unpacks to."""
+    """One file; a deflated one is refused, because its unpacked size is not known."""
     import pydicom
 
     syntax = pydicom.filereader.read_file_meta_info(file).get("TransferSyntaxUID")
@@ -136,20 +204,24 @@ def _record(file: Path, *, stop_before_pixels: bool = False) -> Any:
     return pydicom.dcmread(file, stop_before_pixels=stop_before_pixels)
 
 
-def _records(folder: Path) -> Iterator[tuple[Path, Any]]:
-    """Headers of all DICOM files of a folder, by name; other files are passed over."""
-    if importlib.util.find_spec("pydicom") is None:
-        raise NotFound(
-            f"'{folder}' is read as DICOM, which needs the package 'pydicom';"
-            " install the extra: pip install 'segmeter[volumes]'"
-        )
-    from pydicom.errors import InvalidDicomError
+def _kind(record: Any) -> str:
+    where = str(record.get("SOPClassUID", ""))
+    if where in (*_SEGMENTATION, _STRUCTURES):
+        return "structures"
+    if "ImagePositionPatient" in record and "ImageOrientationPatient" in record:
+        return "slice"
+    if int(record.get("NumberOfFrames") or 1) > 1:
+        return "multi-frame image; split it into slices"
+    return "without a position in the patient"
 
-    for file in sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != "."):
-        try:
-            yield file, _record(file, stop_before_pixels=True)
-        except InvalidDicomError:
-            continue
+
+def _referenced(record: Any) -> Iterator[str]:
+    for one in record.get("ReferencedSeriesSequence", []):
+        yield str(one.get("SeriesInstanceUID", ""))
+    for frame in record.get("ReferencedFrameOfReferenceSequence", []):
+        for study in frame.get("RTReferencedStudySequence", []):
+            for one in study.get("RTReferencedSeriesSequence", []):
+                yield str(one.get("SeriesInstanceUID", ""))
 
 
 def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
@@ -157,6 +229,8 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     first = slices[0][1]
     row, column = np.reshape(np.asarray(first.ImageOrientationPatient, float), (2, 3))
     for file, record in slices:
+        for word, usual in _RESCALE.items():  # GDCM takes "-10x4" for -10
+            float(record.get(f"Rescale{word}", usual))
         same = (record.Rows, record.Columns) == (first.Rows, first.Columns)
         if not same or not np.allclose(
             record.ImageOrientationPatient, first.ImageOrientationPatient, atol=1e-3
@@ -174,9 +248,18 @@ def _ordered(folder: Path, slices: list[tuple[Path, Any]]) -> Series:
     affine[:2] *= -1  # DICOM counts to the left and to the back
     size = (int(first.Columns), int(first.Rows), len(slices))
     files = tuple(slices[i][0] for i in order)
-    check_claim(files[0], (size[0], size[1]), 1, 0, packed=True)
+    check_claim(files[0], size[:2], 1, 0, packed=True)
+    _check_bytes(folder, 4 * math.prod(size))
     grid = Grid(size, affine).check(f"'{folder}'")
     return Series(folder, grid, files, str(first.get("Modality", "")))
+
+
+def _check_bytes(path: Path, count: int) -> None:
+    if count > MOST_BYTES:
+        raise BadInput(
+            f"'{path}' unpacks to {count / (1 << 30):.1f} GiB, and at most"
+            f" {MOST_BYTES >> 30} GiB are read"
+        )
 
 
 def _even_gap(
@@ -189,7 +272,7 @@ def _even_gap(
     odd = np.flatnonzero(np.abs(gaps - usual) > _UNEVEN * abs(usual) + 1e-6)
     if usual <= 1e-6:
         raise BadInput(
-            f"'{folder}': several slices lie in one place; put each series in its folder"
+            f"'{folder}': several slices of one series lie in one place; keep one phase per series"
         )
     if odd.size:
         at = int(odd[0])
@@ -200,55 +283,75 @@ def _even_gap(
     return usual
 
 
-def _segments(series: Series, file: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """DICOM-SEG: frames are put where they say they lie."""
-    record = _record(file)
+Objects = Iterator[tuple[str, npt.NDArray[np.bool_]]]
+
+
+def _segments(series: Series, file: Path, record: Any) -> Objects:
+    """DICOM-SEG: each frame is placed by its position."""
+    _check_bytes(file, int(record.NumberOfFrames) * int(record.Rows) * int(record.Columns))
     frames = record.pixel_array
     frames = frames[None] if frames.ndim == 2 else frames
     if frames.shape[1:] != series.grid.size[1::-1]:
-        raise BadInput(f"'{file}': its frames are not of the size of the series beside it")
-    names = {int(s.SegmentNumber): str(s.SegmentLabel) for s in record.SegmentSequence}
-    masks = {number: np.zeros(series.grid.size, bool) for number in names}
+        raise BadInput(f"'{file}': its frames are not of the size of its series")
+    labelled = str(record.get("SegmentationType", "")) == "LABELMAP"
     shared = record.get("SharedFunctionalGroupsSequence", [None])[0]
+    placed: dict[int, list[tuple[int, npt.NDArray[Any]]]] = defaultdict(list)
     for bits, groups in zip(frames, record.PerFrameFunctionalGroupsSequence, strict=True):
-        place = groups.PlanePositionSequence[0].ImagePositionPatient
+        level = _slice_of(series, file, groups.PlanePositionSequence[0].ImagePositionPatient)
         segment = groups if "SegmentIdentificationSequence" in groups else shared
-        number = int(segment.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
-        masks[number][:, :, _slice_of(series, file, place)] |= bits.T > 0
-    yield from ((names[n], mask) for n, mask in masks.items())
+        number = (
+            0 if labelled else int(segment.SegmentIdentificationSequence[0].ReferencedSegmentNumber)
+        )
+        placed[number].append((level, bits.T))
+    for segment in record.SegmentSequence:
+        number = int(segment.SegmentNumber)
+        mask = np.zeros(series.grid.size, bool)
+        for level, bits in placed[0 if labelled else number]:
+            mask[:, :, level] |= bits == number if labelled else bits > 0
+        yield str(segment.SegmentLabel), mask
 
 
 def _slice_of(series: Series, file: Path, place: Sequence[float]) -> int:
     index = _indices(series, np.asarray([place], float))[0]
     nearest = round(float(index[2]))
     if np.abs(index - (0, 0, nearest)).max() > 0.5 or not 0 <= nearest < series.grid.size[2]:
-        raise BadInput(f"'{file}': a frame lies where the series beside it has no slice")
+        raise BadInput(f"'{file}': a frame lies where its series has no slice")
     return nearest
 
 
-def _contoured(series: Series, file: Path) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
-    """RTSTRUCT: a contour within another cuts a hole, as treatment planning has it."""
-    record = _record(file)
+def _contoured(series: Series, file: Path, record: Any) -> Objects:
+    """RTSTRUCT: voxels whose centre is inside or on a contour; one within another cuts a hole."""
     names = {int(r.ROINumber): str(r.ROIName) for r in record.StructureSetROISequence}
     for region in record.ROIContourSequence:
-        mask = np.zeros(series.grid.size, bool)
+        inside, edges = np.zeros((2, *series.grid.size), bool)
         for contour in region.get("ContourSequence", []):
-            _fill(series, file, np.asarray(contour.ContourData, float).reshape(-1, 3), mask)
-        yield names[int(region.ReferencedROINumber)], mask
+            points = np.asarray(contour.ContourData, float).reshape(-1, 3)
+            _fill(series, file, points, inside, edges)
+        yield names[int(region.ReferencedROINumber)], inside | edges
 
 
 def _fill(
-    series: Series, file: Path, points: npt.NDArray[np.float64], mask: npt.NDArray[np.bool_]
+    series: Series,
+    file: Path,
+    points: npt.NDArray[np.float64],
+    inside: npt.NDArray[np.bool_],
+    edges: npt.NDArray[np.bool_],
 ) -> None:
-    from skimage import draw
+    from skimage import measure
 
     places = _indices(series, points)
     level = round(float(places[:, 2].mean()))
     if np.ptp(places[:, 2]) > 0.5 or not 0 <= level < series.grid.size[2]:
-        raise BadInput(f"'{file}': a contour lies where the series beside it has no slice")
-    polygon: Any = draw.polygon  # untyped
-    rows, columns = polygon(places[:, 0], places[:, 1], series.grid.size[:2])
-    mask[rows, columns, level] ^= True
+        raise BadInput(f"'{file}': a contour lies where its series has no slice")
+    # Files round to micrometres: a contour drawn through voxel centres lies on them again.
+    flat = places[:, :2].round(2)
+    low = np.clip(np.floor(flat.min(axis=0)), 0, series.grid.size[:2]).astype(int)
+    high = np.clip(np.ceil(flat.max(axis=0)) + 1, low, series.grid.size[:2]).astype(int)
+    in_polygon: Any = measure.grid_points_in_poly  # untyped; 1 inside, 2 vertex, 3 edge
+    kinds = in_polygon(tuple(high - low), flat - low, binarize=False)
+    part = (slice(low[0], high[0]), slice(low[1], high[1]), level)
+    inside[part] ^= kinds == 1
+    edges[part] |= kinds > 1
 
 
 def _indices(series: Series, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

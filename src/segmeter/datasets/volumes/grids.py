@@ -153,6 +153,16 @@ class Grid:
             return False
         return self.distance_mm(other) <= _SAME * min(self.spacing_mm)
 
+    def offset_of(self, other: Grid) -> tuple[int, ...] | None:
+        """Where in this grid's scene `(z, y, x)` another of the same voxels begins, if it does."""
+        between = np.linalg.inv(self.scene_affine) @ other.scene_affine
+        low = between[:3, 3].round().astype(int)
+        reach = _SAME / max(*other.shape, 1)
+        aligned = np.allclose(between[:3, :3], np.eye(3), atol=reach)
+        return (
+            tuple(low.tolist()) if aligned and np.abs(between[:3, 3] - low).max() < _SAME else None
+        )
+
     def _upright(self, index: Sequence[float]) -> tuple[float, ...]:
         _, flipped = self.axes
         return tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,10 @@ SETS = _read_sets()
 """The data sets of the paper and its successor; those of one paper number share it."""
 
 
-def _open(published: Published, data: str | Path | None, channel: int | None) -> VolumeSet:
+def _open(published: Published, data: str | Path | None, channel: int | str | None) -> VolumeSet:
     folder = _dataset_folder(published, data)
     layout = recognise(folder)
     rule = published.labelling
-    rule = replace(rule, names=rule.names or layout.names)
     options = options_of(f"'{folder}'", rule, channel, modality=published.modality)
     return VolumeSet(published.card, layout, options)
 
@@ -93,7 +92,7 @@ def _dataset_folder(published: Published, data: str | Path | None) -> Path:
 
 def _register(published: Published) -> None:
     @catalogue.datasets.add(published.card.name, summary=published.card.summary)
-    def make(data: str | Path | None = None, channel: int | None = None) -> VolumeSet:
+    def make(data: str | Path | None = None, channel: int | str | None = None) -> VolumeSet:
         return _open(published, data, channel)
 
 

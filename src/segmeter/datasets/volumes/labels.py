@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any, Literal
 
 import numpy as np
@@ -13,11 +16,14 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 
-__all__ = ["Kind", "Labelling", "components", "targets_in", "whole_numbers"]
+__all__ = ["MOST_BITS", "Kind", "Labelling", "chosen", "components", "targets_in", "whole_numbers"]
 
 Kind = Literal["organ", "instance"]
 _REACH = {6: 1, 18: 2, 26: 3}
 _MOST_TABLED = 1 << 12
+_NOISE = 1e-3  # labels that were resampled are whole numbers up to this
+MOST_BITS = 2 << 30
+"""Voxels in the boxes of all masks of one volume, a byte each: 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,55 +34,100 @@ class Labelling:
     ----------
     kind
         `organ`: one target per value, however many parts it has. `instance`: one class, and
-        each value one thing of it.
+        each value is one object of it.
     names
         Class names by value.
+    unnamed
+        What stands before the value of a class without a name.
+    regions
+        Classes that are several values together, such as nnU-Net's `"whole": [1, 2, 3]`; the
+        only targets where there are any.
+    ignore
+        Values whose voxels are not scored in any target, such as nnU-Net's `ignore`.
+    classes
+        Names of the classes to use; empty for all.
     components
-        6, 18 or 26: cut each class into connected components, each a target; 0 does not.
-        With `instance` only a map of a single value is cut, for others are cut already.
+        6, 18 or 26: split each class into connected components, each a target; 0 does not.
+        With `instance` only a map of a single value is split, others are split already.
     smallest
         Components of fewer voxels are left out.
     bridged
-        Components that touch after growing by one voxel are one, as Adrenal ACC has it.
+        Components that touch after growing by one voxel are one, as in Adrenal ACC.
     excluded
-        Values that are no target.
+        Values that are not targets.
     """
 
     kind: Kind = "organ"
     names: Mapping[int, str] = field(default_factory=dict)
+    unnamed: str = "label-"
+    regions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ignore: frozenset[int] = frozenset()
+    classes: tuple[str, ...] = ()
     components: int = 0
     smallest: int = 0
     bridged: bool = False
     excluded: frozenset[int] = frozenset({0})
 
     def check(self, what: str) -> Labelling:
-        """Refuse options that mean nothing."""
+        """Refuse unknown options, and classes that are none of those named."""
         if self.kind not in ("organ", "instance"):
             raise BadInput(f"{what}: kind={self.kind} is neither organ nor instance")
         if self.components not in (0, *_REACH):
             raise BadInput(f"{what}: components={self.components} is none of 6, 18 and 26")
+        known = [name for v, name in self.names.items() if v not in self.excluded]
+        known += self.regions
+        for name in self.classes:
+            if known and not any(_is_called(name, one) for one in known):
+                raise BadInput(f"{what} has no class '{name}'; it has {', '.join(known)}")
         return self
 
 
-def targets_in(labels: npt.NDArray[Any], rule: Labelling) -> list[Target]:
+def targets_in(labels: npt.NDArray[Any], rule: Labelling, what: str = "a map") -> list[Target]:
     """The targets of a label map `(Z, Y, X)` by ascending value, then first voxel.
 
     >>> labels = np.zeros((1, 2, 5), np.uint8); labels[0, 0] = [1, 0, 2, 0, 1]
     >>> [(t.id, t.mask.area) for t in targets_in(labels, Labelling(names={1: "liver"}))]
     [('liver', 2), ('label-2', 1)]
     """
-    masks = {v: m for v, m in _by_value(labels).items() if v not in rule.excluded}
+    masks = _by_value(labels, what)
+    ignored = [masks.pop(value) for value in rule.ignore if value in masks]
+    ignore = _union(ignored) if ignored else None
+    masks = {v: m for v, m in masks.items() if v not in rule.excluded}
     if rule.kind == "instance":
-        return list(_instances(masks, rule))
+        return [replace(t, ignore=ignore) for t in _instances(masks, rule)]
     targets: list[Target] = []
-    for value, mask in masks.items():
-        name = rule.names.get(value) or f"label-{value}"
+    for name, mask in _named(masks, rule):
+        if not chosen(rule.classes, name):
+            continue
         if not rule.components:
             targets.append(_target(name, mask, name))
             continue
         parts = components(mask, rule.components, rule.smallest, rule.bridged)
         targets += [_target(f"{name}-{i}", m, name) for i, m in enumerate(parts, 1)]
-    return targets
+    return [replace(target, ignore=ignore) for target in targets]
+
+
+def chosen(classes: Sequence[str], name: str) -> bool:
+    """Whether a class is one of those asked for; all are where none is named."""
+    return not classes or any(_is_called(one, name) for one in classes)
+
+
+def _is_called(asked: str, name: str) -> bool:
+    return asked.casefold() in (name.casefold(), name.casefold().removeprefix("label-"))
+
+
+def _named(masks: Mapping[int, Mask], rule: Labelling) -> Iterator[tuple[str, Mask]]:
+    """Each region, or each value by its name."""
+    for name, values in rule.regions.items():
+        held = [masks[value] for value in values if value in masks]
+        if held:
+            yield name, _union(held)
+    if not rule.regions:
+        yield from ((rule.names.get(v) or f"{rule.unnamed}{v}", mask) for v, mask in masks.items())
+
+
+def _union(masks: Sequence[Mask]) -> Mask:
+    return reduce(or_, masks)
 
 
 def components(mask: Mask, neighbours: int, smallest: int = 0, bridged: bool = False) -> list[Mask]:
@@ -99,29 +150,29 @@ def components(mask: Mask, neighbours: int, smallest: int = 0, bridged: bool = F
 
 
 def whole_numbers(what: str, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A label map as integers; refuses fractions, what is no number, and labels below 0.
+    """A label map as integers; refuses fractions, NaN, and labels below 0.
 
-    Tools of the field disagree on what a label below 0 is, background or not to be judged, and
-    nnU-Net refuses it; most often an image was taken for its label map.
+    Tools of the field disagree on labels below 0 (background, or not scored), and nnU-Net
+    refuses them; most often an image was given in place of its label map.
     """
     whole = labels
     if labels.dtype.kind not in "iub":
         with np.errstate(invalid="ignore"):
-            whole = labels.astype(np.int32)
-        if not np.array_equal(whole, labels):
-            raise BadInput(f"{what}: its labels are not whole numbers; it is no label map")
+            whole = labels.round().astype(np.int32)
+        if not np.allclose(whole, labels, rtol=0, atol=_NOISE):
+            raise BadInput(f"{what}: its values are not whole numbers; it is not a label map")
     lowest = int(whole.min(initial=0)) if whole.dtype.kind == "i" else 0
     if lowest < 0:
         raise BadInput(
-            f"{what} has labels down to {lowest}, and 0 is background: set what is no label"
-            " to 0, unless an image was given for the label map"
+            f"{what} has labels down to {lowest}, and 0 is background: set other values to 0,"
+            " unless an image was given in place of the label map"
         )
     return whole
 
 
 def _instances(masks: Mapping[int, Mask], rule: Labelling) -> Iterator[Target]:
-    """Each value one thing of the one class; a single value may be cut into components."""
-    name = next(iter(rule.names.values()), "object")
+    """Each value is one object of the class; a single value may be split into components."""
+    name = next((n for v, n in rule.names.items() if v not in rule.excluded), "object")
     if rule.components and len(masks) == 1:
         (mask,) = masks.values()
         found = components(mask, rule.components, rule.smallest, rule.bridged)
@@ -134,22 +185,28 @@ def _target(id: str, mask: Mask, name: str) -> Target:
     return Target(id.replace("/", "_"), mask, label=name, groups={"class": name})
 
 
-def _by_value(labels: npt.NDArray[Any]) -> dict[int, Mask]:
-    """A mask for each value but 0, looked for only inside the value's own box."""
+def _by_value(labels: npt.NDArray[Any], what: str) -> dict[int, Mask]:
+    """A mask for each value but 0, made inside the value's own box."""
     from scipy import ndimage
 
     names, labels = _tabled(labels)
-    found: dict[int, Mask] = {}
     boxes = ndimage.find_objects(labels.astype(np.int32, copy=False))
-    for index, box in enumerate(boxes, 1):
-        if box is not None and names.get(index):
-            low = tuple(b.start for b in box)
-            found[names[index]] = Mask.of(labels[box] == index, low, labels.shape)
+    held = {i: box for i, box in enumerate(boxes, 1) if box is not None and names.get(i)}
+    needed = sum(math.prod(s.stop - s.start for s in box) for box in held.values())
+    if needed > MOST_BITS:
+        raise BadInput(
+            f"{what}: masks of its {len(held)} labels would take {needed / (1 << 30):.1f} GiB, and"
+            f" at most {MOST_BITS >> 30} GiB are made; is it an image in place of a label map?"
+        )
+    found = {
+        names[i]: Mask.of(labels[box] == i, tuple(b.start for b in box), labels.shape)
+        for i, box in held.items()
+    }
     return dict(sorted(found.items()))
 
 
 def _tabled(labels: npt.NDArray[Any]) -> tuple[dict[int, int], npt.NDArray[Any]]:
-    """Small positive numbers in the place of any values, and the value of each."""
+    """Small positive numbers in place of any values, and the value of each."""
     top = int(labels.max(initial=0))
     if top <= _MOST_TABLED:
         return {v: v for v in range(1, top + 1)}, labels

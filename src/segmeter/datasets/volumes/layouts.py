@@ -1,18 +1,21 @@
-"""Layouts: which cases a folder holds, told from the names in it alone."""
+"""Layouts: the cases of a folder, recognised from names (and headers of DICOM files)."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput
+from segmeter.core.wording import counted
 from segmeter.datasets.groups import read_table
-from segmeter.datasets.volumes.cases import Case
+from segmeter.datasets.volumes.cases import Case, Naming
+from segmeter.datasets.volumes.dicom import DicomSeries, is_dicom, walk_dicom
 from segmeter.datasets.volumes.stored import case_name, is_volume
 
 __all__ = ["Layout", "holds_volumes", "recognise"]
@@ -23,55 +26,135 @@ _LABEL_WORDS = re.compile(
     r"ground[-_]?truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
     re.IGNORECASE,
 )
+_LABEL_FILES = (".seg.nrrd", ".in.nrrd")
 _IMAGE_FOLDERS = ("images", "image", "imgs", "volumes", "scans")
 _LABEL_FOLDERS = ("labels", "label", "masks", "segmentations", "seg", "gt", "annotations")
 _SCANS = ("ct", "mri", "mr", "pet", "image")
+_DEEPEST = 8
+
+ADVICE = (
+    "lay volumes out as imagesTr and labelsTr (nnU-Net), as CASE/ct.nii.gz with"
+    " CASE/segmentations, as NAME.nii.gz beside NAME_seg.nii.gz, as DICOM series with DICOM-SEG,"
+    " RTSTRUCT or a label map beside them, or list them in a .csv with columns image and label"
+)
+
+Cases = dict[str, Case]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Layout:
-    """What a folder was recognised as.
-
-    `lonely` are images without labels, `stray` labels without images; both are left out.
-    """
+    """What a folder was recognised as; `unused` names what is left out, by reason."""
 
     what: str
-    cases: Mapping[str, Case]
-    names: Mapping[int, str] = field(default_factory=dict)
-    modality: str = ""
-    lonely: Sequence[str] = ()
-    stray: Sequence[str] = ()
+    cases: Cases = field(default_factory=dict)
+    unused: dict[str, list[str]] = field(default_factory=dict)
+
+    def leave(self, reason: str, names: Iterable[str]) -> None:
+        """Note parts of the data that are not used."""
+        names = list(names)
+        if names:
+            self.unused.setdefault(reason, []).extend(names)
+
+    def missing(self) -> str:
+        """What is left out and why, in a sentence; empty when everything is used."""
+        return "; ".join(
+            f"{counted(len(names), reason.partition(':')[0])} left out{_why(reason)}, the first is"
+            f" '{names[0]}'"
+            for reason, names in self.unused.items()
+        )
+
+
+def _why(reason: str) -> str:
+    why = reason.partition(": ")[2]
+    return f" ({why})" if why else ""
 
 
 def holds_volumes(folder: Path) -> bool:
-    """Whether a folder is one of volumes; looks at names, at most two levels down."""
-    for level in ("*", "*/*", "*/*/*"):
-        for path in folder.glob(level):
-            if is_volume(path) or path.name.lower().endswith(".dcm"):
-                return True
-    return False
+    """Whether a folder holds volumes, at any depth up to eight."""
+    return any(is_volume(path) or _maybe_dicom(path) for path in _files(folder))
+
+
+def _maybe_dicom(path: Path) -> bool:
+    return path.suffix.lower() in ("", ".dcm", ".ima") and is_dicom(path)
 
 
 def recognise(place: Path) -> Layout:
-    """The layout of a folder, or of a table of pairs (`.csv` with columns image, label)."""
+    """The cases of a folder, or of a table of pairs (`.csv` with columns image and label)."""
     if place.is_file():
         return _table(place)
+    found = _collected(place)
+    if not found.cases:
+        left = f" ({found.missing()})" if found.unused else ""
+        raise BadInput(f"no volumes with labels recognised in '{place}'{left}: {ADVICE}")
+    used = {file for case in found.cases.values() for file in case.files()}
+    listed = {name for names in found.unused.values() for name in names}
+    rest = [p for p in _files(place) if is_volume(p) and p not in used]
+    names = [str(p.relative_to(place)) for p in rest]
+    found.leave("volume: not paired", (n for n in names if not _listed(n, listed)))
+    return found
+
+
+def _listed(name: str, listed: set[str]) -> bool:
+    """Whether a file was named already, by its own name or that of its case."""
+    path = Path(name)
+    core = _core(case_name(path))
+    places = (str(path.parent / core), core, path.parent.name, case_name(path), name)
+    return any(place in listed for place in places)
+
+
+def _collected(folder: Path, depth: int = 0) -> Layout:
+    """The layout of a folder; of its folders where it has none of its own."""
     readers: tuple[Callable[[Path], Layout | None], ...] = (
         _decathlon,
         _totalsegmentator,
         _two_folders,
-        _beside,
-        _dicom,
     )
     for reader in readers:
-        found = reader(place)
+        found = reader(folder)
         if found is not None and found.cases:
             return found
-    raise BadInput(
-        f"no volumes with labels recognised in '{place}': lay them out as imagesTr and labelsTr,"
-        " as CASE/ct.nii.gz with CASE/segmentations, as NAME.nii.gz beside NAME_seg.nii.gz, or as"
-        " a DICOM series with its segmentation"
+    own = _beside(folder)
+    below = _folders(folder) if depth < _DEEPEST else []
+    inner = {p.name: _collected(p, depth + 1) for p in below if not _is_series(p)}
+    own = _merged(own, {name: one for name, one in inner.items() if one.cases or one.unused})
+    dicom = _dicom(folder) if depth == 0 else None
+    return own if dicom is None else _joined(folder, own, dicom)
+
+
+def _is_series(folder: Path) -> bool:
+    """Whether a folder holds DICOM files; those are found by one walk over all."""
+    return any(_maybe_dicom(p) for p in _plain_files(folder)) and not any(
+        is_volume(p) for p in _plain_files(folder)
     )
+
+
+def _merged(own: Layout, inner: Mapping[str, Layout]) -> Layout:
+    """Cases of the folders below by the folder's name; classes of different sets stay apart."""
+    single = all(len(one.cases) <= 1 and one.what == own.what for one in inner.values())
+    for folder, one in inner.items():
+        for name, case in one.cases.items():
+            id = folder if single or len(one.cases) == 1 else f"{folder}/{name}"
+            prefix = case.naming.prefix if single else case.naming.prefix or folder
+            own.cases[id] = replace(case, id=id, naming=replace(case.naming, prefix=prefix))
+        for reason, names in one.unused.items():
+            own.leave(reason, (f"{folder}/{name}" for name in names))
+    kinds = dict.fromkeys(one.what for one in inner.values() if one.cases)
+    if inner and (len(kinds) > 1 or not single):
+        own.what = f"{counted(len(inner), 'folder')} ({', '.join(kinds)})"
+    return own
+
+
+def _joined(root: Path, own: Layout, dicom: Layout) -> Layout:
+    """Cases of files and of DICOM; label maps of the latter are not left over by the former."""
+    own.what = dicom.what if not own.cases else f"{own.what} and {dicom.what}"
+    own.cases |= {n: c for n, c in dicom.cases.items() if n not in own.cases}
+    labels = [p for case in dicom.cases.values() for p in case.labels.values()]
+    used = {str((p.parent / _core(case_name(p))).relative_to(root)) for p in labels}
+    left = {r: [n for n in names if n not in used] for r, names in own.unused.items()}
+    own.unused = {reason: names for reason, names in left.items() if names}
+    for reason, names in dicom.unused.items():
+        own.leave(reason, names)
+    return own
 
 
 def _decathlon(folder: Path) -> Layout | None:
@@ -79,44 +162,31 @@ def _decathlon(folder: Path) -> Layout | None:
     if not (folder / "imagesTr").is_dir() or not (folder / "labelsTr").is_dir():
         return None
     labels = {case_name(p): p for p in _volumes(folder / "labelsTr")}
-    images: dict[str, list[Path]] = defaultdict(list)
+    images: dict[str, tuple[Path, ...]] = {}
     for path in _volumes(folder / "imagesTr"):
         name = case_name(path)
         channel = _CHANNEL.match(name)
         own = channel[1] if channel and name not in labels else name
-        images[own].append(path)
-    content = _dataset_json(folder)
-    names, modality = _label_names(content), _modality(content)
-    what = "nnU-Net folder" if any(_CHANNEL.match(case_name(p[0])) for p in images.values()) else ""
-    cases = {n: Case(n, tuple(images[n]), labels[n]) for n in sorted(images) if n in labels}
-    return Layout(
-        what or "decathlon folder",
-        cases,
-        names,
-        modality,
-        sorted(set(images) - set(labels)),
-        sorted(set(labels) - set(images)),
-    )
+        images[own] = (*images.get(own, ()), path)
+    numbered = any(_CHANNEL.match(case_name(p[0])) for p in images.values())
+    what = "nnU-Net folder" if numbered else "decathlon folder"
+    return _paired(what, folder, images, {name: {"": path} for name, path in labels.items()})
 
 
 def _totalsegmentator(folder: Path) -> Layout | None:
     """Folders of one case: the scan, and `segmentations` with a file per structure."""
-    inside = [folder] if (folder / "segmentations").is_dir() else sorted(folder.iterdir())
-    cases: dict[str, Case] = {}
-    lonely: list[str] = []
-    for case in (p for p in inside if p.is_dir()):
+    inside = [folder] if (folder / "segmentations").is_dir() else _folders(folder)
+    found = Layout("TotalSegmentator folder")
+    for case in inside:
         scan = _scan(case)
         if scan is None:
             continue
         parts = {case_name(p): p for p in _volumes(case / "segmentations")}
         if parts:
-            cases[case.name] = Case(case.name, (scan,), parts=parts)
+            found.cases[case.name] = Case(case.name, (scan,), parts=parts)
         else:
-            lonely.append(case.name)
-    modality = {"ct": "CT", "mri": "MR", "mr": "MR"}
-    kinds = {modality.get(case_name(c.images[0]).lower(), "") for c in cases.values()}
-    only = kinds.pop() if len(kinds) == 1 else ""
-    return Layout("TotalSegmentator folder", cases, {}, only, lonely) if cases else None
+            found.leave("image: without labels", [case.name])
+    return found
 
 
 def _scan(case: Path) -> Path | None:
@@ -128,41 +198,29 @@ def _scan(case: Path) -> Path | None:
 
 def _two_folders(folder: Path) -> Layout | None:
     """`images` and `labels`, paired by name."""
-    below = {p.name.lower(): p for p in folder.iterdir() if p.is_dir()}
+    below = {p.name.lower(): p for p in _folders(folder)}
     left = next((below[n] for n in _IMAGE_FOLDERS if n in below), None)
     right = next((below[n] for n in _LABEL_FOLDERS if n in below), None)
     if left is None or right is None:
         return None
-    labels = {_core(case_name(p)): p for p in _volumes(right)}
-    return _paired("images and labels in two folders", folder, _images(_volumes(left)), labels)
+    images = _images(_volumes(left))
+    labels = _by_image(images, _volumes(right))
+    return _paired("images and labels in two folders", folder, images, labels)
 
 
-def _beside(folder: Path) -> Layout | None:
-    """Labels beside their images, in the folder itself or in a folder for each case."""
-    cases: dict[str, Case] = {}
-    lonely: list[str] = []
-    stray: list[str] = []
-    for place in (folder, *sorted(p for p in folder.iterdir() if p.is_dir())):
-        prefix = "" if place == folder else f"{place.name}/"
-        found = _beside_in(place)
-        single = prefix and len(found.cases) == 1
-        for name, case in found.cases.items():
-            own = place.name if single else prefix + name
-            cases[own] = Case(own, case.images, case.labels)
-        lonely += [prefix + name for name in found.lonely]
-        stray += [prefix + name for name in found.stray]
-    what = "labels beside their images"
-    return Layout(what, cases, _label_names(_dataset_json(folder)), "", lonely, stray)
-
-
-def _beside_in(folder: Path) -> Layout:
+def _beside(folder: Path) -> Layout:
+    """Labels beside their images."""
     files = _volumes(folder)
-    labels = [p for p in files if _LABEL_WORDS.search(case_name(p))]
+    labels = [p for p in files if _is_label(p)]
     images = _images([p for p in files if p not in labels])
+    by_image = _by_image(images, labels)
     if len(images) == 1 and len(labels) == 1:
-        ((name, channels),) = images.items()
-        return Layout("", {name: Case(name, channels, labels[0])})
-    return _paired("", folder, images, {_core(case_name(p)): p for p in labels})
+        by_image = {next(iter(images)): {"": labels[0]}}
+    return _paired("labels beside their images", folder, images, by_image)
+
+
+def _is_label(path: Path) -> bool:
+    return bool(_LABEL_WORDS.search(case_name(path))) or path.name.lower().endswith(_LABEL_FILES)
 
 
 def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
@@ -172,47 +230,157 @@ def _images(paths: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
         name, channel = _core(case_name(path)), _CHANNEL.match(case_name(path))
         earlier = found.get(name, ())
         if earlier and not (channel and _CHANNEL.match(case_name(earlier[0]))):
-            raise BadInput(f"'{earlier[0]}' and '{path.name}' are both '{name}'; rename one")
+            raise BadInput(
+                f"'{earlier[0]}' and '{path.name}' are both '{name}'; rename one, as"
+                f" '{name}_seg' if it is the label map"
+            )
         found[name] = (*earlier, path)
     return found
 
 
+def _by_image(images: Iterable[str], labels: Sequence[Path]) -> dict[str, dict[str, Path]]:
+    """Label maps by image and reader: `p1_seg` is that of `p1`, `p1_seg_anna` is Anna's."""
+    longest_first = sorted(images, key=lambda name: (-len(name), name))
+    found: dict[str, dict[str, Path]] = {}
+    for path in labels:
+        core = _core(case_name(path))
+        owner = next(
+            (n for n in longest_first if re.match(rf"{re.escape(n)}(?=$|[-_. ])", core)), core
+        )
+        readers = found.setdefault(owner, {})
+        reader = core[len(owner) :].strip("-_. ")
+        if reader in readers:
+            raise BadInput(
+                f"'{readers[reader]}' and '{path.name}' label the same image; rename one"
+            )
+        readers[reader] = path
+    return found
+
+
 def _paired(
-    what: str, folder: Path, images: Mapping[str, tuple[Path, ...]], labels: Mapping[str, Path]
+    what: str,
+    folder: Path,
+    images: Mapping[str, tuple[Path, ...]],
+    labels: Mapping[str, Mapping[str, Path]],
 ) -> Layout:
+    naming = _naming(_dataset_json(folder))
     both = sorted(images.keys() & labels.keys())
-    cases = {name: Case(name, images[name], labels[name]) for name in both}
-    names = _label_names(_dataset_json(folder))
-    lonely, stray = sorted(images.keys() - labels.keys()), sorted(labels.keys() - images.keys())
-    return Layout(what, cases, names, "", lonely, stray)
+    found = Layout(what, {n: Case(n, images[n], _readers(labels[n]), naming=naming) for n in both})
+    found.leave("image: without labels", sorted(images.keys() - labels.keys()))
+    found.leave("label map: without an image", sorted(labels.keys() - images.keys()))
+    return found
+
+
+def _readers(labels: Mapping[str, Path]) -> Mapping[str, Path]:
+    """A single label map needs no reader's name."""
+    return {"": next(iter(labels.values()))} if len(labels) == 1 else dict(labels)
 
 
 def _dicom(folder: Path) -> Layout | None:
-    """A series in the folder, or one in each folder below it."""
-    places = [folder, *sorted(p for p in folder.iterdir() if p.is_dir())]
-    cases = {
-        (p.name or "series"): Case(p.name or "series", (p,), structures=p)
-        for p in places
-        if any(f.name.lower().endswith(".dcm") for f in p.iterdir() if f.is_file())
-    }
-    return Layout("DICOM series", cases) if cases else None
+    """Every series below a folder with a segmentation, or with a label map beside it."""
+    files = [p for p in _files(folder) if not is_volume(p) and is_dicom(p)]
+    if not files:
+        return None
+    series, left = walk_dicom(files)
+    found = Layout("DICOM series")
+    names = _series_names(folder, series)
+    for one, name in zip(series, names, strict=True):
+        labels = {} if one.structures else _labels_of(folder, one, series)
+        if one.structures or labels:
+            found.cases[name] = Case(name, labels=labels, dicom=one, patient=one.patient)
+        else:
+            found.leave("DICOM series: without a segmentation", [name])
+    for file in left:
+        why = "belongs to no series here" if file.kind == "structures" else file.kind
+        found.leave(f"DICOM file: {why}", [str(file.path.relative_to(folder))])
+    return found
+
+
+def _series_names(root: Path, series: Sequence[DicomSeries]) -> list[str]:
+    """The folder of each series, from the root; numbered where one holds several."""
+    places = [str(one.folder.relative_to(root)) for one in series]
+    tops = [Path(place).parts[0] if place != "." else root.name for place in places]
+    names = tops if len(set(tops)) == len(tops) else [p if p != "." else root.name for p in places]
+    several = {name for name in names if names.count(name) > 1}
+    count: dict[str, int] = defaultdict(int)
+    for i, name in enumerate(names):
+        if name in several:
+            count[name] += 1
+            names[i] = f"{name}/series-{count[name]}"
+    return names
+
+
+def _labels_of(root: Path, one: DicomSeries, series: Sequence[DicomSeries]) -> Mapping[str, Path]:
+    """Label maps for a series: in its folder or one above that holds no other, or of its name."""
+    place = one.folder
+    while True:
+        shared = [other for other in series if place in (other.folder, *other.folder.parents)]
+        if len(shared) > 1:
+            break
+        volumes = _volumes(place)
+        if volumes:
+            return _readers({case_name(p) if len(volumes) > 1 else "": p for p in volumes})
+        if place == root:
+            return {}
+        place = place.parent
+    names = {one.folder.name, *one.folder.relative_to(place).parts}
+    for up in (place, *place.parents):
+        folders = [up, *(p for p in _folders(up) if p.name.lower() in _LABEL_FOLDERS)]
+        files = [p for folder in folders for p in _volumes(folder) if _core(case_name(p)) in names]
+        if files:
+            return _readers({case_name(p): p for p in files})
+        if up == root:
+            break
+    return {}
 
 
 def _table(file: Path) -> Layout:
-    """Pairs in a table; paths are taken from the table's own folder."""
+    """Pairs in a table; paths are relative to the table's folder.
+
+    Columns are `image` (a file, or a DICOM folder) and `label`, and where wanted `case`,
+    `patient` and `reader`.
+    """
     rows = read_table(file, "table of pairs", "image")
     if not rows or "label" not in rows[0]:
-        raise BadInput(f"'{file}' is no table of pairs; its first line names image and label")
-    cases: dict[str, Case] = {}
+        raise BadInput(f"'{file}' is not a table of pairs; its first line names image and label")
+    cases: Cases = {}
     for number, row in enumerate(rows, start=2):
         if not row["image"] or not row["label"]:
             raise BadInput(f"'{file}', line {number}: image or label is empty")
         image, label = file.parent / row["image"], file.parent / row["label"]
-        name = row.get("case") or case_name(image)
-        if name in cases:
-            raise BadInput(f"'{file}': two rows are for '{name}'; add a column 'case'")
-        cases[name] = Case(name, (image,), label)
+        name, reader = row.get("case") or case_name(image), row.get("reader", "")
+        if name not in cases:
+            cases[name] = _listed_case(name, image, row.get("patient", ""))
+        known = cases[name].labels
+        if reader in known or (known and not reader):
+            raise BadInput(f"'{file}': two rows are for '{name}'; add a column 'case' or 'reader'")
+        cases[name] = replace(cases[name], labels={**known, reader: label})
     return Layout("a table of pairs", cases)
+
+
+def _listed_case(name: str, image: Path, patient: str) -> Case:
+    if not image.is_dir():
+        return Case(name, (image,), patient=patient)
+    series, _ = walk_dicom(p for p in _files(image) if not is_volume(p) and is_dicom(p))
+    if len(series) != 1:
+        raise BadInput(f"'{image}' holds {len(series)} DICOM series; name a folder with one")
+    return Case(name, dicom=series[0], patient=patient or series[0].patient)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Regular files at most eight folders down, hidden ones left out, in order."""
+    for root, folders, files in os.walk(folder):
+        deep = len(Path(root).relative_to(folder).parts) >= _DEEPEST
+        folders[:] = [] if deep else sorted(name for name in folders if name[0] != ".")
+        yield from (Path(root, name) for name in sorted(files) if name[0] != ".")
+
+
+def _plain_files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".")
 
 
 def _volumes(folder: Path) -> list[Path]:
@@ -222,12 +390,14 @@ def _volumes(folder: Path) -> list[Path]:
 def _core(name: str) -> str:
     """A name without the words that only say that it is an image or a label map.
 
-    >>> _core("t2_seg-manual"), _core("t2"), _core("case_3_0000")
-    ('t2', 't2', 'case_3')
+    >>> _core("t2_seg-manual"), _core("t2"), _core("case_3_0000"), _core("p1_seg2")
+    ('t2', 't2', 'case_3', 'p1_2')
     """
     channel = _CHANNEL.match(name)
-    bare = _LABEL_WORDS.sub("", channel[1] if channel else name)
-    return bare.strip("-_. ") or name
+    bare = re.sub(
+        rf"{_LABEL_WORDS.pattern}(?=\d)", "_", channel[1] if channel else name, flags=re.I
+    )
+    return _LABEL_WORDS.sub("", bare).strip("-_. ") or name
 
 
 def _dataset_json(folder: Path) -> Mapping[str, Any]:
@@ -236,27 +406,29 @@ def _dataset_json(folder: Path) -> Mapping[str, Any]:
         return {}
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"'{file}' is not JSON ({error})") from error
     return content if isinstance(content, dict) else {}
 
 
-def _label_names(content: Mapping[str, Any]) -> dict[int, str]:
-    """Names by value: nnU-Net writes name to value, the decathlon value to name."""
+def _naming(content: Mapping[str, Any]) -> Naming:
+    """Labels and channels of `dataset.json`.
+
+    nnU-Net writes name to value, with lists of values for regions and `ignore` for voxels that
+    are not scored; the decathlon writes value to name.
+    """
     labels = content.get("labels")
-    return dict(_named(labels.items())) if isinstance(labels, dict) else {}
-
-
-def _named(labels: Any) -> Iterator[tuple[int, str]]:
-    for one, other in labels:
-        value, name = (one, other) if str(one).lstrip("-").isdigit() else (other, one)
-        if isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
-            yield int(value), str(name)
-
-
-def _modality(content: Mapping[str, Any]) -> str:
     channels = content.get("channel_names") or content.get("modality")
-    if not isinstance(channels, dict) or not channels:
-        return ""
-    first = str(next(iter(channels.values()))).upper()
-    return "CT" if first.startswith("CT") else "MR" if "MR" in first or "FLAIR" in first else first
+    names: dict[int, str] = {}
+    regions: dict[str, tuple[int, ...]] = {}
+    for one, other in labels.items() if isinstance(labels, dict) else ():
+        value, name = (one, other) if str(one).lstrip("-").isdigit() else (other, one)
+        if isinstance(value, list) and all(isinstance(v, int) for v in value):
+            regions[str(name)] = tuple(value)
+        elif isinstance(value, int) or (isinstance(value, str) and value.isdigit()):
+            names[int(value)] = str(name)
+    ignore = frozenset(v for v, name in names.items() if name.casefold() == "ignore")
+    if regions:  # a plain value beside them is a region of one
+        regions |= {n: (v,) for v, n in names.items() if v and v not in ignore}
+    ordered = sorted(channels.items()) if isinstance(channels, dict) else ()
+    return Naming(names, regions, ignore, tuple(str(name) for _, name in ordered))

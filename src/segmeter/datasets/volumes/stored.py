@@ -1,8 +1,7 @@
-"""Stored volumes: what a file says of itself, and its voxels when they are wanted.
+"""Stored volumes: the header of a file, and its voxels when they are needed.
 
-A header is believed only as far as its file can bear it: a claim of more voxels than any
-scanner makes, or of more bytes than the file can hold even if it were all zeros before it
-was compressed, is refused before memory is taken. Never more is unpacked than was claimed.
+Sizes are checked before anything is unpacked: a header may not claim more than any scan has,
+more than the file can hold, or more memory than a machine has.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets.volumes.grids import Grid
 
 __all__ = [
+    "MOST_BYTES",
     "MOST_VOXELS",
     "SUFFIXES",
     "Named",
@@ -28,19 +27,23 @@ __all__ = [
     "check_claim",
     "is_volume",
     "open_stored",
-    "plain_numbers",
 ]
 
-SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr")
+_LABEL_SUFFIXES = (".in.nrrd", ".seg.nrrd")
+_NIFTI = (".nii.gz", ".nii")
+_ITK = (".nrrd", ".nhdr", ".mha", ".mhd")
+SUFFIXES = (*_NIFTI, *_ITK)
 MOST_VOXELS = 1 << 30
-"""A gigavoxel: six times a CT of 512 x 512 x 600, with one channel."""
+"""A gigavoxel per channel: six times a CT of 512 x 512 x 600."""
+MOST_BYTES = 4 << 30
+"""Unpacked bytes of one channel, in the file's own type."""
 
 _BEST_DEFLATE = 1040  # no deflate stream unpacks to more than 1032 times its size
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A label that the file itself names: its value, and its layer where there are several."""
+    """A label named in the file itself: its value, and its layer where there are several."""
 
     value: int
     name: str
@@ -48,7 +51,7 @@ class Named:
 
 
 class Stored(Protocol):
-    """A volume in a file, of which only the header was read."""
+    """A volume in a file of which only the header has been read."""
 
     @property
     def path(self) -> Path: ...
@@ -61,7 +64,7 @@ class Stored(Protocol):
 
     @property
     def names(self) -> Sequence[Named]:
-        """Labels that the file names itself."""
+        """Labels named in the file."""
         ...
 
     @property
@@ -73,49 +76,47 @@ class Stored(Protocol):
 
 
 def open_stored(path: Path) -> Stored:
-    """Read a file's header; which reader by the end of its name, a folder is a DICOM series."""
+    """Read the header of a NIfTI, NRRD or MetaImage file."""
+    name = path.name.lower()
     if not path.exists():
         raise NotFound(f"no volume '{path}'")
-    if path.is_dir():
-        from segmeter.datasets.volumes.dicom import open_series
-
-        return open_series(path)
-    if path.name.lower().endswith((".nii", ".nii.gz")):
+    if name.endswith(_NIFTI):
         from segmeter.datasets.volumes.nifti import open_nifti
 
         return open_nifti(path)
-    if path.name.lower().endswith((".nrrd", ".nhdr")):
-        from segmeter.datasets.volumes.nrrd import open_nrrd
+    if name.endswith(_ITK):
+        from segmeter.datasets.volumes.itk_files import open_itk
 
-        return open_nrrd(path)
-    raise BadInput(f"'{path.name}' is no volume; {', '.join(SUFFIXES)} or a DICOM folder will do")
+        return open_itk(path)
+    raise BadInput(f"'{path.name}' is not a volume; {', '.join(SUFFIXES)} are read")
 
 
 def is_volume(path: Path) -> bool:
     """Whether a file's name is that of a volume; hidden files are passed over."""
-    return path.name[:1] != "." and path.name.lower().endswith(SUFFIXES)
+    return path.name.lower().endswith(SUFFIXES) and path.name[0] != "." and path.is_file()
 
 
 def case_name(path: Path) -> str:
-    """A file's name without what its format adds.
+    """A file's name without the ending of its format.
 
-    >>> case_name(Path("labelsTr/case_7.in.nrrd")), case_name(Path("sub-1.5T.nii.gz"))
-    ('case_7', 'sub-1.5T')
+    >>> [case_name(Path(name)) for name in ("a/liver.nii.gz", "ct.seg.nrrd", "v1.5T.mha")]
+    ['liver', 'ct', 'v1.5T']
     """
     name = path.name
-    for suffix in (".in.nrrd", ".seg.nrrd", *SUFFIXES):
+    for suffix in (*_LABEL_SUFFIXES, *SUFFIXES):
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return name
 
 
 def check_claim(path: Path, size: Sequence[int], item: int, offset: int, packed: bool) -> None:
-    """Refuse a header that claims what its file cannot hold; `item` bytes a voxel."""
+    """Refuse a header that claims too much; `size` has space first, `item` is bytes per voxel."""
     count = math.prod(int(n) for n in size)
     claimed = " x ".join(str(int(n)) for n in size)
     if count < 1 or min(size) < 1:
         raise BadInput(f"'{path}' has no voxels: its header says {claimed}")
-    if count > MOST_VOXELS * 16 or math.prod(int(n) for n in size[:3]) > MOST_VOXELS:
+    channel = math.prod(int(n) for n in size[:3])
+    if count > MOST_VOXELS * 16 or channel > MOST_VOXELS:
         raise BadInput(
             f"'{path}': its header claims {claimed} voxels, more than any scan has; it is damaged"
         )
@@ -125,9 +126,8 @@ def check_claim(path: Path, size: Sequence[int], item: int, offset: int, packed:
             f"'{path}': its header claims {claimed} voxels, more than the file can hold;"
             " it is damaged or cut short"
         )
-
-
-def plain_numbers(path: Path, kind: np.dtype[Any]) -> None:
-    """Refuse voxels that are colours, complex numbers or anything but plain numbers."""
-    if kind.kind not in "iufb":
-        raise BadInput(f"'{path}': its voxels are '{kind}', not plain numbers; convert the file")
+    if channel * item > MOST_BYTES:
+        raise BadInput(
+            f"'{path}' unpacks to {channel * item / (1 << 30):.1f} GiB, and at most"
+            f" {MOST_BYTES >> 30} GiB are read; crop it or store it as int16 or float32"
+        )

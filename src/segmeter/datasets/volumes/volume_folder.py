@@ -23,7 +23,7 @@ class VolumeSet:
     """Cases of one layout, listed by names and read one by one."""
 
     def __init__(self, card: DatasetCard, layout: Layout, options: Options) -> None:
-        self.card = replace(card, missing=_missing(layout))
+        self.card = replace(card, missing=layout.missing())
         self._layout, self._options = layout, options
 
     def scenes(self) -> Sequence[str]:
@@ -43,7 +43,7 @@ class VolumeSet:
 
 @catalogue.datasets.add("volumes", summary="a folder of volumes and label maps of your own")
 class VolumeFolder(VolumeSet):
-    """NIfTI, NRRD or DICOM in the layouts of nnU-Net, TotalSegmentator, or image/label pairs.
+    """NIfTI, NRRD, MetaImage or DICOM in the layouts of nnU-Net, TotalSegmentator, or pairs.
 
     Parameters
     ----------
@@ -51,32 +51,49 @@ class VolumeFolder(VolumeSet):
         The folder, or a `.csv` with columns image and label.
     kind
         `organ`: a target per class. `instance`: a target per value of the label map.
+    classes
+        Names of the classes to use, such as `liver,spleen`; all of them by default.
     channel
-        Which channel of an image that has several.
+        Which channel of an image that has several, by number or name.
     window
         `ct`, `lung`, `bone`, `brain` or two values such as `-160,240`.
+    modality
+        `CT`, `MR`, `PT`, ... where the data says nothing or something wrong.
     components, smallest
-        6, 18 or 26 to cut classes into connected components of at least so many voxels.
+        6, 18 or 26 to split classes into connected components of at least so many voxels.
     grid
-        `affine`: labels must lie where the image lies; `shape`: arrays of one size will do.
+        `affine`: labels must lie where the image lies; `shape`: arrays of one size are enough.
+    patient
+        A regular expression that finds the patient in a case's name, such as `^[^_]+`.
     """
 
     def __init__(
         self,
         path: str,
         kind: Kind = "organ",
-        channel: int | None = None,
+        channel: int | str | None = None,
         window: str | Sequence[float] | None = None,
         components: int = 0,
         smallest: int = 0,
         grid: str = "affine",
+        classes: str | Sequence[str] = "",
+        modality: str = "",
+        patient: str = "",
     ) -> None:
         place = Path(path)
         if not place.exists():
             raise NotFound(f"no folder '{path}'")
         layout = recognise(place)
-        labelling = Labelling(kind, layout.names, components, smallest)
-        options = options_of(f"'{path}'", labelling, channel, window, grid, layout.modality)
+        wanted = classes.split(",") if isinstance(classes, str) else classes
+        labelling = Labelling(
+            kind,
+            _shared_names(layout),
+            classes=tuple(str(name).strip() for name in wanted if str(name).strip()),
+            components=components,
+            smallest=smallest,
+        ).check(f"'{path}'")
+        labelling = replace(labelling, names={})  # each case has its own
+        options = options_of(f"'{path}'", labelling, channel, window, grid, modality, patient)
         self.recognised = _sentence(layout)
         card = DatasetCard(
             name=place.resolve().name.removesuffix(".csv") or "volumes",
@@ -88,28 +105,28 @@ class VolumeFolder(VolumeSet):
         super().__init__(card, layout, options)
 
 
-def _missing(layout: Layout) -> str:
-    """What is left out and why, for the card."""
-    parts = []
-    if layout.lonely:
-        parts.append(
-            f"without labels and left out: {counted(len(layout.lonely), 'image')}, the first is"
-            f" '{layout.lonely[0]}'"
-        )
-    if layout.stray:
-        parts.append(
-            f"without an image: {counted(len(layout.stray), 'label map')}, the first is"
-            f" '{layout.stray[0]}'"
-        )
-    return "; ".join(parts)
+def _shared_names(layout: Layout) -> dict[int, str]:
+    """Every class that is named, where all cases name theirs; numbered from 1."""
+    namings = [case.naming for case in layout.cases.values()]
+    if not all(n.names or n.regions for n in namings):
+        return {}
+    found = dict.fromkeys(
+        name
+        for n in namings
+        for name in (n.regions or [w for v, w in n.names.items() if v and v not in n.ignore])
+    )
+    return dict(enumerate(found, 1))
 
 
 def _sentence(layout: Layout) -> str:
-    count = len(layout.cases)
-    said = f"{count} volume{'s' * (count != 1)}, {layout.what}"
-    if layout.names:
-        said += f"; {len([v for v in layout.names if v != 0])} classes are named"
-    if layout.modality:
-        said += f"; {layout.modality}"
-    missing = _missing(layout)
+    said = f"{counted(len(layout.cases), 'volume')}, {layout.what}"
+    names = _shared_names(layout)
+    if names:
+        said += f"; {counted(len(names), 'named class')}"
+    ignored = any(case.naming.ignore for case in layout.cases.values())
+    said += "; voxels labelled 'ignore' are not scored" if ignored else ""
+    channels = dict.fromkeys(n for case in layout.cases.values() for n in case.naming.channels)
+    if channels:
+        said += f"; channels: {', '.join(channels)}"
+    missing = layout.missing()
     return f"{said}; {missing}" if missing else said

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from segmeter.models.clicknets._hrnet import HRNet, enlarge
-from segmeter.models.clicknets._ocr import Distribute, gather
+from segmeter.models.clicknets._object_context import Distribute, gather
 from segmeter.models.clicknets.architectures import Ritm
 from segmeter.models.clicknets.discs import normalised
 

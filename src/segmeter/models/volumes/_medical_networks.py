@@ -9,11 +9,11 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from segmeter.models import weights
-from segmeter.models._frames import Frame
-from segmeter.models._sam_decoder import Embedding, MaskDecoder, PromptEncoder
-from segmeter.models._sam_networks import pick_device, pick_dtype
-from segmeter.models._sam_vit import SamVit
-from segmeter.models._tinyvit import TinyVit
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._frames import Frame
+from segmeter.models.sam._networks import pick_device, pick_dtype
+from segmeter.models.sam._tiny_vit import TinyVit
+from segmeter.models.sam._vit import SamVit
 from segmeter.models.volumes._frames import LiteMedSamFrame, MedSamFrame, SamMed2dFrame
 
 __all__ = ["ARCHITECTURES", "MedicalNetwork"]

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import mask_downscaling
-from segmeter.models._sam_vit import VitPerceptron, distance_codes, vit_neck
+from segmeter.models.sam._decoder import mask_downscaling
+from segmeter.models.sam._vit import VitPerceptron, distance_codes, vit_neck
 from segmeter.models.volumes._volume_decoder import VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SamMed3dNetwork"]

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import mask_downscaling
+from segmeter.models.sam._decoder import mask_downscaling
 from segmeter.models.volumes._volume_decoder import Size, VolumeMaskDecoder, VolumePromptEncoder
 
 __all__ = ["SPARE", "SegVolNetwork"]

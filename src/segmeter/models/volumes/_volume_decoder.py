@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from segmeter.models._sam_decoder import NOT_A_POINT, Perceptron
-from segmeter.models._two_way import TwoWayTransformer
+from segmeter.models.sam._decoder import NOT_A_POINT, Perceptron
+from segmeter.models.sam._two_way_transformer import TwoWayTransformer
 
 __all__ = ["Size", "VolumeMaskDecoder", "VolumePromptEncoder"]
 

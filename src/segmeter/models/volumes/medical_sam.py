@@ -20,8 +20,8 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand, PackageArchive
 
 if TYPE_CHECKING:
-    from segmeter.models._sam_policy import Policy
-    from segmeter.models._sam_view import SamView
+    from segmeter.models.sam._encoded import SamView
+    from segmeter.models.sam._policy import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
 __all__ = ["KINDS", "MedicalKind", "MedicalSam"]
@@ -125,7 +125,7 @@ class MedicalSam:
     @property
     def device(self) -> str:
         """Where it runs, by name once it is loaded; until then what was asked for."""
-        from segmeter.models._sam_networks import device_name
+        from segmeter.models.sam._networks import device_name
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
@@ -148,7 +148,7 @@ class MedicalSam:
         In the published code all three take the far corner of a box one pixel beyond the
         last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both readings.
         """
-        from segmeter.models._sam_policy import Policy
+        from segmeter.models.sam._policy import Policy
 
         with_clicks = "click" in self.kind.abilities
         return Policy(
@@ -162,8 +162,8 @@ class MedicalSam:
     def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:
         import torch
 
-        from segmeter.models._sam_together import separated
-        from segmeter.models._sam_view import SamView
+        from segmeter.models.sam._batched_scenes import separated
+        from segmeter.models.sam._encoded import SamView
 
         network, policy = self.network, self.slice_policy("sound")
         height, width = pictures[0].shape[:2]

@@ -92,7 +92,7 @@ class NnInteractive:
     @cached_property
     def session(self) -> PackageSession:
         """The package's session, with its network loaded."""
-        from segmeter.models._sam_networks import pick_device
+        from segmeter.models.sam._networks import pick_device
 
         device = pick_device(self._device)
         with _alone():

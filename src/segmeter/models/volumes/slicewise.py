@@ -349,7 +349,7 @@ def _on_gpu(device: str) -> bool:
     """Whether a model runs on a GPU; `auto` does where torch sees one."""
     if device != "auto":
         return device != "cpu"
-    from segmeter.models._sam_networks import pick_device
+    from segmeter.models.sam._networks import pick_device
 
     return pick_device(device).type != "cpu"
 

@@ -1,0 +1,319 @@
+"""Segment Anything's prompt encoder and mask decoder, for every kind of SAM.
+
+Written from the papers of SAM (arXiv 2304.02643), SAM 2 (2408.00714) and SAM-HQ
+(2306.01567); parameter names are those of the original SAM, so its files load as they are.
+
+The picture stays a list of tokens `(asks, cells, channels)` from beginning to end. The 2 x 2
+convolutions with stride 2 that shrink a mask prompt and enlarge the answer never mix two
+cells, so each is one matrix product on that list, and pixels are put in their places once,
+when there are four values left of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from segmeter.models.sam._two_way_transformer import TwoWayTransformer
+
+__all__ = [
+    "ChannelNorm",
+    "Embedding",
+    "MaskDecoder",
+    "Perceptron",
+    "PromptEncoder",
+    "from_cells",
+    "mask_downscaling",
+    "to_cells",
+]
+
+_FEW = 64
+"""Channels up to which layer norms are computed in plain steps on a GPU."""
+
+NOT_A_POINT = -1
+"""Label of the padding token; 0 and 1 are clicks, 2 and 3 the corners of a box."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A picture after the image encoder.
+
+    Attributes
+    ----------
+    cells
+        `(1, side * side, 256)`, the cells row by row.
+    fine
+        SAM 2: the two finer maps of its pyramid, in the layout of `to_cells`,
+        `(1, cells, 4, 64)` and `(1, cells, 16, 32)`.
+    quality
+        SAM-HQ: the fused features `(1, 32, 4 * side, 4 * side)`.
+    """
+
+    cells: Tensor
+    fine: tuple[Tensor, Tensor] | None = None
+    quality: Tensor | None = None
+
+
+def to_cells(grid: Tensor, levels: int) -> Tensor:
+    """A map `(B, C, H, W)` as `(B, cells, 4 ** levels, C)`, its finer pixels cell by cell.
+
+    Inside a cell the quarters come first, then the quarters of the quarters.
+    """
+    batch, channels, height, width = grid.shape
+    halves = [2] * levels
+    split = grid.reshape(batch, channels, height >> levels, *halves, width >> levels, *halves)
+    rows = range(2, 3 + levels)
+    columns = range(3 + levels, 4 + 2 * levels)
+    order = [axis for pair in zip(rows, columns, strict=True) for axis in pair]
+    cells = (height >> levels) * (width >> levels)
+    return split.permute(0, *order, 1).reshape(batch, cells, 4**levels, channels)
+
+
+def from_cells(cells: Tensor, side: int, levels: int) -> Tensor:
+    """The inverse of `to_cells` for a square map: `(B, C, side << levels, side << levels)`."""
+    batch, channels = cells.shape[0], cells.shape[-1]
+    split = cells.reshape(batch, side, side, *[2] * (2 * levels), channels)
+    rows = range(1, 2 + 2 * levels, 2)
+    columns = range(2, 3 + 2 * levels, 2)
+    full = side << levels
+    return split.permute(0, 3 + 2 * levels, *rows, *columns).reshape(batch, channels, full, full)
+
+
+class PromptEncoder(nn.Module):
+    """Points, boxes and masks as tokens; `image_side` pixels, `grid_side` cells a side."""
+
+    def __init__(self, image_side: int = 1024, grid_side: int = 64, width: int = 256) -> None:
+        super().__init__()
+        self.image_side, self.grid_side = image_side, grid_side
+        self.pe_layer = _FourierCode(width)
+        self.point_embeddings = nn.ModuleList([nn.Embedding(1, width) for _ in range(4)])
+        self.not_a_point_embed = nn.Embedding(1, width)
+        self.mask_downscaling = mask_downscaling(width)
+        self.no_mask_embed = nn.Embedding(1, width)
+
+    def points(self, points: Tensor, labels: Tensor) -> Tensor:
+        """Tokens `(B, n, width)` of points `(B, n, 2)`, x first, in pixels of the network.
+
+        Differentiable in the points.
+        """
+        kinds = torch.cat([e.weight for e in self.point_embeddings])  # type: ignore[misc]
+        code = self.pe_layer((points + 0.5) / self.image_side).to(kinds.dtype)
+        known = code + kinds[labels.clamp(min=0)]
+        return torch.where((labels == NOT_A_POINT)[..., None], self.not_a_point_embed.weight, known)
+
+    def masks(self, logits: Tensor) -> Tensor:
+        """Dense prompt `(B, cells, width)` of low-resolution logits `(B, 1, 4 side, 4 side)`."""
+        parts: Any = self.mask_downscaling  # a Sequential does not say what its members are
+        first, norm1, _, second, norm2, _, last = parts
+        x = to_cells(logits.to(first.weight.dtype), 2)
+        batch, cells = x.shape[:2]
+        # The quarter's quarters are the kernel's four inputs.
+        x = F.gelu(norm1.last(_linear(x.reshape(batch, cells, 4, 4), first)))
+        x = x.transpose(2, 3).reshape(batch, cells, 16)  # channel first, as the kernel has it
+        x = F.gelu(norm2.last(_linear(x, second)))
+        return _linear(x, last)
+
+    def no_mask(self) -> Tensor:
+        """Dense prompt `(1, 1, width)` when there is no mask."""
+        return self.no_mask_embed.weight[None]
+
+    def position(self) -> Tensor:
+        """Positional code `(1, cells, width)` of the cells' centres."""
+        matrix = self.pe_layer.positional_encoding_gaussian_matrix
+        centres = (torch.arange(self.grid_side, device=matrix.device) + 0.5) / self.grid_side
+        y, x = torch.meshgrid(centres, centres, indexing="ij")
+        code: Tensor = self.pe_layer(torch.stack([x, y], dim=-1).reshape(1, -1, 2))
+        return code.to(self.no_mask_embed.weight.dtype)
+
+
+class MaskDecoder(nn.Module):
+    """From picture and prompts to four masks and the scores the network gives them.
+
+    Mask 0 is the single-mask answer, masks 1 to 3 are the three of an ambiguous prompt.
+    """
+
+    def __init__(self, *, fine: bool = False, quality: int = 0, width: int = 256) -> None:
+        """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, 0 without it."""
+        super().__init__()
+        self.fine = fine
+        self.transformer = TwoWayTransformer(width)
+        if fine:
+            self.obj_score_token = nn.Embedding(1, width)
+        self.iou_token = nn.Embedding(1, width)
+        self.mask_tokens = nn.Embedding(4, width)
+        self.output_upscaling = nn.Sequential(
+            nn.ConvTranspose2d(width, width // 4, 2, 2),
+            ChannelNorm(width // 4),
+            nn.GELU(),
+            nn.ConvTranspose2d(width // 4, width // 8, 2, 2),
+            nn.GELU(),
+        )
+        self.output_hypernetworks_mlps = nn.ModuleList(
+            [Perceptron(width, width, width // 8) for _ in range(4)]
+        )
+        self.iou_prediction_head = Perceptron(width, width, 4)
+        if quality:
+            self.hf_token = nn.Embedding(1, width)
+            self.hf_mlp = Perceptron(width, width, width // 8)
+            self.compress_vit_feat = _enlarger(quality, width, width // 8)
+            self.embedding_encoder = _enlarger(width, width // 4, width // 8)
+            self.embedding_maskfeature = nn.Sequential(
+                nn.Conv2d(width // 8, width // 4, 3, 1, 1),
+                ChannelNorm(width // 4),
+                nn.GELU(),
+                nn.Conv2d(width // 4, width // 8, 3, 1, 1),
+            )
+
+    def fuse(self, image: Tensor, early: Tensor) -> Tensor:
+        """SAM-HQ's features from embedding and first global layer, both `(B, C, h, w)`."""
+        fused: Tensor = self.embedding_encoder(image) + self.compress_vit_feat(early)
+        return fused
+
+    def forward(
+        self, image: Embedding, position: Tensor, sparse: Tensor, dense: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Logits `(B, 4, 4 side, 4 side)` and scores `(B, 4)` for prompts `(B, n, 256)`."""
+        own = self._own_tokens()
+        tokens = torch.cat([own.expand(len(sparse), -1, -1), sparse], dim=1)
+        cells = (image.cells + dense).expand(len(sparse), -1, -1)
+        tokens, cells = self.transformer(tokens, cells, position)
+        skip = 1 if self.fine else 0
+        scores = self.iou_prediction_head(tokens[:, skip])
+        # SAM 2 bounds its scores, the first SAM does not.
+        scores = scores.sigmoid() if self.fine else scores
+        return self._masks(image, tokens[:, skip + 1 :], cells), scores
+
+    def _own_tokens(self) -> Tensor:
+        parts = [self.iou_token.weight, self.mask_tokens.weight]
+        if self.fine:
+            parts.insert(0, self.obj_score_token.weight)
+        if hasattr(self, "hf_token"):
+            parts.append(self.hf_token.weight)
+        return torch.cat(parts)[None]
+
+    def _masks(self, image: Embedding, tokens: Tensor, cells: Tensor) -> Tensor:
+        side = math.isqrt(cells.shape[1])
+        pixels = self._enlarge(image, cells)
+        heads = [mlp(tokens[:, i]) for i, mlp in enumerate(self.output_hypernetworks_mlps)]
+        answers = pixels.flatten(1, 2) @ torch.stack(heads, dim=2)
+        masks = from_cells(answers, side, 2)
+        if image.quality is None:
+            return masks
+        refined = self.embedding_maskfeature(from_cells(pixels, side, 2)) + image.quality
+        return masks + torch.einsum("bc,bchw->bhw", self.hf_mlp(tokens[:, 4]), refined)[:, None]
+
+    def _enlarge(self, image: Embedding, cells: Tensor) -> Tensor:
+        """Sixteen pixels of 32 channels for each cell: `(B, cells, 16, 32)`."""
+        parts: Any = self.output_upscaling
+        first, norm, _, second, _ = parts
+        x = _quarters(cells, first)
+        if image.fine is not None:
+            x = x + image.fine[0]
+        x = F.gelu(norm.last(x))
+        x = _quarters(x, second).flatten(2, 3)
+        if image.fine is not None:
+            x = x + image.fine[1]
+        return F.gelu(x)
+
+
+class _FourierCode(nn.Module):
+    """Positions in [0, 1] as sines and cosines of random projections."""
+
+    positional_encoding_gaussian_matrix: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("positional_encoding_gaussian_matrix", torch.randn(2, width // 2))
+
+    def forward(self, place: Tensor) -> Tensor:
+        matrix = self.positional_encoding_gaussian_matrix
+        angle = 2 * math.pi * ((2 * place - 1) @ matrix)
+        return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+    def _apply(self, *args: Any, **options: Any) -> Self:
+        """Moves with the network but stays float32: angles reach many turns."""
+        super()._apply(*args, **options)  # type: ignore[no-untyped-call]  # torch has none
+        matrix = self.positional_encoding_gaussian_matrix
+        self.positional_encoding_gaussian_matrix = matrix.float()
+        return self
+
+
+class ChannelNorm(nn.Module):
+    """Layer norm over the channels of each pixel."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def last(self, x: Tensor) -> Tensor:
+        """For channels in the last place."""
+        if x.is_cuda and x.dtype == torch.float32 and x.shape[-1] <= _FEW:
+            # Torch's kernel gives each pixel a block of threads: a tenth as fast for 4 channels.
+            spread, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
+            return torch.addcmul(self.bias, (x - mean) * torch.rsqrt(spread + 1e-6), self.weight)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """For maps `(B, C, H, W)`."""
+        return self.last(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def mask_downscaling(
+    width: int,
+    convolution: type[nn.Conv2d | nn.Conv3d] = nn.Conv2d,
+    norm: Callable[[int], nn.Module] = ChannelNorm,
+) -> nn.Sequential:
+    """The layers that make a dense prompt of low-resolution logits, in either dimension."""
+    return nn.Sequential(
+        convolution(1, 4, 2, 2),
+        norm(4),
+        nn.GELU(),
+        convolution(4, 16, 2, 2),
+        norm(16),
+        nn.GELU(),
+        convolution(16, width, 1),
+    )
+
+
+class Perceptron(nn.Module):
+    """Three linear layers with ReLU between."""
+
+    def __init__(self, width: int, inner: int, out: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [nn.Linear(width, inner), nn.Linear(inner, inner), nn.Linear(inner, out)]
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second, last = self.layers
+        out: Tensor = last(F.relu(second(F.relu(first(x)))))
+        return out
+
+
+def _enlarger(width: int, inner: int, out: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ConvTranspose2d(width, inner, 2, 2),
+        ChannelNorm(inner),
+        nn.GELU(),
+        nn.ConvTranspose2d(inner, out, 2, 2),
+    )
+
+
+def _linear(x: Tensor, convolution: nn.Conv2d) -> Tensor:
+    """A convolution whose kernel's inputs lie in the last place of `x`, channel by channel."""
+    return F.linear(x, convolution.weight.flatten(1), convolution.bias)
+
+
+def _quarters(x: Tensor, convolution: nn.ConvTranspose2d) -> Tensor:
+    """A 2 x 2 transposed convolution with stride 2: `(..., C)` to `(..., 4, C')`."""
+    weight = convolution.weight.permute(2, 3, 1, 0).flatten(0, 2)
+    assert convolution.bias is not None
+    out = F.linear(x, weight, convolution.bias.repeat(4))
+    return out.reshape(*x.shape[:-1], 4, -1)

@@ -1,0 +1,383 @@
+"""A SAM that has looked at a picture: prompts in, masks out, many at once."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
+from segmeter.core.models import Ask, Prediction, Reading, View
+from segmeter.core.prompts import Box, Click, Point, Prompt, signs
+from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
+from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
+from segmeter.models.sam._device_copies import all_done, arriving, constant, fetched, leaving
+from segmeter.models.sam._frames import Frame
+from segmeter.models.sam._policy import Policy, chosen_of, fed_back, shown_masks
+from segmeter.models.sam._prompts import hint_of, is_ambiguous, labelled_points, of_equal_size
+
+if TYPE_CHECKING:
+    from segmeter.core.capabilities import JudgePair
+    from segmeter.core.scenes import Target
+    from segmeter.models.automatic.candidates import Candidates
+    from segmeter.models.sam._movable_click import MovablePoints
+    from segmeter.models.sam._single_clicks import SingleClicks
+
+__all__ = ["Network", "SamPrediction", "SamView", "fused_steps"]
+
+HINT_LOGIT = 10.0
+"""How sure a mask given by a person is, in logits."""
+
+RENDERED_PIXELS = 1 << 24
+"""Most pixels that are rendered at once: 64 MB of float32."""
+
+Labels = npt.NDArray[np.int64]
+
+
+class Network(Protocol):
+    """The parts of a loaded SAM."""
+
+    prompts: PromptEncoder
+    decoder: MaskDecoder
+    device: torch.device
+    second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point beside boxes
+
+    def encode(self, pixels: Tensor) -> Embedding:
+        """The picture's embedding, from `(1, 3, side, side)`."""
+        ...
+
+    def frame(self, shape: tuple[int, int]) -> Frame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SamPrediction:
+    """Four candidates by token number: 0 is the single mask, 1 to 3 are the three."""
+
+    view: SamView
+    logits: Tensor  # (4, low, low) float32 on the network's device
+    scores: npt.NDArray[np.float32]
+    shown: int
+    fed: Tensor | None = None  # (1, low, low), the memory where it was made with the answer
+    drawn: Mask | None = None  # the shown mask where it was made with the answer
+
+    @property
+    def offered(self) -> Sequence[int]:
+        """The three masks where one of them is shown, else the single one."""
+        return (1, 2, 3) if self.shown else (0,)
+
+    @property
+    def memory(self) -> Tensor:
+        """Low-resolution logits of the mask shown, `(1, low, low)`."""
+        if self.fed is not None:
+            return self.fed
+        view, shown = self.view, self.logits[self.shown : self.shown + 1]
+        return fed_back(view.policy, view.network.second, shown)
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        index = self.shown if candidate is None else candidate
+        if self.drawn is not None and index == self.shown:
+            return self.drawn
+        return self.view.masks_of(self.logits[index : index + 1])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one pass of the decoder gave to the asks of a group."""
+
+    group: list[int]
+    logits: Tensor  # (B, 4, low, low)
+    scores: Tensor  # (B, 4)
+    shown: Tensor  # (B,)
+    chosen: Tensor  # (B, low, low), the logits of the masks shown
+    fed: Tensor  # (B, low, low), what of them goes back in as a prompt
+
+    def leaving(self) -> _Batch:
+        """With scores and choices on their way to the host."""
+        return replace(self, scores=leaving(self.scores), shown=leaving(self.shown))
+
+
+class SamView:
+    """Answers prompts on one embedding."""
+
+    graphs = True
+    """Whether a GPU may replay captured graphs; answers are the same without."""
+
+    def __init__(
+        self,
+        network: Network,
+        frame: Frame,
+        embedding: Embedding,
+        policy: Policy,
+        position: Tensor | None = None,
+    ) -> None:
+        self.network = network
+        self.frame = frame
+        self.embedding = embedding
+        self.policy = policy
+        with torch.no_grad():
+            self.position = network.prompts.position() if position is None else position
+
+    def with_policy(self, policy: Policy) -> SamView:
+        """The same embedding, answered in another reading."""
+        return SamView(self.network, self.frame, self.embedding, policy, self.position)
+
+    @torch.no_grad()
+    def start_beside(
+        self, views: Sequence[View], asks: Sequence[Ask]
+    ) -> Callable[[], Sequence[Prediction]]:
+        """Begin answers on several views of this network: together on a GPU, else one by one."""
+        own = [view for view in views if isinstance(view, SamView)]
+        if self.network.device.type != "cpu" and len(own) == len(views):
+            from segmeter.models.sam._batched_scenes import start_together
+
+            return start_together(own, asks)
+        found = [view.answer([ask])[0] for view, ask in zip(views, asks, strict=True)]
+        return lambda: found
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the embedding takes, in bytes."""
+        own = self.embedding
+        tensors = [own.cells, *(own.fine or ())]
+        tensors += [own.quality] if own.quality is not None else []
+        return sum(t.numel() * t.element_size() for t in tensors)
+
+    @torch.no_grad()
+    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+        """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
+        return self._predictions(len(asks), list(self._decoded(asks)))
+
+    @property
+    def works_beside(self) -> bool:
+        """Whether a device of its own answers while the caller goes on."""
+        return self.network.device.type == "cuda"
+
+    @torch.no_grad()
+    def start_answer(
+        self, asks: Sequence[Ask]
+    ) -> Callable[[], tuple[list[Prediction], list[Mask]]]:
+        """Begin; a GPU brings logits, choice and masks by itself while the caller goes on."""
+        if not self.works_beside:
+            predictions = self.answer(asks)
+            masks = self.render(predictions)
+            return lambda: (predictions, masks)
+        batches, drawn = [], []
+        for batch in self._decoded(asks):
+            drawn.append([leaving(part) for part in self.bits_of(batch.chosen)])
+            batches.append(batch.leaving())
+        wait = all_done(self.network.device)
+
+        def finish() -> tuple[list[Prediction], list[Mask]]:
+            wait()
+            masks: dict[int, Mask] = {}
+            for batch, parts in zip(batches, drawn, strict=True):
+                own = (Mask.of(one) for part in parts for one in part.numpy())
+                masks |= zip(batch.group, own, strict=True)
+            return self._predictions(len(asks), batches), [masks[i] for i in range(len(asks))]
+
+        return finish
+
+    def _decoded(self, asks: Sequence[Ask]) -> Iterator[_Batch]:
+        """Logits, scores and choices, pass by pass."""
+        sets = [self.tokens(ask.prompts) for ask in asks]
+        for group in self.groups([len(labels) for _, labels in sets]):
+            points = np.array([sets[i][0] for i in group], np.float32).reshape(len(group), -1, 2)
+            labels = np.array([sets[i][1] for i in group], np.int64).reshape(len(group), -1)
+            masks = [self.mask_prompt(asks[i]) for i in group]
+            first = [self.is_ambiguous(asks[i]) for i in group]
+            found = self._replayed(points, labels, masks, first)
+            yield _Batch(group, *(found or self.decoded(points, labels, masks, first)))
+
+    def _replayed(
+        self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
+    ) -> Decoded | None:
+        """By a captured graph, where the device has one."""
+        graphs = graphs_of(self.network) if self.graphs and points.size else None
+        if graphs is None or self.embedding.quality is not None:
+            return None
+        return graphs.decoded(self, points, labels, masks, first)
+
+    def decoded(
+        self, points: Floats, labels: Labels, masks: Sequence[Tensor | None], first: Sequence[bool]
+    ) -> Decoded:
+        """Step by step: logits, scores, which mask is shown, its logits and what is fed back."""
+        device, second = self.network.device, self.network.second
+        sparse = self.encode_points(arriving(points, device), arriving(labels, device))
+        logits, scores = self.decode(sparse, self.encode_masks(masks))
+        shown = self.choose(logits, scores, first)
+        chosen = chosen_of(logits, shown)
+        return logits, scores, shown, chosen, fed_back(self.policy, second, chosen)
+
+    def _predictions(self, count: int, batches: Sequence[_Batch]) -> list[Prediction]:
+        found: dict[int, Prediction] = {}
+        for batch in batches:
+            scores = batch.scores.cpu().numpy().copy()  # pinned memory goes back
+            for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
+                fed = batch.fed[at : at + 1]
+                found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, fed)
+        return [found[i] for i in range(count)]
+
+    def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
+        """Tokens `(B, n, 256)` of scene points `(B, n, 2)`, `(y, x)`; differentiable in them.
+
+        Labels: 1 on the object, 0 beside it, 2 and 3 the corners of a box, -1 padding.
+        """
+        device, offset = self.network.device, self.policy.offset
+        scale = constant(self.frame.scale, device)
+        places = (points.to(device) + offset) * scale - offset
+        return self.network.prompts.points(places.flip(-1), labels.to(device))
+
+    def encode_masks(self, masks: Sequence[Tensor | None]) -> Tensor:
+        """Dense prompts `(B, cells, 256)`, or `(1, 1, 256)` when nobody has a mask."""
+        prompts = self.network.prompts
+        places, known = [i for i, m in enumerate(masks) if m is not None], _known(masks)
+        if not known:
+            return prompts.no_mask()
+        given = prompts.masks(torch.stack(known))
+        if len(known) == len(masks):
+            return given
+        dense = prompts.no_mask().repeat(len(masks), self.embedding.cells.shape[1], 1)
+        dense[places] = given
+        return dense
+
+    def decode(self, sparse: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `(B, 4, low, low)` and scores `(B, 4)` by token number, float32."""
+        logits, scores = self.network.decoder(self.embedding, self.position, sparse, dense)
+        return logits.float(), scores.float()
+
+    def render(self, predictions: Sequence[Prediction]) -> list[Mask]:
+        """The shown masks of many predictions; only bits leave the device."""
+        own = [p for p in predictions if isinstance(p, SamPrediction)]
+        if len(own) != len(predictions):
+            raise BadInput("a view renders only predictions that a view of its kind made")
+        made = iter(self.masks_of([p.logits[p.shown] for p in own if p.drawn is None]))
+        return [next(made) if p.drawn is None else p.drawn for p in own]
+
+    @torch.no_grad()
+    def masks_of(self, logits: Sequence[Tensor] | Tensor) -> list[Mask]:
+        """Masks at the scene's size from low-resolution logits `(low, low)` each."""
+        return [Mask.of(own) for part in self.bits_of(logits) for own in fetched(part)]
+
+    def bits_of(self, logits: Sequence[Tensor] | Tensor) -> Iterator[Tensor]:
+        """Bits at the scene's size, `(n, H, W)`, some logits at a time."""
+        height, width = self.frame.shape
+        step = max(1, RENDERED_PIXELS // max(height * width, self.frame.side**2))
+        for start in range(0, len(logits), step):
+            part = torch.stack(list(logits[start : start + step]))[:, None]
+            yield self.frame.leave(part)[:, 0] > self.policy.threshold
+
+    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+        """Published: not while there is at most one click of each sign, faulty as it is."""
+        only_clicks = all(isinstance(p, Click) for p in prompts)
+        if reading == "sound" or not only_clicks or self.policy.masks == "zeroshot":
+            return True
+        return max(signs(prompts)) > 1
+
+    def choose(self, logits: Tensor, scores: Tensor, first: Sequence[bool]) -> Tensor:
+        """Which of the four masks is shown, `(B,)`; `first` marks ambiguous prompts."""
+        several = arriving(np.array(first, np.bool_), scores.device)
+        return shown_masks(self.policy, self.network.second, logits, scores, several)
+
+    def is_ambiguous(self, ask: Ask) -> bool:
+        """Whether the prompts may mean several things, so that three masks are offered."""
+        return is_ambiguous(ask, self.policy, self.network.second)
+
+    def single_clicks(self, dtype: torch.dtype = torch.float32) -> SingleClicks | None:
+        """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
+        if self.embedding.quality is not None:
+            return None
+        from segmeter.models.sam._single_clicks import SingleClicks
+
+        return SingleClicks(self, dtype)
+
+    def single_click_scores(
+        self,
+        points: npt.NDArray[np.int64],
+        target: Target,
+        judge_pair: JudgePair,
+        band_px: int,
+        **speed: Any,
+    ) -> npt.NDArray[np.float64] | None:
+        """IoU and Boundary IoU after a lone positive click at each point."""
+        from segmeter.models.sam._click_scores import single_click_scores
+
+        return single_click_scores(self, points, target, judge_pair, band_px, **speed)
+
+    @cached_property
+    def grid_clicks(self) -> SingleClicks | None:
+        """The decoder for a grid of clicks in the network's own precision, made once."""
+        dtype = self.network.prompts.no_mask_embed.weight.dtype
+        if self.embedding.quality is None and fused_steps(self.network.device) is not None:
+            from segmeter.models.sam._triton_clicks import FusedClicks
+
+            return FusedClicks(self, dtype)
+        return self.single_clicks(dtype)
+
+    def candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
+        """The three masks of each lone click `(y, x)` whose score is above, as logits."""
+        from segmeter.models.sam._point_grid import candidates_of
+
+        return candidates_of(self, points, above)
+
+    def single_candidates(self, points: npt.NDArray[np.float64], above: float) -> Candidates:
+        """The single mask of each lone click whose score is above; no fall-back to another."""
+        from segmeter.models.sam._point_grid import candidates_of
+
+        return candidates_of(self, points, above, tokens=(0,))
+
+    def refined(self, points: npt.NDArray[np.float64], candidates: Candidates) -> Candidates:
+        """Each candidate again, from its click and its own logits."""
+        from segmeter.models.sam._point_grid import refined
+
+        return refined(self, points, candidates)
+
+    def movable_clicks(self, asks: Sequence[Ask]) -> MovablePoints:
+        """The same asks with the last click free to move, for whoever follows a gradient."""
+        from segmeter.models.sam._movable_click import MovablePoints
+
+        return MovablePoints(self, asks)
+
+    def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
+        """Points `(y, x)` and labels; the last box counts, and its corners come last."""
+        if self.policy.boxes_only and not all(isinstance(p, Box) for p in prompts):
+            raise BadInput("this model takes boxes only; choose a user who draws boxes")
+        return labelled_points(prompts, self.network.second, self.policy.half_open)
+
+    def mask_prompt(self, ask: Ask) -> Tensor | None:
+        """Low-resolution logits: a hint just given, else the memory, else an earlier hint."""
+        hint, device = hint_of(ask), self.network.device
+        if hint is None:
+            return None if ask.memory is None else torch.as_tensor(ask.memory, device=device)
+        bits = torch.from_numpy(hint.mask.dense()).to(device)
+        low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
+        return HINT_LOGIT * (2 * low[0] - 1)
+
+    def groups(self, sizes: Sequence[int]) -> Iterator[list[int]]:
+        """Asks with equally many tokens that share a pass of the decoder.
+
+        On a processor one by one is fastest (perf/answers.py).
+        """
+        return of_equal_size(sizes, 1 if self.network.device.type == "cpu" else 64)
+
+
+def fused_steps(device: torch.device) -> ModuleType | None:
+    """Steps of the decoder in one kernel each, on a CUDA device where Triton is at hand."""
+    if device.type != "cuda":
+        return None
+    try:
+        return importlib.import_module("segmeter.models.sam._triton_kernels")
+    except ModuleNotFoundError:
+        return None
+
+
+def _known(masks: Sequence[Tensor | None]) -> list[Tensor]:
+    return [mask for mask in masks if mask is not None]

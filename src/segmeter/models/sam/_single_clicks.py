@@ -1,0 +1,213 @@
+"""Thousands of single clicks on one embedding: SAM's decoder with all that is shared done once.
+
+Every click meets the same picture, so what the first block makes of the picture is
+computed once. From then on each click has a picture of its own, but never more than eight
+tokens to compare it with; instead of projecting 4096 cells to keys, values and queries the
+few tokens are brought into the cells' space:
+
+    q . (W c) = (W' q) . c        sum_i p_i (W c_i) = W (sum_i p_i c_i)
+
+which halves the arithmetic and leaves no projected copy of the picture behind. Only the
+mask that will be shown is made.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, from_cells
+from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._policy import STABLE, stability
+
+__all__ = ["SingleClicks"]
+
+HEADS = 8
+
+
+class SingleClicks:
+    """Answers one positive click each, without memory, many at a time."""
+
+    def __init__(self, view: SamView, dtype: torch.dtype = torch.float32) -> None:
+        self.view, self.dtype = view, dtype
+        decoder: Any = _in_precision(view.network.decoder, dtype)
+        self._decoder, self._blocks = decoder, list(decoder.transformer.layers)
+        self._own = decoder._own_tokens()
+        embedding = view.embedding
+        self._fine = None if embedding.fine is None else [f.to(dtype) for f in embedding.fine]
+        with torch.no_grad():
+            self._cells = (embedding.cells + view.network.prompts.no_mask())[0].to(dtype)
+            self._position = view.position[0].to(dtype)
+            self._placed = self._cells + self._position
+            first = self._blocks[0].cross_attn_token_to_image
+            self._keys = _heads(first.k_proj(self._placed)[None])
+            self._values = _heads(first.v_proj(self._cells)[None])
+
+    def tokens(self, points: Tensor) -> Tensor:
+        """Prompt tokens `(B, 2, width)` of scene points `(B, 2)`, `(y, x)`."""
+        both = torch.stack([points, torch.zeros_like(points)], dim=1)
+        labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
+        return self.view.encode_points(both, labels).to(self.dtype)
+
+    def logits(self, sparse: Tensor) -> Tensor:
+        """Low-resolution logits `(B, low, low)` of the mask that is shown for each click."""
+        tokens, cells = self._transform(
+            torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
+        )
+        skip = 1 if self._decoder.fine else 0
+        scores = self._decoder.iou_prediction_head(tokens[:, skip])
+        best = 1 + scores[:, 1:].argmax(dim=1)
+        mlps = self._decoder.output_hypernetworks_mlps
+        heads = torch.stack([mlp(tokens[:, skip + 1 + i]) for i, mlp in enumerate(mlps)], dim=2)
+        chosen = heads.take_along_dim(best[:, None, None], dim=2)
+        if not (self.view.network.second and self.view.policy.masks == "published"):
+            return self._masks(cells, chosen)[:, 0]
+        single, other = self._masks(cells, torch.cat([heads[:, :, :1], chosen], dim=2)).unbind(1)
+        return single.where((stability(single.float()) >= STABLE)[:, None, None], other)
+
+    def candidates(
+        self, sparse: Tensor, above: float, numbers: Sequence[int] = (1, 2, 3)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Maps `(m, low, low)`, scores and clicks of the masks of each click that pass.
+
+        `numbers` say which of the decoder's masks: the three of a lone click, or 0, the one of
+        an unambiguous prompt.
+
+        The score is known before any map is made: clicks without a mask above are left there.
+        """
+        tokens, cells = self._transform(
+            torch.cat([self._own.expand(len(sparse), -1, -1), sparse], 1)
+        )
+        skip = 1 if self._decoder.fine else 0
+        scores = self._decoder.iou_prediction_head(tokens[:, skip])[:, list(numbers)]
+        scores = (scores.sigmoid() if self._decoder.fine else scores).float()
+        passed = scores > above if above > 0 else torch.ones_like(scores, dtype=torch.bool)
+        click, which = passed.nonzero().unbind(1)
+        some, row = click.unique_consecutive(return_inverse=True)
+        if not len(some):
+            low = 4 * math.isqrt(cells.shape[1])
+            return cells.new_zeros(0, low, low).float(), scores[click, which], click
+        mlps = self._decoder.output_hypernetworks_mlps
+        heads = torch.stack([mlps[i](tokens[some, skip + 1 + i]) for i in numbers], dim=2)
+        maps = self._masks(cells if len(some) == len(cells) else cells[some], heads)
+        return maps[row, which].float(), scores[click, which], click
+
+    def _transform(self, start: Tensor) -> tuple[Tensor, Tensor]:
+        """The two-way transformer: tokens `(B, T, C)` and cells `(B, N, C)`."""
+        tokens, cells = self._first_block(start)
+        tokens, cells = self._second_block(tokens, cells, start)
+        transformer = self._decoder.transformer
+        asked = transformer.final_attn_token_to_image
+        seen = self._look(asked, tokens + start, cells)
+        return transformer.norm_final_attn(tokens + seen), cells
+
+    def _first_block(self, start: Tensor) -> tuple[Tensor, Tensor]:
+        block = self._blocks[0]
+        tokens = self._first_tokens(start)
+        told = block.cross_attn_image_to_token
+        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
+        scores = (questions.flatten(0, 1) @ self._placed.T).view(*questions.shape[:2], -1)
+        return tokens, block.norm4(self._cells + _told(told, tokens, scores + offset))
+
+    def _first_tokens(self, start: Tensor) -> Tensor:
+        """The tokens after the first block; all of them look at the same picture."""
+        block = self._blocks[0]
+        tokens = block.norm1(block.self_attn(start, start, start))
+        looked = block.cross_attn_token_to_image
+        # All tokens of all clicks ask the same picture: one long list of questions.
+        asked = _heads(looked.q_proj(tokens + start).flatten(0, 1)[None])
+        seen = F.scaled_dot_product_attention(asked, self._keys, self._values)
+        seen = seen[0].transpose(0, 1).reshape(*tokens.shape[:2], -1)
+        tokens = block.norm2(tokens + looked.out_proj(seen))
+        settled: Tensor = block.norm3(tokens + block.mlp(tokens))
+        return settled
+
+    def _second_block(self, tokens: Tensor, cells: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        block = self._blocks[1]
+        asking = tokens + start
+        tokens = block.norm1(tokens + block.self_attn(asking, asking, tokens))
+        looked = self._look(block.cross_attn_token_to_image, tokens + start, cells)
+        tokens = block.norm2(tokens + looked)
+        tokens = block.norm3(tokens + block.mlp(tokens))
+        told = block.cross_attn_image_to_token
+        questions, offset = _into_cells(told.k_proj(tokens + start), told.q_proj)
+        scores = self._compare(questions, cells) + offset
+        return tokens, block.norm4(cells + _told(told, tokens, scores))
+
+    def _look(self, attention: Any, tokens: Tensor, cells: Tensor) -> Tensor:
+        """What tokens see in pictures of their own, `(B, T, C)`."""
+        # The keys' bias adds the same to all cells and falls out of the softmax.
+        questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
+        shares = self._compare(questions, cells).softmax(dim=2)
+        return _seen(attention, shares @ cells)
+
+    def _compare(self, questions: Tensor, cells: Tensor) -> Tensor:
+        """Scores `(B, HEADS * T, N)` of questions against cells with their positions."""
+        there = (questions.flatten(0, 1) @ self._position.T).view(*questions.shape[:2], -1)
+        return torch.baddbmm(there, questions, cells.transpose(1, 2))
+
+    def _masks(self, cells: Tensor, heads: Tensor) -> Tensor:
+        """Logits `(B, k, low, low)` for mask heads `(B, width / 8, k)`."""
+        fine = None if self._fine is None else (self._fine[0], self._fine[1])
+        pixels = self._decoder._enlarge(Embedding(cells, fine), cells)
+        answers = pixels.flatten(1, 2) @ heads
+        return from_cells(answers, math.isqrt(cells.shape[1]), 2)
+
+
+def _heads(x: Tensor) -> Tensor:
+    """`(B, n, C)` to `(B, HEADS, n, C / HEADS)`."""
+    return x.view(*x.shape[:2], HEADS, -1).transpose(1, 2)
+
+
+def _by_head(weight: Tensor) -> Tensor:
+    """A projection's weight `(inner, C)` as `(HEADS, inner / HEADS, C)`."""
+    return weight.view(HEADS, -1, weight.shape[1])
+
+
+def _into_cells(x: Tensor, projection: Any) -> tuple[Tensor, Tensor]:
+    """Tokens' keys or queries `(B, T, inner)` in the space of the cells, scaled.
+
+    Returns `(B, HEADS * T, C)`, and what the projection's bias adds, `(B, HEADS * T, 1)`.
+    """
+    split = x.view(*x.shape[:2], HEADS, -1)
+    split = split * split.shape[3] ** -0.5
+    inside = torch.einsum("bthd,hdc->bhtc", split, _by_head(projection.weight))
+    offset = torch.einsum("bthd,hd->bht", split, projection.bias.view(HEADS, -1))
+    return inside.flatten(1, 2), offset.flatten(1)[..., None]
+
+
+def _seen(attention: Any, mixed: Tensor) -> Tensor:
+    """What tokens see, `(B, T, C)`, from mixtures of cells `(B, HEADS * T, C)`."""
+    mixed = mixed.view(len(mixed), HEADS, -1, mixed.shape[2])
+    weight = _by_head(attention.v_proj.weight)
+    values = torch.einsum("bhtc,hdc->bthd", mixed, weight).flatten(2)
+    out: Tensor = attention.out_proj(values + attention.v_proj.bias)
+    return out
+
+
+def _told(attention: Any, tokens: Tensor, scores: Tensor) -> Tensor:
+    """What cells learn from tokens, `(B, N, C)`, from scores `(B, HEADS * T, N)`."""
+    batch, count = tokens.shape[:2]
+    shares = scores.view(batch, HEADS, count, -1).softmax(dim=2).flatten(1, 2)
+    learnt: Tensor = shares.transpose(1, 2) @ _said(attention, tokens) + attention.out_proj.bias
+    return learnt
+
+
+def _said(attention: Any, tokens: Tensor) -> Tensor:
+    """What each head of each token has to say to a cell, `(B, HEADS * T, C)`."""
+    values = attention.v_proj(tokens).view(*tokens.shape[:2], HEADS, -1)
+    weight = attention.out_proj.weight.view(-1, HEADS, values.shape[3])
+    return torch.einsum("bthd,chd->bhtc", values, weight).flatten(1, 2)
+
+
+def _in_precision(decoder: Any, dtype: torch.dtype) -> Any:
+    """The decoder itself where it has that precision already, else a copy."""
+    if decoder.iou_token.weight.dtype == dtype and not decoder.training:
+        return decoder
+    return copy.deepcopy(decoder).to(dtype).eval()

@@ -1,0 +1,274 @@
+"""The Segment Anything family: SAM, SAM-HQ, MobileSAM, SAM 2, 2.1, SAM 3's tracker, EdgeTAM."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, BadWeights
+from segmeter.core.models import ModelCard
+from segmeter.core.scenes import Scene
+from segmeter.models import weights as weight_files
+from segmeter.models.fetching.offers import offer
+from segmeter.models.fetching.sources import Hub
+
+if TYPE_CHECKING:
+    from segmeter.models.sam._encoded import Network, SamView
+    from segmeter.models.sam._policy import Policy
+
+__all__ = ["ABILITIES", "Kind", "Sam"]
+
+Choice = Literal["published", "sound"]
+Masks = Literal["published", "sound", "zeroshot"]
+Resize = Literal["float", "pillow"]
+Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
+
+ABILITIES = frozenset({"click", "box", "scribble", "mask", "differentiable"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One published network: its name here, its family, and where the hub has it."""
+
+    name: str
+    family: Family
+    hub: str
+    blocks: int
+    summary: str
+
+
+class Sam:
+    """A SAM kind with weights in the hub's layout.
+
+    Files are found and checked when it is made; the network is loaded at the first look.
+
+    Parameters
+    ----------
+    weights
+        A folder of many models, the model's own folder, or a hub id in the hub's cache.
+    device, dtype
+        `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
+    masks, points
+        `published` or `sound`: which mask is shown, and where in a pixel a click lies;
+        `masks=zeroshot` does as Segment Anything's own evaluation, not as click benchmarks.
+    resize
+        How the first SAM's picture is brought to size: in `float`, as click benchmarks do, or
+        by `pillow` in 8 bits, as Meta's own predictor does (the default of `masks=zeroshot`).
+        Later SAMs know `float` only.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        weights: str | None = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        masks: Masks = "published",
+        points: Choice = "published",
+        resize: Resize | None = None,
+    ) -> None:
+        self.kind = kind
+        self._device, self.dtype = device, dtype
+        self.masks, self.points = masks, points
+        self.resize = resize or ("pillow" if masks == "zeroshot" else "float")
+        if self.resize not in get_args(Resize):
+            raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
+        for option, value in (("masks", masks), ("points", points)):
+            if value not in ("published", "sound") and (option, value) != ("masks", "zeroshot"):
+                raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
+        self.weights_path = weight_files.find(kind.name, weights, kind.hub)
+        if self.weights_path != weight_files.ABSENT:
+            self._check()
+
+    @cached_property
+    def card(self) -> ModelCard:
+        licence, citation = _CREDITS[self.kind.family]
+        return ModelCard(
+            name=self.kind.name,
+            summary=self.kind.summary,
+            abilities=ABILITIES,
+            licence=licence,
+            citation=citation,
+            family=self.kind.family,
+            fingerprint=weight_files.fingerprint(self.weights_path),
+        )
+
+    @cached_property
+    def network(self) -> Network:
+        """Read from its files when first needed."""
+        from segmeter.models.sam._networks import HubNetwork, MobileNetwork
+
+        if self.kind.family == "sam2":
+            from segmeter.models.sam._sam2 import Sam2Network
+
+            return Sam2Network.load(self.weights_path, self._device, self.dtype)
+        if self.kind.family == "mobile-sam":
+            return MobileNetwork.load(self.weights_path, self._device, self.dtype)
+        return HubNetwork.load(self.weights_path, self.kind.family, self._device, self.dtype)
+
+    @property
+    def device(self) -> str:
+        """Where it runs, by name once it is loaded; until then what was asked for."""
+        from segmeter.models.sam._networks import device_name
+
+        return device_name(self.network.device) if "network" in self.__dict__ else self._device
+
+    def look(self, scene: Scene) -> SamView:
+        """Embed the picture."""
+        return self.look_together([scene])[0]
+
+    def look_together(self, pictures: Sequence[Scene]) -> list[SamView]:
+        """Embed pictures of one size in one pass of the encoder."""
+        import torch
+
+        from segmeter.models.sam._batched_scenes import separated
+        from segmeter.models.sam._encoded import SamView
+        from segmeter.models.sam._frames import Padded
+        from segmeter.models.sam._policy import Policy
+
+        for scene in pictures:
+            if scene.header.kind != "picture":
+                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
+        height, width = pictures[0].shape
+        frame = self.network.frame((height, width))
+        if self.resize == "pillow" and isinstance(frame, Padded):
+            frame = replace(frame, pillow=True)
+        with torch.no_grad():
+            pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in pictures])
+            whole = self.network.encode(pixels)
+            position = self.network.prompts.position()
+        policy = Policy(self.masks, self.points)
+        return [SamView(self.network, frame, part, policy, position) for part in separated(whole)]
+
+    def slice_policy(self, reading: Choice) -> Policy:
+        """On slices of a volume: `published` as IntRaBench has it, faults included."""
+        from segmeter.models.sam._policy import Policy
+
+        if reading == "sound":
+            return Policy("sound", "sound")
+        first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
+        return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
+
+    def _check(self) -> None:
+        found = weight_files.sizes(self.weights_path)
+        if self.kind.family != "mobile-sam":
+            _check_config(self.weights_path, self.kind)
+            _check_names(self.weights_path, found)
+        elif importlib.util.find_spec("torch") is not None:
+            from segmeter.models.sam._networks import MobileNetwork
+
+            MobileNetwork.check(self.weights_path)
+
+
+_CREDITS = {
+    "sam": ("Apache-2.0", "Kirillov et al. Segment anything. ICCV 2023"),
+    "sam-hq": ("Apache-2.0", "Ke et al. Segment anything in high quality. NeurIPS 2023"),
+    "mobile-sam": (
+        "Apache-2.0",
+        "Zhang et al. Faster segment anything: towards lightweight SAM for mobile applications. "
+        "arXiv:2306.14289, 2023",
+    ),
+    "sam2": (
+        "Apache-2.0",
+        "Ravi et al. SAM 2: segment anything in images and videos. arXiv:2408.00714, 2024",
+    ),
+    "sam3": ("SAM License", "Carion et al. SAM 3: segment anything with concepts. 2025"),
+    "edgetam": ("Apache-2.0", "Zhou et al. EdgeTAM: on-device track anything model. CVPR 2025"),
+}
+
+
+_CONFIGS = {
+    "sam": ("sam",),
+    "sam-hq": ("sam_hq",),
+    "sam2": ("sam2", "sam2_video"),
+    "sam3": ("sam3_tracker", "sam3_tracker_video", "sam3_video", "sam3"),
+    "edgetam": ("edgetam", "edgetam_video"),
+}
+"""What `model_type` in `config.json` may say."""
+
+
+def _kinds() -> list[Kind]:
+    vits = (("b", "base", 12), ("l", "large", 24), ("h", "huge", 32))
+    hieras = (("tiny", 12), ("small", 16), ("base-plus", 24), ("large", 48))
+    kinds = [
+        Kind(f"sam-vit-{s}", "sam", f"facebook/sam-vit-{size}", n, f"SAM, ViT-{s.upper()}")
+        for s, size, n in vits
+    ]
+    kinds += [
+        Kind(
+            f"sam-hq-vit-{s}",
+            "sam-hq",
+            f"syscv-community/sam-hq-vit-{size}",
+            n,
+            f"SAM-HQ, ViT-{s.upper()}",
+        )
+        for s, size, n in vits
+    ]
+    for release in ("2", "2.1"):
+        kinds += [
+            Kind(
+                f"sam{release}-hiera-{size}",
+                "sam2",
+                f"facebook/sam{release}-hiera-{size}",
+                n,
+                f"SAM {release}, Hiera {size}",
+            )
+            for size, n in hieras
+        ]
+    kinds.append(Kind("mobile-sam", "mobile-sam", "", 0, "MobileSAM, TinyViT"))
+    kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
+    kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
+    return kinds
+
+
+def _check_config(path: Path, kind: Kind) -> None:
+    """Refuse a folder that is not of this kind, by its `config.json` alone."""
+    file = path / "config.json"
+    if not file.is_file():
+        raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
+    try:
+        config = json.loads(file.read_text())
+        found, vision = config["model_type"], config.get("vision_config") or {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
+    if found not in _CONFIGS[kind.family]:
+        raise BadWeights(
+            f"'{path}' holds weights of another architecture: a '{found}', not a '{kind.family}'"
+        )
+    blocks = _blocks(vision)
+    if kind.blocks and blocks and blocks != kind.blocks:
+        raise BadWeights(
+            f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
+        )
+
+
+def _check_names(path: Path, found: Mapping[str, object] | None) -> None:
+    """Refuse tensors of something else beside a config that is right."""
+    if found is not None and not any("mask_decoder." in name for name in found):
+        raise BadWeights(
+            f"'{path}' holds weights of another architecture than its config.json says: "
+            "no tensor of a mask decoder is among them"
+        )
+
+
+def _blocks(vision: dict[str, Any]) -> int:
+    stages = (vision.get("backbone_config") or {}).get("blocks_per_stage")
+    return sum(stages) if stages else int(vision.get("num_hidden_layers") or 0)
+
+
+def _maker(kind: Kind) -> Callable[..., Any]:
+    make = partial(Sam, kind)
+    make.__module__ = __name__  # where the catalogue says that it comes from
+    return make
+
+
+for _kind in _kinds():
+    catalogue.models.add(_kind.name, _kind.summary)(_maker(_kind))
+    if _kind.hub:
+        offer(_kind.name, Hub(_kind.hub))

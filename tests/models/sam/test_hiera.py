@@ -1,0 +1,94 @@
+"""Our encoder of SAM 2 against that of `transformers`: equal bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from segmeter.core.errors import BadWeights  # noqa: E402
+from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder, hub_names  # noqa: E402
+from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
+
+BACKBONE = {
+    "model_type": "sam2_hiera_det_model",
+    "hidden_size": 16,
+    "blocks_per_stage": [1, 2, 3, 1],
+    "embed_dim_per_stage": [16, 32, 64, 128],
+    "num_attention_heads_per_stage": [1, 1, 2, 4],
+    "window_size_per_stage": [4, 4, 6, 3],
+    "global_attention_blocks": [4],
+    "window_positional_embedding_background_size": [5, 5],
+    "mlp_ratio": 3.0,
+}
+
+
+@pytest.fixture(scope="module")
+def hub() -> Any:
+    """A small SAM 2 whose windows do not divide its maps, with weights of some size."""
+    transformers = pytest.importorskip("transformers")
+    vision = {
+        "backbone_config": {"image_size": [128, 128], **BACKBONE},
+        "backbone_channel_list": [128, 64, 32, 16],
+        "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
+    }
+    config = transformers.Sam2Config(
+        vision_config=vision, prompt_encoder_config={"image_size": 128, "patch_size": 16}
+    )
+    made = transformers.Sam2Model(config).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(1)
+    for tensor in made.parameters():
+        tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.2)
+    return made
+
+
+def test_maps_are_those_of_transformers_bit_for_bit(hub: Any) -> None:
+    encoder = Sam2Encoder(HieraSizes.of(BACKBONE)).eval().requires_grad_(False)
+    encoder.load_state_dict(hub_names(hub.state_dict()))
+    pixels = torch.randn(2, 3, 128, 128, generator=torch.Generator().manual_seed(2))
+    ours, theirs = encoder(pixels), hub.get_image_embeddings(pixels)
+    assert [m.shape for m in ours] == [m.shape for m in theirs]
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def test_a_folder_of_the_hub_loads_without_its_library(hub: Any, tmp_path: Path) -> None:
+    """Parts for videos are passed over; anything else that is strange or missing is refused."""
+    from safetensors.torch import load_file, save_file
+
+    hub.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    whole = load_file(file)
+    save_file({**whole, "memory_attention.layers.0.bias": torch.zeros(3)}, file)
+    network = Sam2Network.load(tmp_path, "cpu", "float32")
+    pixels = torch.randn(1, 3, 128, 128, generator=torch.Generator().manual_seed(3))
+    coarse = hub.get_image_embeddings(pixels)[-1]
+    assert torch.equal(network.encode(pixels).cells, coarse.flatten(2).transpose(1, 2))
+    for other in ({**whole, "odd": torch.zeros(1)}, dict(list(whole.items())[1:])):
+        save_file(other, file)
+        with pytest.raises(BadWeights, match="another architecture"):
+            Sam2Network.load(tmp_path, "cpu", "float32")
+
+
+def test_an_activation_that_sam2_has_not_is_refused(hub: Any, tmp_path: Path) -> None:
+    hub.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["vision_config"]["backbone_config"]["hidden_act"] = "relu"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BadWeights, match="'relu', and SAM 2 has gelu"):
+        Sam2Network.load(tmp_path, "cpu", "float32")
+
+
+def test_real_weights_give_the_hubs_maps(real_weights: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = real_weights / "sam2-hiera-tiny"
+    backbone = Sam2Network.load(folder, "cpu", "float32").encoder.backbone
+    model = transformers.Sam2Model.from_pretrained(folder, dtype=torch.float32).eval()
+    pixels = torch.randn(1, 3, 256, 256, generator=torch.Generator().manual_seed(4))
+    with torch.no_grad():
+        ours = backbone(pixels)
+        theirs = model.vision_encoder.backbone(pixels).intermediate_hidden_states
+    assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
