@@ -42,7 +42,7 @@ from segmeter.models.sam._policy import Policy
 WIDTH = 256
 
 
-@dataclass
+@dataclass(eq=False)  # hashed by identity, as a network is
 class RandomSam:
     """The parts of a SAM after its image encoder, with random weights."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,28 @@ def test_a_name_that_no_source_spells_is_found_by_reading_the_room() -> None:
     code = f"from segmeter.core import catalogue; print(catalogue.{room}.entry({name!r}).name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == name
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda: catalogue.models.make("disc", radus=99), "no option 'radus'; did you mean 'radi"),
+        (lambda: catalogue.users.make("points-per-slice", k=3), "no option 'k'"),
+        (lambda: catalogue.models.make("slicewise?model=disc&device=cpu"), "no option 'device'"),
+        (
+            lambda: catalogue.methods.make("automatic?model=disc", points_per_side=3),
+            "no option 'points_per_side'; it is called 'points' here",
+        ),
+        (
+            lambda: catalogue.methods.make("automatic?model=disc&pred_iou_thresh=0.9"),
+            "no option 'pred_iou_thresh'; it is called 'score' here",
+        ),
+    ],
+)
+def test_an_unknown_keyword_is_refused(make: Callable[[], object], wrong: str) -> None:
+    with pytest.raises(BadInput, match=wrong):
+        make()
+
+
+def test_an_option_may_be_given_as_a_keyword() -> None:
+    assert catalogue.users.make("points-per-slice", n=3).n == 3

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import Ask, Prediction, Reading, Segmentation
+    from segmeter.core.models import Ask, Prediction, Reading, Segmentation, View
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
     from segmeter.core.scenes import Dataset, Scene, Target
@@ -25,7 +25,9 @@ __all__ = [
     "ChecksData",
     "ChoosesUsers",
     "CountsEffort",
+    "FollowsProtocol",
     "ForgetsPrompts",
+    "GivesLater",
     "GivesPrompts",
     "JudgePair",
     "KeepsMemory",
@@ -162,6 +164,23 @@ class GivesPrompts(Protocol):
 
 
 @runtime_checkable
+class GivesLater(Protocol):
+    """A user whose prompts change kind after the first round, such as a box and then clicks."""
+
+    @property
+    def gives_later(self) -> frozenset[str]: ...
+
+
+@runtime_checkable
+class FollowsProtocol(Protocol):
+    """A view that can answer in either reading on the same embeddings."""
+
+    def in_reading(self, reading: Reading) -> View:
+        """This view, or one of the same scene, that answers in a reading."""
+        ...
+
+
+@runtime_checkable
 class ChoosesUsers(Protocol):
     """A benchmark that leaves out, for each model, the users that do not fit it."""
 
@@ -249,14 +268,18 @@ def forgets_prompts(user: User) -> bool:
     return isinstance(user, ForgetsPrompts) and user.forgets_prompts
 
 
-def prompts_given_by(user: User) -> frozenset[str]:
-    """What a user gives besides clicks, by the names of abilities.
+def prompts_given_by(user: User, rounds: int = 1) -> frozenset[str]:
+    """Kinds of prompts that a user gives in so many rounds, besides clicks by those who only click.
 
     >>> from segmeter.core import catalogue
     >>> sorted(prompts_given_by(catalogue.users.make('scribble')))
     ['scribble']
+    >>> sorted(prompts_given_by(catalogue.users.make('box'), rounds=2))
+    ['box', 'click']
     """
-    return user.gives if isinstance(user, GivesPrompts) else frozenset()
+    given = user.gives if isinstance(user, GivesPrompts) else frozenset()
+    later = user.gives_later if isinstance(user, GivesLater) and rounds > 1 else frozenset()
+    return given | later
 
 
 def team_of(user: User) -> Team | None:

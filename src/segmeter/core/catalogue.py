@@ -15,7 +15,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -25,6 +25,7 @@ from segmeter.core.received import check_python
 from segmeter.core.seeds import fingerprint
 
 __all__ = [
+    "ENGINE_OPTIONS",
     "OPTIONS_ARE",
     "Entry",
     "Shelf",
@@ -42,6 +43,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+ENGINE_OPTIONS = frozenset({"data", "weights"})
+"""Options that the engine offers to all it makes; what does not take them is made without."""
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
 
 
@@ -136,25 +139,33 @@ class Shelf(Generic[T]):
                 f"no {self.kind} '{name}';{hint} 'segmeter list {self.kind}s' shows them all"
             ) from None
 
-    def make(self, spec: Spec | str, **defaults: Any) -> T:
-        """Build the thing; `defaults` fill options that it takes and the spec leaves open."""
-        entry, options = self.check(spec, **defaults)
+    def make(self, spec: Spec | str, **more: Any) -> T:
+        """Build the thing; `more` gives options that the spec does not.
+
+        An option that the thing does not take is refused, except those that the engine offers
+        to everything it makes (`ENGINE_OPTIONS`).
+
+        >>> models.make("disc", radus=99)
+        Traceback (most recent call last):
+        segmeter.core.errors.BadInput: model 'disc' has no option 'radus'; ...
+        """
+        entry, options = self.check(spec, **more)
         return entry.make(**options)
 
-    def check(self, spec: Spec | str, **defaults: Any) -> tuple[Entry[T], dict[str, Any]]:
-        """What would be made and with which options; refuses wrong ones, makes nothing."""
+    def check(self, spec: Spec | str, **more: Any) -> tuple[Entry[T], dict[str, Any]]:
+        """Entry and options that `make` would use; refuses wrong options, makes nothing."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
         entry = self.entry(spec.name)
         taken = inspect.signature(entry.make).parameters
         anything = any(p.kind is p.VAR_KEYWORD for p in taken.values())
-        unknown = [key for key in spec.options if key not in taken and not anything]
+        offered = {k: v for k, v in more.items() if k in taken or k not in ENGINE_OPTIONS}
+        options = offered | dict(spec.options)
+        unknown = [key for key in options if key not in taken and not anything]
         if unknown:
-            hint = suggestion(unknown[0], taken)
             raise BadInput(
-                f"{self.kind} '{spec.name}' has no option '{unknown[0]}';{hint}"
-                f" it takes {', '.join(taken) or 'none'}"
+                f"{self.kind} '{spec.name}' has no option '{unknown[0]}';"
+                f"{_option_hint(entry, unknown[0], taken)} it takes {', '.join(taken) or 'none'}"
             )
-        options = {k: v for k, v in defaults.items() if k in taken} | dict(spec.options)
         missing = [name for name in required(entry) if name not in options]
         if missing:
             raise BadInput(
@@ -162,6 +173,11 @@ class Shelf(Generic[T]):
                 f" write '{spec.name}?{missing[0]}=...'"
             )
         return entry, options
+
+    def takes(self, spec: Spec | str, option: str) -> bool:
+        """Whether the thing that a spec names has an option."""
+        spec = Spec.parse(spec) if isinstance(spec, str) else spec
+        return option in inspect.signature(self.entry(spec.name).make).parameters
 
     def _find(self, name: str) -> None:
         """Import the one module whose source spells the name; the whole room if none has it."""
@@ -181,6 +197,12 @@ class Shelf(Generic[T]):
         for point in importlib.metadata.entry_points(group=f"segmeter.{self.kind}s"):
             self._entries.setdefault(point.name, _plugged(point))
         self._complete = True
+
+
+def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:
+    """A hint for an unknown option: the name it has here (`other_names`), or a similar one."""
+    here = getattr(entry.make, "other_names", {}).get(option)
+    return f" it is called '{here}' here;" if here else suggestion(option, taken)
 
 
 def _spells(source: Path, name: str) -> bool:

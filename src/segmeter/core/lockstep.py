@@ -16,7 +16,7 @@ import numpy as np
 
 from segmeter.core.capabilities import AnswersLater, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading, View
+from segmeter.core.models import Reading, View, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import LazyGenerators, generator
@@ -101,14 +101,16 @@ def play(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    sessions = [_session(scene, view, player, judge, oracle_rounds) for player in players]
-    lanes = [_Lane(players, sessions, places, seed, pool) for places in _lanes(view, players)]
+    views = {reading: in_protocol(view, reading) for reading in {p.reading for p in players}}
+    sessions = [_session(scene, views[p.reading], p, judge, oracle_rounds) for p in players]
+    lanes = [_Lane(players, sessions, places, seed, pool) for places in _lanes(sessions, players)]
     for number in range(1, rounds + 1):
         for lane in lanes:
             lane.end()
             lane.begin(number, until)
-        if len(lanes) == 1:
-            lanes[0].end()
+        if any(player.bound is not None for player in players):
+            for lane in lanes:
+                lane.end()
             _keep_bounds(players, sessions)
     for lane in lanes:
         lane.end()
@@ -127,17 +129,27 @@ def _session(scene: Scene, view: View, player: Player, judge: Judge, oracle_roun
     )
 
 
-def _lanes(view: View, players: Sequence[Player]) -> list[Sequence[int]]:
-    """Two halves where the view works by itself: it answers one while the other is clicked for."""
-    count = len(players)
-    if (
-        count < _WORTH_LANES
-        or not isinstance(view, AnswersLater)
-        or not view.works_beside
-        or any(player.bound is not None for player in players)
-    ):
-        return [range(count)]
-    return [range(count // 2), range(count // 2, count)]
+def _lanes(sessions: Sequence[Session], players: Sequence[Player]) -> list[Sequence[int]]:
+    """Players who are asked together: those of one view.
+
+    Two halves where the view works by itself: it answers one while the other is clicked for.
+    """
+    by_view: dict[int, list[int]] = {}
+    for i, session in enumerate(sessions):
+        by_view.setdefault(id(session.view), []).append(i)
+    lanes: list[Sequence[int]] = []
+    for places in by_view.values():
+        view, half = sessions[places[0]].view, len(places) // 2
+        if (
+            len(places) < _WORTH_LANES
+            or not isinstance(view, AnswersLater)
+            or not view.works_beside
+            or any(player.bound is not None for player in players)
+        ):
+            lanes.append(places)
+        else:
+            lanes += [places[:half], places[half:]]
+    return lanes
 
 
 class _Lane:

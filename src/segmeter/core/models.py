@@ -9,7 +9,12 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.capabilities import AnswersLater, KeepsMemory, RendersTogether
+from segmeter.core.capabilities import (
+    AnswersLater,
+    FollowsProtocol,
+    KeepsMemory,
+    RendersTogether,
+)
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
@@ -25,6 +30,7 @@ __all__ = [
     "Reading",
     "Segmentation",
     "View",
+    "in_protocol",
     "keeps_memory",
     "render",
     "start_answer",
@@ -191,6 +197,18 @@ def start_answer(
     predictions = view.answer(asks)
     masks = render(view, predictions)
     return lambda: (predictions, masks)
+
+
+def in_protocol(view: View, reading: Reading) -> View:
+    """The view that answers in a reading: the view itself, unless its answers depend on it.
+
+    >>> from segmeter.models.conformance import drawn_scene
+    >>> from segmeter.models.drawn import Disc
+    >>> view = Disc(radius=5).look(drawn_scene())
+    >>> in_protocol(view, 'published') is view
+    True
+    """
+    return view.in_reading(reading) if isinstance(view, FollowsProtocol) else view
 
 
 def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:

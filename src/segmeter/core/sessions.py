@@ -17,8 +17,17 @@ from time import perf_counter
 from typing import TypeVar
 
 from segmeter.core.capabilities import OffersSome
+from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction, Reading, View, keeps_memory, start_answer
+from segmeter.core.models import (
+    Ask,
+    Prediction,
+    Reading,
+    View,
+    in_protocol,
+    keeps_memory,
+    start_answer,
+)
 from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
 
@@ -73,6 +82,8 @@ class Session:
         What the person is after; None where nobody knows, such as a detector's box.
     judge
         Scores of a mask against the target; without one, or without a target, there are none.
+    reading
+        The protocol of the whole session, the view's answers included.
     oracle_rounds
         In how many first rounds every candidate is judged, not only the shown one.
     forgets
@@ -101,7 +112,7 @@ class Session:
         forgets: bool = False,
     ) -> None:
         self.scene = scene
-        self.view = view
+        self.view = in_protocol(view, reading)
         self.target = target
         self.judge = judge
         self.reading: Reading = reading
@@ -194,6 +205,8 @@ def begin_round(
     >>> [session.rounds[-1].batch for session in sessions]
     [2, 2]
     """
+    if any(session.view is not sessions[0].view for session in sessions):
+        raise BadInput("sessions that are stepped together share one view and one reading")
     asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
     places, unique = _distinct(asks, [session.last for session in sessions])
     start = perf_counter()

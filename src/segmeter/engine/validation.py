@@ -95,13 +95,15 @@ def _check_prompts(plan: Plan, subject: Any, users: Sequence[User]) -> None:
                 f"'{plan.benchmark}' give; name one that fits with --user"
             )
     for user in users:
-        given = prompts_given_by(user) or {"click"}
+        given = prompts_given_by(user, plan.rounds) or {"click"}
         strange = given - subject.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
+            later = not strange & (prompts_given_by(user) or {"click"})
+            when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
-                f"model '{subject.card.name}' takes {kinds}, which user '{user.name}' gives; "
-                "leave one of them out, or choose another --user"
+                f"model '{subject.card.name}' takes {kinds}, which user '{user.name}' gives{when}; "
+                f"{what}leave one of them out, or choose another --user"
             )
 
 

@@ -166,6 +166,9 @@ def _joins(
     heights = strength[apart][order][weakest]
     low, high = np.divmod(pairs, finest.count)
     graph = coo_array((heights, (low, high)), shape=(finest.count, finest.count))
-    tree = minimum_spanning_tree(graph.tocsr()).tocoo()
+    csr = graph.tocsr()
+    # SciPy before 1.17.1 takes 32-bit indices only.
+    csr.indices, csr.indptr = csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
+    tree = minimum_spanning_tree(csr).tocoo()
     order = np.argsort(tree.data, kind="stable")
     return np.stack([tree.row, tree.col], axis=1).astype(np.int64)[order], tree.data[order]

@@ -164,6 +164,7 @@ class AdversarialBox:
     """Draws the best or the worst box within human-like jitter, then clicks the centre."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
+    gives_later: ClassVar[frozenset[str]] = frozenset({"click"})
     team: ClassVar[BoxSearchers] = BoxSearchers()
     direction: Direction
     levels: int = LEVELS

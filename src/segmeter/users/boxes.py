@@ -84,6 +84,7 @@ class BoxThenClicks:
     """Draws a box around the object, then clicks the centre of each error region."""
 
     gives: ClassVar[frozenset[str]] = frozenset({"box"})
+    gives_later: ClassVar[frozenset[str]] = frozenset({"click"})
     fit: str = "tight"
 
     def __post_init__(self) -> None:

@@ -37,8 +37,8 @@ def series(folder, values, axis=(1, 0, 0, 0, 1, 0), leave_out=(), uid="1.2.3", *
         record.save_as(folder / name, enforce_file_format=True)
 
 
-def structures(folder, name, corners, k, refers=None):
-    """An RTSTRUCT with one contour of pixel corners `(column, row)` in slice `k`."""
+def structures(folder, name, contours, refers=None):
+    """An RTSTRUCT with contours, each of pixels `(column, row)` and its slice."""
     from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
     from pydicom.sequence import Sequence
     from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage
@@ -50,13 +50,10 @@ def structures(folder, name, corners, k, refers=None):
     record = FileDataset(None, {}, file_meta=meta, preamble=b"\0" * 128)
     record.SOPClassUID, record.SOPInstanceUID = RTStructureSetStorage, "1.2.3.99"
     record.SeriesInstanceUID = "1.9"
-    region, drawn, contour = Dataset(), Dataset(), Dataset()
+    region, drawn = Dataset(), Dataset()
     region.ROINumber, region.ROIName = 1, name
     drawn.ReferencedROINumber = 1
-    points = [[10 + 0.5 * c, 20 + 0.8 * r, 30 + 2 * k] for c, r in corners]
-    contour.ContourData = [f"{v:.3f}" for point in points for v in point]
-    contour.ContourGeometricType, contour.NumberOfContourPoints = "CLOSED_PLANAR", len(points)
-    drawn.ContourSequence = Sequence([contour])
+    drawn.ContourSequence = Sequence([_contour(corners, k) for corners, k in contours])
     record.StructureSetROISequence = Sequence([region])
     record.ROIContourSequence = Sequence([drawn])
     if refers:
@@ -66,6 +63,16 @@ def structures(folder, name, corners, k, refers=None):
         frame.RTReferencedStudySequence = Sequence([study])
         record.ReferencedFrameOfReferenceSequence = Sequence([frame])
     record.save_as(folder / "structures.dcm", enforce_file_format=True)
+
+
+def _contour(corners, k):
+    from pydicom.dataset import Dataset
+
+    contour = Dataset()
+    points = [[10 + 0.5 * c, 20 + 0.8 * r, 30 + 2 * k] for c, r in corners]
+    contour.ContourData = [f"{v:.3f}" for point in points for v in point]
+    contour.ContourGeometricType, contour.NumberOfContourPoints = "CLOSED_PLANAR", len(points)
+    return contour
 
 
 def segmentation(folder, bits):

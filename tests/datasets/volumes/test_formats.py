@@ -112,7 +112,7 @@ def test_layers_of_an_instance_nrrd_overlap(tmp_path, scan):
 def test_a_dicom_series_with_a_structure_set(tmp_path):
     values = np.arange(5 * 6 * 7, dtype=np.int16).reshape(5, 6, 7)
     series(tmp_path / "p1", values)
-    structures(tmp_path / "p1", "liver", [(1, 1), (4, 1), (4, 3), (1, 3)], 2)
+    structures(tmp_path / "p1", "liver", [([(1, 1), (4, 1), (4, 3), (1, 3)], 2)])
     scene = VolumeFolder(str(tmp_path)).load("p1")
     assert scene.modality == "CT"
     assert np.allclose(scene.header.spacing_mm, (2, 0.8, 0.5))
@@ -139,7 +139,7 @@ def test_a_dicom_series_that_lacks_a_slice_says_between_which(tmp_path):
     series(tmp_path / "p1", values, leave_out=(3,))
     series(tmp_path / "p2", values)
     for case in ("p1", "p2"):
-        structures(tmp_path / case, "liver", [(0, 0), (2, 0), (2, 2), (0, 2)], 1)
+        structures(tmp_path / case, "liver", [([(0, 0), (2, 0), (2, 2), (0, 2)], 1)])
     data = VolumeFolder(str(tmp_path))
     with pytest.raises(BadInput, match=r"a slice is missing between '03.dcm' and '06.dcm'"):
         _ = data.load("p1").header

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from segmeter.models.automatic.candidates import Logits
 from segmeter.models.automatic.crop_candidates import crop_candidates
 from segmeter.models.automatic.generator import generate, generate_each
 from segmeter.models.automatic.grids import Crop
+from segmeter.models.automatic.method import Automatic
 from segmeter.models.automatic.options import Options
 
 SHAPE = (120, 160)
@@ -268,3 +270,20 @@ def test_a_stability_of_exactly_the_threshold_stays(reading: Any, strict: int, s
 
     options = Options(points=1, reading=reading, stability=0.95)
     assert len(generate(Twenty(Mask.empty((10, 20))), scene((10, 20)), options)) == stays
+
+
+def test_the_default_protocol_is_that_of_the_command() -> None:
+    from inspect import signature
+
+    from segmeter.cli.masks import masks
+
+    of_command = signature(masks).parameters["reading"].default
+    assert catalogue.methods.make("automatic?model=disc").options.reading == of_command
+
+
+def test_every_setting_is_in_the_table_of_the_documentation() -> None:
+    page = Path(__file__).parents[3] / "docs" / "benchmarks" / "automatic.md"
+    table = page.read_text().partition("## Settings")[2].partition("\n\nThe paper")[0]
+    settings = {field.name for field in fields(Options)} - {"threshold", "grids"}
+    missing = [name for name in (*settings, *Automatic.other_names) if f"`{name}`" not in table]
+    assert not missing

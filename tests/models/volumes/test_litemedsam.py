@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +18,16 @@ torch = pytest.importorskip("torch")
 nibabel = pytest.importorskip("nibabel")
 
 from segmeter.core import catalogue  # noqa: E402
-from segmeter.core.errors import BadWeights  # noqa: E402
+from segmeter.core.catalogue import Spec  # noqa: E402
+from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
 from segmeter.core.models import Ask  # noqa: E402
-from segmeter.core.prompts import Box  # noqa: E402
+from segmeter.core.plans import Plan  # noqa: E402
+from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
+from segmeter.engine.validation import complete  # noqa: E402
+from segmeter.models.conformance import drawn_scene  # noqa: E402
 from segmeter.models.volumes.preparation import PreparedSlices, preparation_of  # noqa: E402
+from segmeter.runtime.roots import Roots  # noqa: E402
 
 PROBES = (0, 0), (17, 40), (32, 32), (50, 12)
 
@@ -64,3 +70,18 @@ def test_boxes_on_real_slices_are_answered_as_by_the_packages_own_network(model,
 def test_weights_of_another_network_are_refused(real_weights):
     with pytest.raises(BadWeights, match="another architecture"):
         catalogue.models.make("litemedsam", weights=str(real_weights / "mobile-sam"))
+
+
+def test_a_click_is_refused_by_a_model_that_takes_boxes_only(model):
+    view = model.look(drawn_scene())
+    for prompt in (Click((40, 60)), Scribble(((40, 60), (41, 60)))):
+        with pytest.raises(BadInput, match="takes boxes only"):
+            view.answer([Ask((prompt,))])
+
+
+def test_a_user_who_clicks_after_a_box_is_refused_before_the_run(real_weights):
+    plan = Plan("noc", (Spec("litemedsam"),), (Spec("mini"),), users=(Spec("box"),), rounds=3)
+    roots = Roots(weights=real_weights)
+    with pytest.raises(BadInput, match="gives from round 2 on; use --rounds 1"):
+        complete(plan, roots)
+    assert complete(replace(plan, rounds=1), roots)[0].rounds == 1

@@ -10,10 +10,12 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
+from segmeter.core.lockstep import Player, play
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, MaskPrediction, ModelCard
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
-from segmeter.core.scenes import Header, Volume
+from segmeter.core.scenes import Header, Target, Volume
+from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.models.drawn import Disc
 from segmeter.models.volumes.slice_capabilities import SliceAsk
@@ -244,3 +246,38 @@ def test_memory_stays_a_small_multiple_of_the_volume():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * voxels.nbytes
+
+
+def test_a_session_answers_in_its_own_protocol():
+    made = volume()
+    spots = Click((1, 4, 4)), Click((3, 10, 15)), Click((1, 15, 20))
+    view = Slicewise(Bright()).look(made).in_reading("sound", "without")
+    shown = {}
+    for reading in ("published", "sound"):
+        session = Session(made, view, reading=reading)
+        for spot in spots:
+            session.step(spot)
+        shown[reading] = session.mask.slice(1)
+    assert shown["published"].area < shown["sound"].area
+
+
+def test_players_of_both_protocols_may_play_together():
+    made, target = volume(), Target("a", Mask.box(SHAPE, (1, 2, 2), (5, 18, 28)))
+    view = Slicewise(Bright()).look(made).in_reading("sound", "without")
+    players = [Player(target, OneByOne(), r) for r in ("published", "sound")]
+    together = play(made, view, players, 4, lambda target, mask: {})
+    for player, record in zip(players, together, strict=True):
+        (alone,) = play(made, view.in_reading(player.reading), [player], 4, lambda *_: {})
+        assert [r.mask for r in record.rounds] == [r.mask for r in alone.rounds]
+    assert together[0].rounds[-1].mask != together[1].rounds[-1].mask
+
+
+@dataclass
+class OneByOne:
+    """Clicks at four places, back and forth between two slices."""
+
+    name: str = "one-by-one"
+
+    def next(self, observation, rng):
+        spots = (1, 4, 4), (3, 10, 15), (1, 5, 5), (1, 15, 20)
+        return Click(spots[len(observation.prompts)], positive=len(observation.prompts) != 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Protocol, runtime_checkable
 
 from segmeter.benchmarks.sessions import rows_of, timed_look
 from segmeter.benchmarks.volumes.fitting import fitting
@@ -18,20 +17,13 @@ from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Player, Trajectory, play
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, Reading, View
+from segmeter.core.models import Model, Reading, View, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import on_volumes
 
-__all__ = ["InReading", "play_volume"]
-
-
-@runtime_checkable
-class InReading(Protocol):
-    """A view that can answer in either reading on the same embeddings."""
-
-    def in_reading(self, reading: Reading) -> View: ...
+__all__ = ["play_volume"]
 
 
 def play_volume(subject: Model, scene: Scene, plan: Plan) -> list[Row]:
@@ -48,7 +40,7 @@ def play_volume(subject: Model, scene: Scene, plan: Plan) -> list[Row]:
     view, seconds_look = timed_look(model, scene)
     rows: list[Row] = []
     for reading in plan.readings:
-        seen = view.in_reading(reading) if isinstance(view, InReading) else view
+        seen = in_protocol(view, reading)
         records = _played(scene, seen, users, reading, plan)
         made = list(_rows(scene, records, seconds_look, plan.keep_masks))
         rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made

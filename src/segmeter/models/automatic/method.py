@@ -18,6 +18,20 @@ __all__ = ["Automatic", "clicked_model", "defaults_of"]
 
 _SUMMARY = "masks of everything, from a grid of clicks to any model that takes clicks"
 _SECOND = frozenset({"sam2", "sam3", "edgetam"})
+_NAMES_OF_SAM = {
+    "points_per_side": "points",
+    "points_per_batch": "batch",
+    "pred_iou_thresh": "score",
+    "stability_score_thresh": "stability",
+    "stability_score_offset": "offset",
+    "box_nms_thresh": "box_nms",
+    "crop_n_layers": "crops",
+    "crop_nms_thresh": "crop_nms",
+    "crop_overlap_ratio": "overlap",
+    "crop_n_points_downscale_factor": "fewer",
+    "min_mask_region_area": "smallest",
+    "use_m2m": "refine",
+}
 
 
 @catalogue.methods.add("automatic", summary=_SUMMARY)
@@ -36,6 +50,8 @@ class Automatic:
     device, dtype, weights
         Handed to the model.
     """
+
+    other_names = _NAMES_OF_SAM  # options of Meta's generators, for a hint
 
     def __init__(
         self,
@@ -57,7 +73,7 @@ class Automatic:
         edge: Edge | None = None,
         output: Output | None = None,
         batch: int | None = None,
-        reading: Reading = "published",
+        reading: Reading = "sound",
         device: str | None = None,
         dtype: str | None = None,
         weights: str | Path | None = None,
@@ -118,9 +134,11 @@ def clicked_model(
         made: Model = model
     else:
         given = {"weights": weights, "device": device, "dtype": dtype}
-        wanted = {key: value for key, value in given.items() if value is not None}
+        wanted: dict[str, Any] = {k: value for k, value in given.items() if value is not None}
         spec = Spec.parse(model)
-        made = catalogue.models.make(spec, **wanted, resize="pillow")
+        if catalogue.models.takes(spec, "resize"):
+            wanted["resize"] = "pillow"
+        made = catalogue.models.make(spec, **wanted)
     if "click" not in made.card.abilities:
         raise BadInput(f"'{made.card.name}' takes no clicks; automatic masks are made of clicks")
     return made

@@ -17,7 +17,7 @@ from torch import Tensor
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Ask, Prediction, Reading, View
-from segmeter.core.prompts import Click, Point, Prompt, signs
+from segmeter.core.prompts import Box, Click, Point, Prompt, signs
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._device_copies import all_done, arriving, constant, fetched, leaving
@@ -348,6 +348,8 @@ class SamView:
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""
+        if self.policy.boxes_only and not all(isinstance(p, Box) for p in prompts):
+            raise BadInput("this model takes boxes only; choose a user who draws boxes")
         return labelled_points(prompts, self.network.second, self.policy.half_open)
 
     def mask_prompt(self, ask: Ask) -> Tensor | None:

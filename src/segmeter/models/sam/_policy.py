@@ -41,6 +41,7 @@ class Policy:
     threshold: float = 0.0
     sigmoid: bool = False
     half_open: bool = False
+    boxes_only: bool = False  # trained on boxes: other prompts are refused
 
     @property
     def offset(self) -> float:

@@ -156,6 +156,7 @@ class MedicalSam:
             points=reading,
             sigmoid=with_clicks,
             half_open=reading == "published",
+            boxes_only=not with_clicks,
         )
 
     def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:

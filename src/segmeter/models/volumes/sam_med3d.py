@@ -84,7 +84,9 @@ class SamMed3dView:
         self._cubes: OrderedDict[Cube, Tensor] = OrderedDict()
         self.encoded = 0
 
-    def in_reading(self, reading: Reading, previous: str = "with") -> SamMed3dView:
+    def in_reading(self, reading: Reading) -> SamMed3dView:
+        if reading == self.reading:
+            return self
         return SamMed3dView(self.network, self.volume, reading)
 
     @cached_property

@@ -153,8 +153,11 @@ class SliceView:
         depth, height, width = self.volume.shape
         return depth, height, width
 
-    def in_reading(self, reading: Reading, previous: Previous = "with") -> SliceView:
-        """The same volume in another reading; embeddings are shared where slices agree."""
+    def in_reading(self, reading: Reading, previous: Previous | None = None) -> SliceView:
+        """The same volume in a reading; embeddings are shared where slices agree."""
+        previous = previous or self.previous
+        if (reading, previous) == (self.reading, self.previous):
+            return self
         return SliceView(self.model, self.volume, reading, previous, self._prepared)
 
     def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
@@ -306,11 +309,12 @@ class Slicewise:
 def _slicewise(
     model: str,
     weights: str | None = None,
-    device: str = "auto",
+    device: str | None = None,
     memory_mb: int = _BUDGET_MB,
     together: int = 0,
 ) -> Slicewise:
-    inner = catalogue.models.make(model, weights=weights, device=device)
+    given = {} if device is None else {"device": device}
+    inner = catalogue.models.make(model, weights=weights, **given)
     return Slicewise(inner, memory_mb, together)
 
 

@@ -116,6 +116,10 @@ class ChallengeClicks:
     def gives(self) -> frozenset[str]:
         return frozenset({"box"}) if self.box else frozenset()
 
+    @property
+    def gives_later(self) -> frozenset[str]:
+        return frozenset({"click"})
+
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if self.box and not observation.prompts:
             return challenge_box(observation.target.mask)
