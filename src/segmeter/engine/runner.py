@@ -97,10 +97,8 @@ def run_plan(
         Which of how many shares of the jobs to play, for several machines with a run each.
     tell
         Told what a person should know, such as which parts were damaged.
-    early
-        Processes that wake already; local workers are among them.
-    soonest
-        Scenes that are played before the others, so that somebody who waits sees rows.
+    early, soonest
+        Processes that are started already, to be used as workers; scenes that are run first.
     """
     roots = roots or Roots()
     with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
