@@ -63,7 +63,11 @@ def received(active: bool = True) -> Iterator[None]:
 
 @contextmanager
 def contacts_only(words: Iterable[str]) -> Iterator[None]:
-    """Let the whole process use only the Python files and addresses in the words of a command."""
+    """Let the whole process use only the Python files and addresses in the words of a command.
+
+    >>> with contacts_only(["run", "noc", "--model=mine.py:Net?side=9"]):
+    ...     check_python("model", "mine.py:Net")
+    """
     global _process
     before, _process = _process, _Gate(False, frozenset(_tokens(words)))
     try:
@@ -73,7 +77,10 @@ def contacts_only(words: Iterable[str]) -> Iterator[None]:
 
 
 def check_python(kind: str, name: str) -> None:
-    """Refuse a name in a Python file, `file.py:object`, that nobody here has chosen."""
+    """Refuse a name in a Python file, `file.py:object`, that nobody here has chosen.
+
+    >>> check_python("model", "mine.py:Net")  # in Python, the caller has
+    """
     gate = _current()
     if not gate.everything and name not in gate.named:
         raise NotFound(
@@ -83,7 +90,12 @@ def check_python(kind: str, name: str) -> None:
 
 
 def may_contact(address: str) -> bool:
-    """Whether an address may be contacted: named by a person, or below one that was."""
+    """Whether an address may be contacted: named by a person, or below one that was.
+
+    >>> with contacts_only(["--data", "s3://bucket/data"]):
+    ...     may_contact("s3://bucket/data/grabcut"), may_contact("s3://bucket/other")
+    (True, False)
+    """
     gate = _current()
     wanted = address.rstrip("/")
     return gate.everything or any(
@@ -94,7 +106,16 @@ def may_contact(address: str) -> bool:
 
 
 def check_names(plan: Plan, chosen: Plan | None = None) -> None:
-    """Refuse a plan that names a Python file or an address which is not in the `chosen` plan."""
+    """Refuse a plan that names a Python file or an address which is not in the `chosen` plan.
+
+    >>> from segmeter.core.catalogue import Spec
+    >>> from segmeter.core.plans import Plan
+    >>> plan = Plan("noc", (Spec("disc"),), (Spec("folder", {"path": "http://host/images"}),))
+    >>> with received():
+    ...     check_names(plan)
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the run names the address 'http://host/images' (data set), ...
+    """
     known = set() if chosen is None else {text for _, text in _named_by(chosen)}
     for kind, text in _named_by(plan):
         if text in known:
@@ -121,7 +142,15 @@ def _named_by(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def check_data(plan: Plan, name: str, made: Dataset, address: str) -> None:
-    """Refuse a folder that is not the data of the run: its fingerprint must be the noted one."""
+    """Refuse a folder that is not the data of the run: its fingerprint must be the noted one.
+
+    >>> from segmeter.core import catalogue
+    >>> from segmeter.core.plans import Plan
+    >>> with received():
+    ...     check_data(Plan("noc", (), ()), "mini", catalogue.datasets.make("mini"), "runs/sent")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the data of 'mini' is not what 'runs/sent' was run on
+    """
     noted = plan.fingerprints.get(name, "")
     if not noted and _current().everything:
         return
