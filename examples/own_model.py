@@ -8,17 +8,17 @@ from segmeter.core.models import MaskPrediction, ModelCard
 class Lookalike:
     card = ModelCard("lookalike", "nearest click in colour and place", frozenset({"click"}))
 
-    def look(self, scene):  # once per scene: the encoder of a network goes here
+    def encode(self, scene):  # once per scene: the encoder of a network goes here
         y, x = np.mgrid[: scene.shape[0], : scene.shape[1]] / max(scene.shape)
-        return LookalikeView(np.dstack([scene.pixels / 255, y, x]).astype(np.float32))
+        return LookalikeEncodedScene(np.dstack([scene.pixels / 255, y, x]).astype(np.float32))
 
 
-class LookalikeView:
+class LookalikeEncodedScene:
     def __init__(self, features):
         self.features = features  # (H, W, 5)
 
-    def answer(self, asks):  # once per round, for all targets and users together
-        return [MaskPrediction(Mask.of(self.nearest(ask.prompts))) for ask in asks]
+    def predict(self, requests):  # once per round, for all targets and users together
+        return [MaskPrediction(Mask.of(self.nearest(request.prompts))) for request in requests]
 
     def nearest(self, clicks):
         far = [np.linalg.norm(self.features - self.features[c.point], axis=2) for c in clicks]

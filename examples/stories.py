@@ -101,14 +101,14 @@ def researcher() -> str:
     story = Story("A researcher", "I have a new model. What goes into the paper?")
     (Path("mine.py")).write_text((ROOT / "examples" / "own_model.py").read_text())
     story.say(
-        "`mine.py` is `examples/own_model.py` of the repository. Two models, three photographs "
+        "`mine.py` is `examples/own_model.py` of the repository. Two models, three images "
         "that ship inside, five clicks each."
     )
     story.type(
         "segmeter run noc -m mine.py:Lookalike -m disc -d mini --limit 3 --rounds 5 "
         "--workers 0 -o runs/noc-1"
     )
-    story.say("The table, ready to be included; with so few photographs nothing is bold.")
+    story.say("The table, ready to be included; with so few images nothing is bold.")
     story.type("segmeter table runs/noc-1 --format latex")
     story.say("The same numbers for a program:")
     story.type("segmeter table runs/noc-1 --format csv", show=lambda out: out.splitlines()[0])
@@ -120,9 +120,9 @@ def researcher() -> str:
 
 def lead() -> str:
     """A folder with mistakes in it, and what a project would cost."""
-    story = Story("An annotation lead", "Is it worth it, for 20 000 objects, with my pictures?")
+    story = Story("An annotation lead", "Is it worth it, for 20 000 objects, with my images?")
     _folder_with_mistakes(Path("own"))
-    story.say("A folder as such folders are: a picture twice, a tiny mask, an empty one.")
+    story.say("A folder as such folders are: an image twice, a tiny mask, an empty one.")
     story.type("segmeter check own", code=1)
     story.say("The double, the tiny and the empty one are taken out.")
     for name in "xyz":
@@ -160,7 +160,7 @@ def author() -> str:
     story.notebook(
         "import segmeter; from right import predict",
         "run = segmeter.evaluate(predict, 'drawn', out='runs/again', limit=2, rounds=3, "
-        "readings='sound', progress=False)",
+        "protocols='corrected', progress=False)",
         "run",
         "print(sorted(get_ipython().display_formatter.format(run)[0]))",
         "print(run.to_pandas('sessions')[['scene', 'target', 'rounds_to_goal', 'best_iou']]"
@@ -181,7 +181,7 @@ import segmeter
 from right import predict
 
 run = segmeter.evaluate(
-    predict, "drawn", out="runs/mine", limit=2, rounds=3, readings="sound", progress=False
+    predict, "drawn", out="runs/mine", limit=2, rounds=3, protocols="corrected", progress=False
 )
 print(run)
 for session in run.sessions():
@@ -210,7 +210,7 @@ def _folder_with_mistakes(folder: Path) -> None:
 
 def _log(path: Path) -> None:
     rng = np.random.default_rng(12)
-    lines, at = ["annotator,picture,object,event,time"], 0.0
+    lines, at = ["annotator,image,object,event,time"], 0.0
     for person in ("ann", "bob", "cem", "dua"):
         for k in range(12):
             steps = [("start", 0.4), ("click", 2.9), ("click", 1.4), ("click", 1.4), ("done", 0.9)]

@@ -23,14 +23,14 @@ from typing import Any
 
 import torch
 
-from segmeter.benchmarks.sessions import play_scene
+from segmeter.benchmarks.sessions import simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.core.users import User
 from segmeter.models.sam.model import Sam
 from segmeter.users.random_click import RandomFirstClick
@@ -41,7 +41,7 @@ PLAN = Plan(
     (Spec("model"),),
     (Spec("mini"),),
     rounds=ROUNDS,
-    readings=("sound",),
+    protocols=("corrected",),
     measures=("iou",),
 )
 
@@ -58,7 +58,7 @@ def main() -> int:
         print(f"skipped: {missing}")
         return 0
     scene = one_object()
-    model.look(scene)  # loads the network
+    model.encode(scene)  # loads the network
     print(f"{chosen.model} on one thread, {scene.name}, {ROUNDS} clicks; CPU seconds")
     pieces(model, scene)
     return 0 if sessions(model, scene) else 1
@@ -70,23 +70,23 @@ def beside() -> str | None:
 
 
 def one_object() -> Scene:
-    """The first scene of the pictures that ship inside, with one target only."""
+    """The first scene of the images that ship inside, with one target only."""
     dataset = catalogue.datasets.make("mini")
     whole = dataset.load(dataset.scenes()[0])
-    return Picture(whole.dataset, whole.id, whole.pixels, whole.targets[:1])
+    return Image(whole.dataset, whole.id, whole.pixels, whole.targets[:1])
 
 
 def sessions(model: Sam, scene: Scene) -> bool:
     """One user, eleven apart, eleven together; whether the promises hold."""
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
-    def play(users: Sequence[User]) -> None:
-        play_scene(model, scene, PLAN, users)
+    def simulate(users: Sequence[User]) -> None:
+        simulate_scene(model, scene, PLAN, users)
 
     with embeddings(model) as counted:
-        apart = [seconds(lambda user=user: play([user])) for user in crowd]  # type: ignore[misc]
+        apart = [seconds(lambda user=user: simulate([user])) for user in crowd]  # type: ignore[misc]
         alone = len(counted)
-        together = seconds(lambda: play(crowd))
+        together = seconds(lambda: simulate(crowd))
         shared = len(counted) - alone
     one = sum(apart) / USERS
     print(f"one user                  {one:8.2f} s")
@@ -104,14 +104,14 @@ def sessions(model: Sam, scene: Scene) -> bool:
 
 def pieces(model: Sam, scene: Scene) -> None:
     """What a look and an answer cost, and asks decoded one by one or in one pass."""
-    look = seconds(lambda: model.look(scene), 2)
-    view = model.look(scene)
-    asks = [Ask((Click((40 + 10 * i, 60)), Click((5, 5 + i), False))) for i in range(USERS)]
-    apart = seconds(lambda: view.answer(asks), 2)
-    view.groups = lambda sizes: iter([list(range(len(sizes)))])  # type: ignore[method-assign]
-    passed = seconds(lambda: view.answer(asks), 2)
-    answers = look / apart * USERS
-    print(f"a look                    {look:8.2f} s, as much as {answers:.0f} answers")
+    encode = seconds(lambda: model.encode(scene), 2)
+    encoded = model.encode(scene)
+    requests = [Request((Click((40 + 10 * i, 60)), Click((5, 5 + i), False))) for i in range(USERS)]
+    apart = seconds(lambda: encoded.predict(requests), 2)
+    encoded.groups = lambda sizes: iter([list(range(len(sizes)))])  # type: ignore[method-assign]
+    passed = seconds(lambda: encoded.predict(requests), 2)
+    answers = encode / apart * USERS
+    print(f"a look                    {encode:8.2f} s, as much as {answers:.0f} answers")
     print(f"{USERS} asks in one pass      {passed / apart:8.2f} x as long as one by one")
 
 
@@ -132,7 +132,7 @@ def seconds(work: Callable[[], Any], repeats: int = 1) -> float:
 
 @contextmanager
 def embeddings(model: Sam) -> Iterator[list[int]]:
-    """Counts how often the picture is embedded."""
+    """Counts how often the image is embedded."""
     counted: list[int] = []
     encode = model.network.encode
 

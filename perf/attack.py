@@ -2,7 +2,7 @@
 
     python perf/attack.py [--data DATA] [--weights WEIGHTS] [--model mobile-sam] [--objects 8]
 
-Discs on a GrabCut photograph stand for objects; each is attacked by the first click, ten steps
+Discs on a GrabCut image stand for objects; each is attacked by the first click, ten steps
 towards the worst and ten towards the best. Together means that all of them take every step in
 one pass of the network; one by one, that each session has its own.
 """
@@ -21,8 +21,8 @@ import torch
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import View
-from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.core.models import EncodedScene
+from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.users import Observation
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.users.gradient_attack import Attempt, Direction, follow
@@ -42,13 +42,13 @@ def with_discs(scene: Scene, objects: int) -> Scene:
         middle = (row + 0.5) * height / rows, (column + 0.5) * width / COLUMNS
         disc = (y - middle[0]) ** 2 + (x - middle[1]) ** 2 < radius**2
         targets.append(Target(str(i), Mask.of(disc)))
-    return Picture(scene.dataset, scene.id, scene.pixels, targets)
+    return Image(scene.dataset, scene.id, scene.pixels, targets)
 
 
-def tasks(scene: Scene, view: View) -> tuple[list[Observation], list[Direction]]:
+def tasks(scene: Scene, encoded: EncodedScene) -> tuple[list[Observation], list[Direction]]:
     empty = Mask.empty(scene.shape)
     observations = [
-        Observation(scene, target, empty, (), "sound", view) for target in scene.targets
+        Observation(scene, target, empty, (), "corrected", encoded) for target in scene.targets
     ]
     ways: tuple[Direction, Direction] = ("worst", "best")
     return [*observations, *observations], [way for way in ways for _ in observations]
@@ -80,7 +80,7 @@ def main() -> None:
         print(f"skipped: {missing}")
         return
     scene = with_discs(dataset.load(dataset.scenes()[0]), chosen.objects)
-    observations, directions = tasks(scene, model.look(scene))
+    observations, directions = tasks(scene, model.encode(scene))
     together, found = timed(lambda: follow(observations, directions))
     alone, others = timed(
         lambda: [follow([s], [d])[0] for s, d in zip(observations, directions, strict=True)]

@@ -1,10 +1,10 @@
 """Automatic masks: the published order of steps against ours, in one run, results compared.
 
     python perf/automatic.py [--weights WEIGHTS] [--model mobile-sam] [--points 32]
-        [--picture FILE] [--device cpu] [--maps 24] [--dtype float32] [--repeats 3]
+        [--image FILE] [--device cpu] [--maps 24] [--dtype float32] [--repeats 3]
 
 First what comes after the network, on drawn logit maps at 480 x 640 and 1080 x 1440: enlarge,
-stability, threshold, box and run lengths. Then, where weights are at hand, a whole picture, look
+stability, threshold, box and run lengths. Then, where weights are at hand, a whole image, look
 included, at the default settings. The plain way is what the originals do: batches of 64 points
 through the decoder as published, run eagerly, everything enlarged before anything is dropped,
 run lengths of all that passed, suppression, masks drawn (`plain_automatic.py`,
@@ -14,7 +14,7 @@ Ends with status 1 where a promise does not hold:
 
 - counts, boxes, stabilities and masks after the network are the same, bit by bit;
 - what comes after the network is at least 10 x faster at 1080 x 1440;
-- at 32 x 32 points (the default) a whole picture is at least 5 x faster on a GPU, 2 x on a
+- at 32 x 32 points (the default) a whole image is at least 5 x faster on a GPU, 2 x on a
   processor, and under 0.4 s in single and 0.15 s in half precision on a GPU.
 
 `--repeats 0` times a single call that is not warmed up: 1024 points take a processor minutes.
@@ -38,7 +38,7 @@ from plain_automatic import Found, plain_masks, plain_steps
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.method import defaults_of
 from segmeter.models.automatic.options import Options
@@ -52,7 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="mobile-sam")
     parser.add_argument("--weights", default=os.environ.get("SEGMETER_WEIGHTS"))
-    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--image", type=Path)
     parser.add_argument("--points", type=int, default=32)
     parser.add_argument("--maps", type=int, default=24)
     parser.add_argument("--device", default="cpu")
@@ -65,9 +65,9 @@ def main() -> int:
     torch.backends.cudnn.allow_tf32 = False
     held = [after_the_network(shape, chosen.maps) for shape in SHAPES]
     try:
-        held += whole_picture(chosen)
+        held += whole_image(chosen)
     except NotFound as missing:
-        print(f"whole picture skipped: {missing}")
+        print(f"whole image skipped: {missing}")
     return 0 if all(held) else 1
 
 
@@ -105,9 +105,9 @@ def after_the_network(shape: tuple[int, int], count: int) -> bool:
     return same and (shape[0] < 1080 or slow >= 10 * fast)
 
 
-def whole_picture(chosen: argparse.Namespace) -> Iterator[bool]:
-    """One picture in the precision asked for and, on a GPU, in half precision too."""
-    scene = picture(chosen.picture)
+def whole_image(chosen: argparse.Namespace) -> Iterator[bool]:
+    """One image in the precision asked for and, on a GPU, in half precision too."""
+    scene = image(chosen.image)
     single, held = compared(chosen, scene, chosen.dtype)
     yield held
     if chosen.dtype == "float32" and chosen.device != "cpu":
@@ -122,26 +122,26 @@ def whole_picture(chosen: argparse.Namespace) -> Iterator[bool]:
 
 
 def compared(
-    chosen: argparse.Namespace, scene: Picture, dtype: str
+    chosen: argparse.Namespace, scene: Image, dtype: str
 ) -> tuple[list[AutomaticMask], bool]:
-    """Plain and ours on a picture; our masks, and whether the promises hold."""
+    """Plain and ours on an image; our masks, and whether the promises hold."""
     where = {"weights": chosen.weights, "device": chosen.device, "dtype": dtype}
     model = catalogue.models.make(chosen.model, **where, resize="pillow")
     options = Options(points=chosen.points, **defaults_of(model))
     height, width = scene.shape
 
     def plain() -> Found:
-        return plain_masks(model.look(scene), (height, width), options)
+        return plain_masks(model.encode(scene), (height, width), options)
 
-    model.look(scene)  # weights are read with the first look
-    _, look = timed(lambda: model.look(scene), chosen.repeats, chosen.device)
+    model.encode(scene)  # weights are read with the first look
+    _, encode = timed(lambda: model.encode(scene), chosen.repeats, chosen.device)
     theirs, slow = timed(plain, chosen.repeats, chosen.device)
     mine, fast = timed(lambda: generate(model, scene, options), chosen.repeats, chosen.device)
     print(
         f"{chosen.model}, {width} x {height}, {chosen.points} x {chosen.points} points, "
         f"{chosen.device} {dtype}: plain {slow:.3f} s, ours {fast:.3f} s, "
-        f"{slow / fast:.1f} x; the look alone {look:.3f} s; "
-        f"without it {(slow - look) / (fast - look):.1f} x"
+        f"{slow / fast:.1f} x; the look alone {encode:.3f} s; "
+        f"without it {(slow - encode) / (fast - encode):.1f} x"
     )
     print(agreement(theirs, mine))
     return mine, chosen.points != 32 or promised(chosen.device, dtype, slow, fast)
@@ -213,14 +213,14 @@ def drawn_maps(count: int, side: int = 256) -> Single:
     return np.array(maps, dtype=np.float32)
 
 
-def picture(file: Path | None) -> Picture:
+def image(file: Path | None) -> Image:
     if file is None:
         inside = catalogue.datasets.make("mini")
-        scene: Picture = inside.load(inside.scenes()[0])
+        scene: Image = inside.load(inside.scenes()[0])
         return scene
-    from segmeter.datasets.pictures import read_rgb
+    from segmeter.datasets.image_files import read_rgb
 
-    return Picture("file", file.stem, read_rgb(file), [])
+    return Image("file", file.stem, read_rgb(file), [])
 
 
 if __name__ == "__main__":

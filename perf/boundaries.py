@@ -1,9 +1,9 @@
 """F_b: SciPy's way against ours, the original's times against ours, and a whole sweep.
 
     python perf/boundaries.py            # the first two parts, one thread
-    python perf/boundaries.py --sweep    # also all pictures at hand x 99 thresholds, two threads
+    python perf/boundaries.py --sweep    # also all images at hand x 99 thresholds, two threads
 
-Partitions and pictures of BSDS500 are taken from `$SEGMETER_SHARED/data` (else `../shared`);
+Partitions and images of BSDS500 are taken from `$SEGMETER_SHARED/data` (else `../shared`);
 without them random Voronoi partitions stand in, and only the first part is shown.
 """
 
@@ -47,15 +47,15 @@ def drawn_partitions(count: int) -> list[Labels]:
 
 
 def against_scipy(name: str, people: list[Labels]) -> None:
-    guess, truths = people[0], people[1:]
-    ours = boundary_counts(truths, guess)
-    theirs = plain_boundaries.boundary_counts(truths, guess)
-    assert theirs[:2] == (ours.matched_truth, ours.truth)
-    assert theirs[3] == ours.guess
+    prediction, ground_truths = people[0], people[1:]
+    ours = boundary_counts(ground_truths, prediction)
+    theirs = plain_boundaries.boundary_counts(ground_truths, prediction)
+    assert theirs[:2] == (ours.matched_ground_truth, ours.ground_truth)
+    assert theirs[3] == ours.prediction
     row(
-        f"F_b, {name}, {len(truths)} truths",
-        milliseconds(lambda: plain_boundaries.boundary_counts(truths, guess), 1),
-        milliseconds(lambda: boundary_counts(truths, guess)),
+        f"F_b, {name}, {len(ground_truths)} ground truths",
+        milliseconds(lambda: plain_boundaries.boundary_counts(ground_truths, prediction), 1),
+        milliseconds(lambda: boundary_counts(ground_truths, prediction)),
     )
 
 
@@ -69,21 +69,21 @@ def against_the_original(data: Bsds500) -> None:
             people = data.partitions(case["image"])
             theirs.append(1000 * float(case[f"fb_{grid}_cpu_s"]))
             ours.append(milliseconds(partial(boundary_counts, people[1:], people[0], grid), 5))
-        row(f"mean of {len(cases)} pictures, {grid} grid", mean(theirs), mean(ours))
+        row(f"mean of {len(cases)} images, {grid} grid", mean(theirs), mean(ours))
         ratio = mean(theirs) / mean(ours)
         print(f"    60 x holds as long as this machine's core is at most {ratio / 60:.1f} x theirs")
 
 
 def whole_sweep(data: Bsds500) -> None:
-    """Every picture at hand at 99 thresholds: edge maps of the brightness gradient."""
+    """Every image at hand at 99 thresholds: edge maps of the brightness gradient."""
     names = data.scenes()
     cpu, wall = time.process_time(), time.perf_counter()
     counts = [_sweep(data, name) for name in names]
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(f"\n{len(names)} pictures x {len(THRESHOLDS)} thresholds, two threads:", end=" ")
+    print(f"\n{len(names)} images x {len(THRESHOLDS)} thresholds, two threads:", end=" ")
     print(f"{wall:.0f} s of wall, {cpu:.0f} s of CPU time; nothing is left out (reading,")
     print("gradient, suppression, thinning, matching)")
-    pixels = np.mean([[c.guess for c in picture] for picture in counts])
+    pixels = np.mean([[c.prediction for c in image] for image in counts])
     curve = summarize(PooledCounts.of(THRESHOLDS, counts), "bench")
     print(f"    {pixels:.0f} boundary pixels a map; ODS {curve.ods.f:.3f}, OIS {curve.ois.f:.3f}")
 
@@ -92,8 +92,8 @@ def _sweep(data: Bsds500, name: str) -> list[BoundaryCounts]:
     grey = data.load(name).pixels.mean(axis=2)
     strength = np.hypot(*np.gradient(grey))
     strength /= np.quantile(strength, 0.995)
-    truths = outlines(data.partitions(name))
-    return sweep_edge_map(truths, suppress(np.minimum(strength, 1)), threads=2)
+    ground_truths = outlines(data.partitions(name))
+    return sweep_edge_map(ground_truths, suppress(np.minimum(strength, 1)), threads=2)
 
 
 def main() -> None:

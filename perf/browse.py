@@ -44,7 +44,7 @@ def main() -> None:
 def make(path: Path, sessions: int, rounds: int) -> None:
     """A run of so many sessions."""
     plan = Plan("noc", tuple(map(Spec, MODELS)), (Spec("drawn"),), users=(Spec("centre-click"),),
-                rounds=rounds, readings=("sound",), measures=("iou",))  # fmt: skip
+                rounds=rounds, protocols=("corrected",), measures=("iou",))  # fmt: skip
     schema = SESSION_ROWS.plus(columns_of_measures(["iou"]))
     mask = Mask.box((64, 64), (10, 10), (40, 50)).encoded()
     rng = np.random.default_rng(5)
@@ -53,18 +53,18 @@ def make(path: Path, sessions: int, rounds: int) -> None:
         for model in MODELS:
             for number in range(scenes):
                 job = Job(Spec(model), Spec("drawn"), f"scene-{number:05d}")
-                run.finish(job, rows_of(job, rounds, mask, rng), {"subject": model}, schema)
+                run.finish(job, rows_of(job, rounds, mask, rng), {"segmenter": model}, schema)
 
 
 def rows_of(job: Job, rounds: int, mask: str, rng: np.random.Generator) -> list[dict[str, object]]:
     return [
         job.identity()
-        | {"target": f"t{t}", "user": "centre-click", "reading": "sound", "round": k + 1,
+        | {"target": f"t{t}", "user": "centre-click", "protocol": "corrected", "round": k + 1,
            "cluster": job.scene, "shape": [64, 64], "label": CLASSES[t % len(CLASSES)],
            "groups": {}, "area": int(area), "outline_px": 160, "y": 20.0, "x": 20.0,
            "positive": True, "prompt": '[{"kind":"click","point":[20.0,20.0],"positive":true}]',
-           "mask": mask, "seconds_look": 0.1, "seconds_answer": 0.1, "seconds_user": 0.0,
-           "batch": 1, "content": False, "iou": float(ious[k])}
+           "mask": mask, "seconds_encode": 0.1, "seconds_predict": 0.1, "seconds_user": 0.0,
+           "batch": 1, "stopped": False, "iou": float(ious[k])}
         for t, area in enumerate(rng.integers(200, 20_000, TARGETS))
         for ious in [np.sort(rng.random(rounds))]
         for k in range(rounds)
@@ -85,7 +85,7 @@ def timed(path: Path) -> None:
         "sorted by size, page 400": "/?sort=smallest&page=400",
         "one session": "/session?" + urllib.parse.urlencode({
             "model": "noisy", "dataset": "drawn", "scene": "scene-00007", "target": "t3",
-            "user": "centre-click", "reading": "sound"}),
+            "user": "centre-click", "protocol": "corrected"}),
     }  # fmt: skip
     for what, path_ in asked.items():
         best = min(_seconds(address + path_) for _ in range(3))

@@ -6,7 +6,7 @@
 SAM's decoder (the same for ViT-B, -L and -H) with random weights on a random embedding:
 speed does not depend on them. One click at a time means one call of the decoder, up-sampling,
 threshold and IoU for each click on the same device. `--error` says what half precision costs
-on real weights: the largest change of IoU over all clicks of some pictures. On a processor
+on real weights: the largest change of IoU over all clicks of some images. On a processor
 take a small frame, such as `--side 128 --clicks 256 --device cpu`.
 """
 
@@ -27,7 +27,7 @@ from torch import Tensor
 from segmeter.benchmarks.tetris.clickmap import single_click_scores
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, render
+from segmeter.core.models import Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach
@@ -35,7 +35,7 @@ from segmeter.measures.objects import iou
 from segmeter.models.sam._click_scores import MANY, clicks_at_once
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._device_judge import DeviceJudge
-from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._frames import Padded
 from segmeter.models.sam._policy import Policy
 
@@ -52,13 +52,13 @@ class RandomSam:
     second: bool = False
 
 
-def random_view(side: int, device: torch.device) -> SamView:
+def random_view(side: int, device: torch.device) -> SamEncodedScene:
     torch.manual_seed(0)
     network: Any = RandomSam(
         PromptEncoder(side, side // 16, WIDTH).to(device), MaskDecoder().to(device).eval(), device
     )
     cells = torch.randn(1, (side // 16) ** 2, WIDTH, device=device)
-    return SamView(network, Padded((side, side), side), Embedding(cells), Policy())
+    return SamEncodedScene(network, Padded((side, side), side), Embedding(cells), Policy())
 
 
 def ready(device: torch.device) -> None:
@@ -76,22 +76,26 @@ def milliseconds(work: Callable[[], Any], count: int, device: torch.device) -> f
     return 1000 * (time.perf_counter() - start) / count
 
 
-def one_at_a_time(view: SamView, target: Target, places: Sequence[tuple[int, int]]) -> None:
+def one_at_a_time(
+    encoded: SamEncodedScene, target: Target, places: Sequence[tuple[int, int]]
+) -> None:
     for place in places:
-        (mask,) = render(view, view.answer([Ask((Click(place),))]))
+        (mask,) = render(encoded, encoded.predict([Request((Click(place),))]))
         iou(target.mask, mask)
 
 
 @torch.no_grad()
-def plain(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> Callable[[], None]:
+def plain(
+    encoded: SamEncodedScene, places: Tensor, dtype: torch.dtype, compiled: bool
+) -> Callable[[], None]:
     """The decoder as it is, many clicks a call: nothing shared but the embedding."""
     import copy
 
-    decoder: Any = copy.deepcopy(view.network.decoder).to(dtype)
-    image = Embedding(view.embedding.cells.to(dtype))
-    position, dense = view.position.to(dtype), view.network.prompts.no_mask().to(dtype)
+    decoder: Any = copy.deepcopy(encoded.network.decoder).to(dtype)
+    image = Embedding(encoded.embedding.cells.to(dtype))
+    position, dense = encoded.position.to(dtype), encoded.network.prompts.no_mask().to(dtype)
     decode = torch.compile(decoder, dynamic=False) if compiled else decoder
-    lone = view.single_clicks()
+    lone = encoded.single_clicks()
     assert lone is not None
     sparse = lone.tokens(places).to(dtype)
 
@@ -103,9 +107,11 @@ def plain(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> 
 
 
 @torch.no_grad()
-def shared(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) -> Callable[[], None]:
+def shared(
+    encoded: SamEncodedScene, places: Tensor, dtype: torch.dtype, compiled: bool
+) -> Callable[[], None]:
     """Ours: what does not depend on the prompt is done once."""
-    lone = view.single_clicks(dtype)
+    lone = encoded.single_clicks(dtype)
     assert lone is not None
     decode = torch.compile(lone.logits, dynamic=False) if compiled else lone.logits
     sparse = lone.tokens(places)
@@ -117,11 +123,11 @@ def shared(view: SamView, places: Tensor, dtype: torch.dtype, compiled: bool) ->
     return work
 
 
-def ladder(view: SamView, target: Target, places: Tensor) -> float:
+def ladder(encoded: SamEncodedScene, target: Target, places: Tensor) -> float:
     """One step after the other, each with what it brings; returns one click at a time."""
-    device = view.network.device
+    device = encoded.network.device
     single = [(int(y), int(x)) for y, x in places[:64].tolist()]
-    lone = milliseconds(lambda: one_at_a_time(view, target, single), len(single), device)
+    lone = milliseconds(lambda: one_at_a_time(encoded, target, single), len(single), device)
     print(f"{'one click at a time, float32':<44} {lone:9.4f} ms per click", flush=True)
     size = len(places)
     kinds = [torch.float32, torch.bfloat16, torch.float16]
@@ -131,33 +137,35 @@ def ladder(view: SamView, target: Target, places: Tensor) -> float:
             for dtype in (kinds[1:2] if way is plain else kinds[1:]) if compiled else kinds:
                 name = f"{said}, {str(dtype).removeprefix('torch.')}"
                 name += ", compiled" if compiled else ""
-                steps.append((name, partial(way, view, places, dtype, compiled)))
+                steps.append((name, partial(way, encoded, places, dtype, compiled)))
     for name, make in steps:
         spent = milliseconds(make(), size, device)
         print(f"{name:<44} {spent:9.4f} ms per click {lone / spent:8.1f} x", flush=True)
         torch.compiler.reset()
     half = torch.float16 if device.type == "cuda" else torch.float32
-    low = 4 * view.network.prompts.grid_side
+    low = 4 * encoded.network.prompts.grid_side
     logits = torch.randn(size, low, low, device=device, dtype=half)
     for reach, said in ((0, "IoU"), (band_reach(target.mask.shape), "IoU and Boundary IoU")):
         compiled = device.type == "cuda"
-        judge = DeviceJudge(view.frame, target, low, logits, reach, compiled)
+        judge = DeviceJudge(encoded.frame, target, low, logits, reach, compiled)
         with torch.no_grad():
             spent = milliseconds(partial(judge, logits), size, device)
         print(f"{'up-sampling, threshold, ' + said:<44} {spent:9.4f} ms per click", flush=True)
     return lone
 
 
-def whole(view: SamView, target: Target, points: np.ndarray, lone: float, boundary: bool) -> None:
+def whole(
+    encoded: SamEncodedScene, target: Target, points: np.ndarray, lone: float, boundary: bool
+) -> None:
     """The map itself, everything counted."""
-    device = view.network.device
+    device = encoded.network.device
     on_cuda = device.type == "cuda"
     size = clicks_at_once(device.type, len(points))
     warm = points[: MANY if on_cuda else size]
-    single_click_scores(view, warm, target, boundary=boundary, compiled=on_cuda)
+    single_click_scores(encoded, warm, target, boundary=boundary, compiled=on_cuda)
     ready(device)
     start = time.perf_counter()
-    scores = single_click_scores(view, points, target, boundary=boundary, compiled=on_cuda)
+    scores = single_click_scores(encoded, points, target, boundary=boundary, compiled=on_cuda)
     seconds = time.perf_counter() - start
     assert scores is not None
     assert np.isfinite(scores[:, 0]).all()
@@ -170,21 +178,21 @@ def whole(view: SamView, target: Target, points: np.ndarray, lone: float, bounda
     )
 
 
-def errors(data: Path, weights: Path, names: Sequence[str], pictures: int) -> None:
+def errors(data: Path, weights: Path, names: Sequence[str], images: int) -> None:
     """Largest change of IoU when the decoder computes in half precision."""
     dataset = catalogue.datasets.make("grabcut", data=data)
     for name in names:
         model = catalogue.models.make(name, weights=weights)
         worst: dict[str, list[np.ndarray]] = {"float16": [], "bfloat16": []}
-        for scene in list(dataset.scenes())[:pictures]:
+        for scene in list(dataset.scenes())[:images]:
             loaded = dataset.load(scene)
-            view, target = model.look(loaded), loaded.targets[0]
+            encoded, target = model.encode(loaded), loaded.targets[0]
             rows, columns = np.nonzero(target.mask.dense())
             points = np.stack([rows, columns], axis=1)[:: max(1, len(rows) // 512)]
-            exact = single_click_scores(view, points, target, half=False)
+            exact = single_click_scores(encoded, points, target, half=False)
             assert exact is not None
             for kind, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
-                rough = single_click_scores(view, points, target, dtype=dtype)
+                rough = single_click_scores(encoded, points, target, dtype=dtype)
                 assert rough is not None
                 worst[kind].append(np.abs(rough - exact)[:, 0])
         for kind, parts in worst.items():
@@ -204,14 +212,14 @@ def main() -> None:
     parser.add_argument("--error", action="store_true")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--weights", type=Path)
-    parser.add_argument("--pictures", type=int, default=8)
+    parser.add_argument("--images", type=int, default=8)
     chosen = parser.parse_args()
     if chosen.error:
-        errors(chosen.data, chosen.weights, ("mobile-sam",), chosen.pictures)
+        errors(chosen.data, chosen.weights, ("mobile-sam",), chosen.images)
         return
     device = torch.device(chosen.device)
     side = chosen.side
-    view = random_view(side, device)
+    encoded = random_view(side, device)
     target = Target("square", Mask.box((side, side), (side // 4,) * 2, (3 * side // 4,) * 2))
     points = np.indices((side, side)).reshape(2, -1).T.copy()
     if chosen.clicks:
@@ -220,9 +228,9 @@ def main() -> None:
     what = torch.cuda.get_device_name() if device.type == "cuda" else "processor"
     print(f"{what}, frame {side} x {side}, {size} clicks a call")
     places = torch.from_numpy(points[:size]).to(device, torch.float32)
-    lone = ladder(view, target, places)
-    whole(view, target, points, lone, boundary=False)
-    whole(view, target, points[:: max(1, len(points) // 131072)], lone, boundary=True)
+    lone = ladder(encoded, target, places)
+    whole(encoded, target, points, lone, boundary=False)
+    whole(encoded, target, points[:: max(1, len(points) // 131072)], lone, boundary=True)
 
 
 if __name__ == "__main__":

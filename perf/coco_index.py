@@ -25,18 +25,18 @@ WAYS = ("json.loads", "first time", "again")
 
 
 def write(path: Path, objects: int) -> None:
-    """Polygons of sixty corners on pictures of thirteen objects each, as in LVIS."""
+    """Polygons of sixty corners on images of thirteen objects each, as in LVIS."""
     draws = np.random.default_rng(0)
-    pictures = max(1, objects // 13)
+    count = max(1, objects // 13)
     images = [
         {"id": n, "height": 480, "width": 640, "coco_url": f"http://a/val2017/{n:012}.jpg"}
-        for n in range(pictures)
+        for n in range(count)
     ]
     with path.open("w") as file:
         file.write('{"annotations": [')
         for n in range(objects):
             polygon = np.round(draws.uniform(0, 480, 120), 2).tolist()
-            thing = {"id": n, "image_id": n % pictures, "area": 1.0, "segmentation": [polygon]}
+            thing = {"id": n, "image_id": n % count, "area": 1.0, "segmentation": [polygon]}
             file.write((", " if n else "") + json.dumps(thing))
         file.write(f'], "images": {json.dumps(images)}, "categories": []}}')
 
@@ -50,8 +50,8 @@ def one(way: str, path: Path) -> None:
     else:
         found = len(coco_index.index_of(path).spans)
     seconds = time.perf_counter() - begin
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([seconds, memory, found]))
+    state = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps([seconds, state, found]))
 
 
 def main(objects: int) -> None:
@@ -65,11 +65,11 @@ def main(objects: int) -> None:
         for way in WAYS:
             command = [sys.executable, __file__, way, str(path)]
             said = subprocess.run(command, env=inside, capture_output=True, text=True, check=True)
-            seconds, memory, found = json.loads(said.stdout)
+            seconds, state, found = json.loads(said.stdout)
             assert found == objects
-            base = base or (seconds, memory)
-            faster, smaller = base[0] / seconds, base[1] / memory
-            print(f"{way:12} {seconds:8.2f} s {memory:8.0f} MiB {faster:8.1f} x {smaller:8.1f} x")
+            base = base or (seconds, state)
+            faster, smaller = base[0] / seconds, base[1] / state
+            print(f"{way:12} {seconds:8.2f} s {state:8.0f} MiB {faster:8.1f} x {smaller:8.1f} x")
 
 
 if __name__ == "__main__":

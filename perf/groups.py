@@ -1,7 +1,7 @@
-"""One draw from a clicking group on a 12-megapixel picture: the published sort against ours.
+"""One draw from a clicking group on a 12-megapixel image: the published sort against ours.
 
 Run as `python perf/groups.py`; one thread, ratios within one run. The map covers an ellipse
-of 24 % of the picture (the first round), or the part that a shifted guess missed: distances
+of 24 % of the image (the first round), or the part that a shifted prediction missed: distances
 (many equal values), the same blurred (few equal ones), or all alike.
 """
 
@@ -21,7 +21,7 @@ SHAPE = (3000, 4000)
 
 
 def published_sort(weights: np.ndarray, share: tuple[float, float], uniform: float) -> int:
-    """The original's way: sort every pixel of the picture, running sums, a legacy draw."""
+    """The original's way: sort every pixel of the image, running sums, a legacy draw."""
     ordered = np.sort(weights.ravel())
     total, sums = ordered.sum(), np.cumsum(ordered)
     first = np.searchsorted(sums, share[0] * total)
@@ -59,21 +59,21 @@ def show(name: str, map: ClickMap) -> None:
     same = "same pixel" if place == draw_published(map, share, 0.37) else "DIFFERENT pixel"
     slow = milliseconds(lambda: published_sort(whole, share, 0.37), 3)
     exact = milliseconds(lambda: draw_published(map, share, 0.37), 5)
-    sound = milliseconds(lambda: draw_sound(map, share, 0.37, 1), 5)
+    corrected = milliseconds(lambda: draw_sound(map, share, 0.37, 1), 5)
     filled = map.weights[map.weights > 0]
     print(f"{name}: {filled.size / 1e6:.2f} of {whole.size / 1e6:.0f} megapixels,", end=" ")
     print(f"values that differ: {np.unique(filled).size}")
     print(f"  published sort      {slow:8.1f} ms")
     print(f"  ours, published     {exact:8.1f} ms  {slow / exact:6.1f} x  {same}")
-    print(f"  ours, sound         {sound:8.1f} ms  {slow / sound:6.1f} x")
+    print(f"  ours, corrected         {corrected:8.1f} ms  {slow / corrected:6.1f} x")
 
 
 def main() -> None:
-    truth = ellipse((1500, 2000))
-    show("first round, whole object", distance(Mask.of(truth)))
-    show("later round, missed part", distance(Mask.of(truth & ~ellipse((1560, 2100)))))
-    show("whole object, smooth map", blurred(Mask.of(truth)))
-    show("whole object, flat map", uniform(Mask.of(truth)))
+    ground_truth = ellipse((1500, 2000))
+    show("first round, whole object", distance(Mask.of(ground_truth)))
+    show("later round, missed part", distance(Mask.of(ground_truth & ~ellipse((1560, 2100)))))
+    show("whole object, smooth map", blurred(Mask.of(ground_truth)))
+    show("whole object, flat map", uniform(Mask.of(ground_truth)))
 
 
 if __name__ == "__main__":

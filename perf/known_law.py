@@ -2,11 +2,11 @@
 
 The distribution is not the shipped prior: people click high on the object, where its colours are
 strong, and rather inside than at the edge. Real objects of BSDS500, Berkeley, DAVIS and COCO
-get 48 clicks each from it; a network learns from some pictures and is judged on others,
+get 48 clicks each from it; a network learns from some images and is judged on others,
 beside the uniform map, the distance map, the prior, and the distribution itself, the best possible.
 
     python perf/known_law.py make ../shared/data known-law
-    segmeter train clickability --clicks known-law/clicks.csv -d known-law/pictures \
+    segmeter train clickability --clicks known-law/clicks.csv -d known-law/images \
         --learn known-law/learn.txt --report known-law/report.txt --out known-law/network
     python perf/known_law.py judge known-law known-law/network/clickability.safetensors
 """
@@ -38,11 +38,11 @@ CLICKS = 48
 REPORTED = 0.25
 SMALLEST, LARGEST = 0.01, 0.6
 MOST_OBJECTS = 5
-NAME = "pictures"
+NAME = "images"
 ROWS = 20
 
-Labelled = tuple[str, np.ndarray, np.ndarray]  # name, picture, label map
-Scored = tuple[str, Any]  # picture, and the scores of a map
+Labelled = tuple[str, np.ndarray, np.ndarray]  # name, image, label map
+Scored = tuple[str, Any]  # image, and the scores of a map
 
 
 class Law:
@@ -51,19 +51,19 @@ class Law:
     name = "the distribution itself"
 
     def map(
-        self, scene: Scene, target: Target, error_region: object, first: bool, reading: str
+        self, scene: Scene, target: Target, error_region: object, first: bool, protocol: str
     ) -> ClickMap:
         return ClickMap.of(law(scene.pixels, target.mask.dense()))
 
 
-def law(picture: np.ndarray, target: np.ndarray) -> np.ndarray:
+def law(image: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Chance of a click at each pixel: depth, height on the object, strength of colour."""
     inside = target.astype(np.uint8)
     depth = cv2.distanceTransform(np.pad(inside, 1), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)[1:-1, 1:-1]
     rows = np.flatnonzero(target.any(axis=1))
     height = (np.arange(target.shape[0]) - rows[0]) / (rows[-1] - rows[0] + 1)
     high = np.exp(-0.5 * ((height - 0.28) / 0.14) ** 2)[:, None]
-    colours = picture.astype(np.float32)
+    colours = image.astype(np.float32)
     strength = colours.max(axis=2) - colours.min(axis=2)
     strength = cv2.GaussianBlur(strength, (0, 0), 0.012 * math.hypot(*target.shape))
     own = strength[target]
@@ -72,37 +72,37 @@ def law(picture: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def make(data: Path, out: Path) -> None:
-    """Pictures, masks, clicks and the two lists of pictures."""
+    """Images, masks, clicks and the two lists of images."""
     for part in ("images", "masks"):
         (out / NAME / part).mkdir(parents=True, exist_ok=True)
     lists: dict[bool, list[str]] = {True: [], False: []}
     with (out / "clicks.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
-        for name, picture, labels in things(data):
-            cv2.imwrite(str(out / NAME / "images" / f"{name}.jpg"), picture[..., ::-1])
+        for name, image, labels in things(data):
+            cv2.imwrite(str(out / NAME / "images" / f"{name}.jpg"), image[..., ::-1])
             cv2.imwrite(str(out / NAME / "masks" / f"{name}.png"), labels)
             for row in clicks_on(name, read_back(out, name), labels):
                 writer.writerow(row)
-            lists[generator("report", photograph(name)).random() < REPORTED].append(name)
+            lists[generator("report", source_image(name)).random() < REPORTED].append(name)
     (out / "learn.txt").write_text("\n".join(lists[False]) + "\n")
     (out / "report.txt").write_text("\n".join(lists[True]) + "\n")
-    print(f"{len(lists[False])} pictures to learn from, {len(lists[True])} to report on")
+    print(f"{len(lists[False])} images to learn from, {len(lists[True])} to report on")
 
 
-def photograph(name: str) -> str:
-    """One photograph occurs in several sets; its number tells."""
+def source_image(name: str) -> str:
+    """One image occurs in several sets; its number tells."""
     return name.split("_")[-1].lstrip("0").rstrip("ab")
 
 
 def read_back(out: Path, name: str) -> np.ndarray:
-    """The picture as the network will see it, after JPEG."""
+    """The image as the network will see it, after JPEG."""
     file = str(out / NAME / "images" / f"{name}.jpg")
     return np.asarray(cv2.imread(file))[..., ::-1]
 
 
 def things(data: Path) -> Iterator[Labelled]:
-    """Name, picture and label map of every picture, at most 512 pixels long."""
+    """Name, image and label map of every image, at most 512 pixels long."""
     for dataset in ("berkeley", "davis", "coco-mval", "coco"):
         files = catalogue.datasets.make(dataset, data=data)
         for name in files.scenes():
@@ -119,30 +119,30 @@ def things(data: Path) -> Iterator[Labelled]:
 
 
 def labelled(name: str, scene: Scene, masks: list[np.ndarray]) -> Iterator[Labelled]:
-    """The picture with its largest objects of middling size, if it has any."""
+    """The image with its largest objects of middling size, if it has any."""
     try:
-        picture = scene.pixels
+        image = scene.pixels
     except OSError:
         return
     shares = [m.mean() for m in masks]
     fit = [i for i in np.argsort(shares)[::-1] if SMALLEST < shares[i] < LARGEST][:MOST_OBJECTS]
     if not fit:
         return
-    scale = min(1.0, LONGEST / max(picture.shape[:2]))
-    size = tuple(round(n * scale) for n in picture.shape[1::-1])
+    scale = min(1.0, LONGEST / max(image.shape[:2]))
+    size = tuple(round(n * scale) for n in image.shape[1::-1])
     labels = np.zeros(size[::-1], dtype=np.uint8)
     for label, i in enumerate(fit, start=1):
         small = cv2.resize(masks[i].astype(np.uint8), size, interpolation=cv2.INTER_NEAREST)
         labels[(small > 0) & (labels == 0)] = label
-    yield name.replace(" ", "-"), cv2.resize(picture, size, interpolation=cv2.INTER_AREA), labels
+    yield name.replace(" ", "-"), cv2.resize(image, size, interpolation=cv2.INTER_AREA), labels
 
 
-def clicks_on(name: str, picture: np.ndarray, labels: np.ndarray) -> Iterator[list[object]]:
-    """Rows of the clicks file, for every object of a picture."""
+def clicks_on(name: str, image: np.ndarray, labels: np.ndarray) -> Iterator[list[object]]:
+    """Rows of the clicks file, for every object of an image."""
     present = [int(n) for n in np.unique(labels) if n]
     for label in present:
         target = labels == label
-        chances = law(picture, target).ravel().astype(np.float64)
+        chances = law(image, target).ravel().astype(np.float64)
         rng = generator("known law", name, label)
         places = rng.choice(chances.size, CLICKS, p=chances / chances.sum())
         object = str(label) if len(present) > 1 else ""
@@ -154,18 +154,18 @@ def clicks_on(name: str, picture: np.ndarray, labels: np.ndarray) -> Iterator[li
 
 
 def judge(out: Path, weights: Path) -> None:
-    """A table of mean scores on the pictures to report on, with intervals by picture."""
-    pictures = catalogue.datasets.make("folder", path=str(out / NAME), kind="labels")
+    """A table of mean scores on the images to report on, with intervals by image."""
+    images = catalogue.datasets.make("folder", path=str(out / NAME), kind="labels")
     reported = read_split(out / "report.txt")
     training_samples = [
         sample
-        for sample in samples_of(read_clicks(out / "clicks.csv"), {NAME: pictures})
-        if sample.picture.partition("/")[2] in reported
+        for sample in samples_of(read_clicks(out / "clicks.csv"), {NAME: images})
+        if sample.image.partition("/")[2] in reported
     ]
     sources = [source(name).inner for name in ("uniform", "distance", "prior")]
     sources += [NetworkSource(weights), Law()]
     found = {each.name: scores_by_key(training_samples, each, rows=ROWS) for each in sources}
-    print(f"{len(training_samples)} objects on {len(reported)} held-out pictures\n")
+    print(f"{len(training_samples)} objects on {len(reported)} held-out images\n")
     print(f"| map | {' | '.join(SCORES)} |\n|{'---|' * (len(SCORES) + 1)}")
     for name, rows in found.items():
         cells = [f"{np.mean([getattr(r, s) for _, r in rows]):.3f}" for s in SCORES]
@@ -177,10 +177,10 @@ def judge(out: Path, weights: Path) -> None:
 
 
 def paired(ours: Sequence[Scored], theirs: Sequence[Scored], score: str) -> str:
-    """Mean difference with a 95 % interval from 2000 draws of pictures."""
+    """Mean difference with a 95 % interval from 2000 draws of images."""
     gaps: dict[str, list[float]] = {}
-    for (picture, a), (_, b) in zip(ours, theirs, strict=True):
-        gaps.setdefault(picture, []).append(getattr(a, score) - getattr(b, score))
+    for (image, a), (_, b) in zip(ours, theirs, strict=True):
+        gaps.setdefault(image, []).append(getattr(a, score) - getattr(b, score))
     sums = np.array([[sum(g), len(g)] for g in gaps.values()])
     rng = generator("bootstrap", score)
     drawn = sums[rng.integers(len(sums), size=(2000, len(sums)))].sum(axis=1)

@@ -34,7 +34,7 @@ from segmeter.store.compaction import LOOSE, compact
 from segmeter.store.packs import JobRows, pack_name, packed
 from segmeter.store.parts import arrow_type
 
-ROUNDS, READINGS, LEFT = 5, ("published", "sound"), 3
+ROUNDS, PROTOCOLS, LEFT = 5, ("published", "corrected"), 3
 
 
 def plan_of(jobs: int) -> Plan:
@@ -54,17 +54,17 @@ def write_run(out: Path, jobs: int) -> None:
     base = {"plan": plan.id, "users": users_text(plan), "source": "", **library_versions()}
     wanted = jobs_of(plan, datasets)[:-LEFT]
     with RunFolder.claimed(out, plan) as folder:
-        for model, some in groupby(wanted, key=lambda job: job.subject):
-            trail = base | {"subject": str(model), "fingerprint": ""}
+        for model, some in groupby(wanted, key=lambda job: job.segmenter):
+            trail = base | {"segmenter": str(model), "fingerprint": ""}
             for batch in batched(list(some), LOOSE):
                 if len(batch) < LOOSE:
                     for job in batch:
                         folder.finish(job, list(rows_of(job, rng)), trail, schema)
                     continue
                 rows = [JobRows(j.id, table_of(j, rng, trail, schema)) for j in batch]
-                content = packed(rows)
-                name = pack_name(str(model), str(batch[0].dataset), content)
-                folder.place.put(f"parts/{name}", content)
+                stopped = packed(rows)
+                name = pack_name(str(model), str(batch[0].dataset), stopped)
+                folder.place.put(f"parts/{name}", stopped)
                 compact(folder)
         compact(folder, closing=True)
 
@@ -88,16 +88,16 @@ def _plain(value: Any) -> Any:
 
 def rows_of(job: Job, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     """Curves that rise, and masks of a usual length."""
-    for reading in READINGS:
+    for protocol in PROTOCOLS:
         curve = np.sort(rng.uniform(0.2, 1.0, ROUNDS))
         for k in range(ROUNDS):
             yield job.identity() | {
-                "target": "object", "user": "centre-click", "reading": reading,
+                "target": "object", "user": "centre-click", "protocol": protocol,
                 "round": k + 1, "cluster": job.scene, "shape": [480, 640], "label": "thing",
                 "groups": {"size": "small"}, "area": 900, "outline_px": 120,
                 "prompt": '{"click": [100, 200], "positive": true}', "y": 100.0, "x": 200.0,
-                "positive": True, "score": 0.9, "candidate": 0, "fed": True, "content": False,
-                "batch": 12, "seconds_look": 0.1, "seconds_answer": 0.01, "seconds_user": 0.001,
+                "positive": True, "score": 0.9, "candidate": 0, "mask_fed_back": True, "stopped": False,
+                "batch": 12, "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
                 "mask": rng.integers(48, 110, 400, np.uint8).tobytes().decode(),
                 "iou": float(curve[k]), "boundary_iou": float(curve[k] ** 2),
             }  # fmt: skip

@@ -25,14 +25,17 @@ from stopwatch import milliseconds, row
 
 def against_numpy(name: str, people: list[Labels]) -> None:
     """All measures of one partition against all others; both give the same values."""
-    guess, truths = people[0], people[1:]
-    ours, theirs = scores(truths, guess), plain_partitions.scores(truths, guess)
+    prediction, ground_truths = people[0], people[1:]
+    ours, theirs = (
+        scores(ground_truths, prediction),
+        plain_partitions.scores(ground_truths, prediction),
+    )
     for measure, value in theirs.items():
         assert math.isclose(ours[measure], value, abs_tol=1e-11), measure
     row(
-        f"14 region measures, {name}, {len(truths)} truths",
-        milliseconds(lambda: plain_partitions.scores(truths, guess), 3),
-        milliseconds(lambda: scores(truths, guess)),
+        f"14 region measures, {name}, {len(ground_truths)} ground truths",
+        milliseconds(lambda: plain_partitions.scores(ground_truths, prediction), 3),
+        milliseconds(lambda: scores(ground_truths, prediction)),
     )
 
 
@@ -45,7 +48,7 @@ def against_the_original(data: Bsds500) -> None:
         theirs.append(1000 * float(case["all_13_region_measures_cpu_s"]))
         ours.append(milliseconds(partial(scores, people[1:], people[0]), 5))
     print(f"\nThe original's CPU time ({cases[0]['cpu']}) against ours, one thread:")
-    row(f"mean of {len(cases)} pictures, 13 measures (ours: 20)", mean(theirs), mean(ours))
+    row(f"mean of {len(cases)} images, 13 measures (ours: 20)", mean(theirs), mean(ours))
     print(f"    the slowest of ours {max(ours):.2f} ms; under 10 ms: {max(ours) < 10}")
 
 
@@ -54,13 +57,13 @@ def levels_by_merging(data: Bsds500, name: str) -> None:
     levels = SlicHierarchy().segment(data.load(name)).levels
     assert levels is not None
     hierarchy = Hierarchy.of(levels)
-    truths, thresholds = list(data.partitions(name)), THRESHOLDS.tolist()
+    ground_truths, thresholds = list(data.partitions(name)), THRESHOLDS.tolist()
 
     def anew() -> list[dict[str, float]]:
-        return [scores(truths, hierarchy.labels(t)) for t in thresholds]
+        return [scores(ground_truths, hierarchy.labels(t)) for t in thresholds]
 
     def merged() -> list[dict[str, float]]:
-        return [scores_of(level) for level in sweep(truths, hierarchy, thresholds)]
+        return [scores_of(level) for level in sweep(ground_truths, hierarchy, thresholds)]
 
     print()
     row(f"{name}: 99 levels, anew and merged", milliseconds(anew, 1), milliseconds(merged, 1))

@@ -1,8 +1,8 @@
-"""People's clicks on real weights and pictures, ours beside the RClicks paper's tables.
+"""People's clicks on real weights and images, ours beside the RClicks paper's tables.
 
     python perf/people.py [--data DATA] [--weights WEIGHTS] [--out runs/people] [--limit N]
 
-Plays `rclicks` with SAM 2 tiny and MobileSAM on GrabCut in both readings (a minute or two on
+Plays `rclicks` with SAM 2 tiny and MobileSAM on GrabCut in both protocols (a minute or two on
 a GPU, more than an hour without), resuming what was done before, and prints the table of
 docs/benchmarks/rclicks.md.
 """
@@ -27,7 +27,7 @@ PAPER = {
     "sam2-hiera-tiny": (1.52, 1.60, 0.23, 7.61, 11.95, 8.46, 97.99, -0.19, 0.72, 77.24),
     "mobile-sam": (1.70, 1.81, 0.32, 9.91, 11.50, 8.92, 96.90, -0.17, 1.04, 77.02),
 }
-# Heading, decimals, and the name in `published` and in `sound`.
+# Heading, decimals, and the name in `published` and in `corrected`.
 CELLS = (
     ("Base NoC", 2, "base-noc", "base-noc"),
     ("Sample", 2, "sample-noc", "sample-noc"),
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     chosen = parser.parse_args()
     if not chosen.data.is_dir() or not chosen.weights.is_dir():
-        print("skipped: no pictures and weights; say where they are with --data and --weights")
+        print("skipped: no images and weights; say where they are with --data and --weights")
         return
     models = tuple(Spec(name) for name in MODELS)
     plan = Plan("rclicks", models, (Spec("grabcut"),), limit=chosen.limit)
@@ -61,9 +61,9 @@ def main() -> None:
 
 
 def show(rows: list[SummaryRow]) -> None:
-    """A Markdown table: the paper's row, ours in both readings, and its null expectation."""
+    """A Markdown table: the paper's row, ours in both protocols, and its null expectation."""
     known: dict[tuple[str, str, object], SummaryRow] = {
-        (r.model, r.reading, r.measure): r for r in rows if r.user != "people"
+        (r.model, r.protocol, r.measure): r for r in rows if r.user != "people"
     }
     print("| model | targets | | " + " | ".join(head for head, *_ in CELLS) + " |")
     print("|---|---:|---|" + "---:|" * len(CELLS))
@@ -72,12 +72,12 @@ def show(rows: list[SummaryRow]) -> None:
             continue
         cells = zip(CELLS, PAPER[model], strict=True)
         print(f"| {words} | 50 | paper | " + " | ".join(f"{v:.{c[1]}f}" for c, v in cells) + " |")
-        for place, reading in ((2, "published"), (3, "sound")):
-            found = [known.get((model, reading, cell[place])) for cell in CELLS]
+        for place, protocol in ((2, "published"), (3, "corrected")):
+            found = [known.get((model, protocol, cell[place])) for cell in CELLS]
             first = next(row for row in found if row is not None)
             told = [_told(row, cell[1]) for row, cell in zip(found, CELLS, strict=True)]
-            print(f"|  | {first.targets} | {reading} | " + " | ".join(told) + " |")
-            null = [known.get((model, reading, f"{cell[place]}:null")) for cell in CELLS]
+            print(f"|  | {first.targets} | {protocol} | " + " | ".join(told) + " |")
+            null = [known.get((model, protocol, f"{cell[place]}:null")) for cell in CELLS]
             given = [
                 "" if n is None else f"{n.value:+.{c[1]}f}"
                 for n, c in zip(null, CELLS, strict=True)

@@ -2,9 +2,9 @@
 
 What the generators of SAM and SAM 2 do at their defaults, in eager PyTorch, batch by batch of 64
 points: the published decoder (`plain_decoder.py`), all three masks of every point enlarged to the
-picture's size, the score's filter, stability counted on whole maps, its filter, thresholds,
+image's size, the score's filter, stability counted on whole maps, its filter, thresholds,
 boxes, run lengths of all that passed (found on the device, gathered mask by mask), then
-suppression over the picture, and the masks that are left drawn from their run lengths.
+suppression over the image, and the masks that are left drawn from their run lengths.
 The look, the weights and the precision are ours, so that only the steps differ.
 
 Suppression is torchvision's on the device where it is installed, as in the originals, and ours
@@ -26,7 +26,7 @@ from segmeter.models.automatic.grids import grid
 from segmeter.models.automatic.options import Options
 from segmeter.models.automatic.suppression import suppress_boxes
 from segmeter.models.sam._decoder import NOT_A_POINT
-from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._encoded import SamEncodedScene
 
 BATCH = 64
 
@@ -43,12 +43,12 @@ class Found:
 
 
 @torch.no_grad()
-def plain_masks(view: SamView, shape: tuple[int, int], options: Options) -> Found:
-    """The whole picture, no crops."""
+def plain_masks(encoded: SamEncodedScene, shape: tuple[int, int], options: Options) -> Found:
+    """The whole image, no crops."""
     points = grid(options.points) * np.array([shape[1], shape[0]])
-    decoder = PlainDecoder(view)
+    decoder = PlainDecoder(encoded)
     parts = [
-        _batch(view, decoder, points[start : start + BATCH, ::-1].copy(), options)
+        _batch(encoded, decoder, points[start : start + BATCH, ::-1].copy(), options)
         for start in range(0, len(points), BATCH)
     ]
     counts = [one for part in parts for one in part.counts]
@@ -56,23 +56,26 @@ def plain_masks(view: SamView, shape: tuple[int, int], options: Options) -> Foun
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("boxes", "scores", "stability")
     )
-    kept = _suppressed(boxes, scores, options.box_nms, view.network.device)
+    kept = _suppressed(boxes, scores, options.box_nms, encoded.network.device)
     left = [counts[i] for i in kept]
     masks = [_drawn(one, shape) for one in left]
     return Found(left, masks, boxes[kept], scores[kept], stability[kept])
 
 
 def _batch(
-    view: SamView, decoder: PlainDecoder, points: npt.NDArray[np.float64], options: Options
+    encoded: SamEncodedScene,
+    decoder: PlainDecoder,
+    points: npt.NDArray[np.float64],
+    options: Options,
 ) -> Found:
-    device = view.network.device
+    device = encoded.network.device
     places = torch.tensor(points, dtype=torch.float32, device=device)
     both = torch.stack([places, torch.zeros_like(places)], dim=1)
     labels = torch.tensor([1, NOT_A_POINT], device=device).expand(len(places), 2)
-    sparse = view.encode_points(both, labels)
+    sparse = encoded.encode_points(both, labels)
     logits, scores = decoder(sparse)
     low, own = logits[:, 1:].flatten(0, 1), scores[:, 1:].flatten()
-    return plain_steps(view.frame.leave(low[:, None])[:, 0], own, options)
+    return plain_steps(encoded.frame.leave(low[:, None])[:, 0], own, options)
 
 
 def plain_steps(full: Tensor, scores: Tensor, options: Options) -> Found:

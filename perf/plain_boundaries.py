@@ -1,6 +1,6 @@
 """F_b with what SciPy and scikit-image offer, written plainly. Only here to be timed against.
 
-The matching is exact too: a least-cost full matching in which every pixel of the guess may
+The matching is exact too: a least-cost full matching in which every pixel of the prediction may
 also stay alone at a cost above that of any chain of pairs.
 """
 
@@ -29,9 +29,9 @@ def boundary_map(labels: Labels) -> Bits:
     return np.asarray(thinned(edges))
 
 
-def matched(truth: Bits, guess: Bits, tolerance: float) -> Bits:
-    """Which pixels of the guess have a partner, in raster order."""
-    ours, theirs = np.argwhere(guess), np.argwhere(truth)
+def matched(ground_truth: Bits, prediction: Bits, tolerance: float) -> Bits:
+    """Which pixels of the prediction have a partner, in raster order."""
+    ours, theirs = np.argwhere(prediction), np.argwhere(ground_truth)
     lone = 100.0 * tolerance * (len(ours) + 1)
     near = cKDTree(ours).sparse_distance_matrix(cKDTree(theirs), tolerance + 1e-9).tocoo()
     # One is added to all costs: the solver takes a stored zero for no edge.
@@ -47,11 +47,11 @@ def matched(truth: Bits, guess: Bits, tolerance: float) -> Bits:
 
 
 def boundary_counts(
-    truths: Sequence[Labels], guess: Labels, max_dist: float = 0.0075
+    ground_truths: Sequence[Labels], prediction: Labels, max_dist: float = 0.0075
 ) -> tuple[int, int, int, int]:
     """cntR, sumR, cntP, sumP."""
-    ours, maps = boundary_map(guess), [boundary_map(t) for t in truths]
-    tolerance = max_dist * float(np.hypot(*guess.shape))
+    ours, maps = boundary_map(prediction), [boundary_map(t) for t in ground_truths]
+    tolerance = max_dist * float(np.hypot(*prediction.shape))
     pairs = [matched(m, ours, tolerance) for m in maps]
     union = np.logical_or.reduce(pairs)
     return (

@@ -1,7 +1,7 @@
 """SAM's mask decoder laid out as it was published, from the weights of ours.
 
 What the programs of SAM and SAM 2 compute for a batch of points, step by step, in eager
-PyTorch: the picture's embedding and its positions are repeated for every point, keys and values
+PyTorch: the image's embedding and its positions are repeated for every point, keys and values
 of all 4096 cells are projected for every point, maps are `(B, C, H, W)`, enlarged by transposed
 convolutions, channels are normed by a mean, a variance and a division, and all four masks are
 made. Attention is a softmax of a product in the first SAM and PyTorch's own in SAM 2. No
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segmeter.models.sam._decoder import from_cells
-from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._encoded import SamEncodedScene
 
 HEADS = 8
 
@@ -25,13 +25,13 @@ HEADS = 8
 class PlainDecoder:
     """Logits `(B, 4, 256, 256)` and scores `(B, 4)` of prompt tokens `(B, n, 256)`."""
 
-    def __init__(self, view: SamView) -> None:
-        self.decoder: Any = view.network.decoder
-        self.second = view.network.second
-        own, prompts = view.embedding, view.network.prompts
+    def __init__(self, encoded: SamEncodedScene) -> None:
+        self.decoder: Any = encoded.network.decoder
+        self.second = encoded.network.second
+        own, prompts = encoded.embedding, encoded.network.prompts
         side = prompts.grid_side
         self.image = from_cells(own.cells, side, 0)
-        self.position = from_cells(view.position, side, 0)
+        self.position = from_cells(encoded.position, side, 0)
         self.no_mask = prompts.no_mask().reshape(1, -1, 1, 1)
         self.fine = None
         if own.fine is not None:

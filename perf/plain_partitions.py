@@ -16,10 +16,10 @@ Labels = npt.NDArray[Any]
 Real = npt.NDArray[np.float64]
 
 
-def table(truth: Labels, guess: Labels) -> Real:
-    """Pixels that guess region i and truth region j share."""
-    _, rows = np.unique(guess, return_inverse=True)
-    _, columns = np.unique(truth, return_inverse=True)
+def table(ground_truth: Labels, prediction: Labels) -> Real:
+    """Pixels that prediction region i and ground truth region j share."""
+    _, rows = np.unique(prediction, return_inverse=True)
+    _, columns = np.unique(ground_truth, return_inverse=True)
     width = int(columns.max()) + 1
     counts = np.bincount(rows.ravel() * width + columns.ravel(), minlength=width)
     whole = np.zeros((int(rows.max()) + 1) * width)
@@ -109,9 +109,9 @@ def fr(tables: Sequence[Real]) -> float:
     return float(2 * p * r / (p + r))
 
 
-def kept(guess: Labels, areas: Real) -> npt.NDArray[np.bool_]:
+def kept(prediction: Labels, areas: Real) -> npt.NDArray[np.bool_]:
     """Regions until 99 % of the area; of equal areas the one that appears later first."""
-    first = np.unique(guess, return_index=True)[1]
+    first = np.unique(prediction, return_index=True)[1]
     order = np.lexsort((-first, -areas))
     sums = np.cumsum(areas[order] / areas.sum())
     found = np.zeros(areas.size, dtype=bool)
@@ -119,14 +119,14 @@ def kept(guess: Labels, areas: Real) -> npt.NDArray[np.bool_]:
     return found
 
 
-def fop(tables: Sequence[Real], truths: Sequence[Labels], guess: Labels) -> float:
-    """Objects and parts, gamma 0.9 and 0.25, beta 0.1, fragments of the guess over K."""
+def fop(tables: Sequence[Real], ground_truths: Sequence[Labels], prediction: Labels) -> float:
+    """Objects and parts, gamma 0.9 and 0.25, beta 0.1, fragments of the prediction over K."""
     found: list[tuple[float, float]] = []
     classes: list[Real] = []
     earned: list[Real] = []
-    for n, truth in zip(tables, truths, strict=True):
+    for n, ground_truth in zip(tables, ground_truths, strict=True):
         p, q = n / n.sum(axis=1, keepdims=True), n / n.sum(axis=0)
-        mine, theirs = kept(guess, n.sum(axis=1)), kept(truth, n.sum(axis=0))
+        mine, theirs = kept(prediction, n.sum(axis=1)), kept(ground_truth, n.sum(axis=0))
         judged = mine[:, None] & theirs & (n > 0)
         objects = judged & (p >= 0.9) & (q >= 0.9)
         inside, around = (p >= 0.9) & (q < 0.9) & (n > 0), (q >= 0.9) & (p < 0.9) & (n > 0)
@@ -137,15 +137,15 @@ def fop(tables: Sequence[Real], truths: Sequence[Labels], guess: Labels) -> floa
         classes.append(np.where(objects.any(axis=1), 2, np.where(part, 1, 0)))
         earned.append(np.where(around, p, 0).sum(axis=1))
     best = np.maximum.reduce(classes)
-    rest = np.sum(earned, axis=0)[mine & (best == 0)].sum() / len(truths)
+    rest = np.sum(earned, axis=0)[mine & (best == 0)].sum() / len(ground_truths)
     precision = ((best == 2).sum() + rest + 0.1 * (best == 1).sum()) / mine.sum()
     recall = sum(worth for worth, _ in found) / sum(count for _, count in found)
     total = precision + recall
     return float(2 * precision * recall / total) if total else 0.0
 
 
-def scores(truths: Sequence[Labels], guess: Labels) -> dict[str, float]:
-    """All measures off one table a truth."""
-    tables = [table(truth, guess) for truth in truths]
+def scores(ground_truths: Sequence[Labels], prediction: Labels) -> dict[str, float]:
+    """All measures off one table a ground truth."""
+    tables = [table(ground_truth, prediction) for ground_truth in ground_truths]
     found = {name: float(np.mean([formula(n) for n in tables])) for name, formula in MEANS.items()}
-    return {**found, "fr": fr(tables), "fop": fop(tables, truths, guess)}
+    return {**found, "fr": fr(tables), "fop": fop(tables, ground_truths, prediction)}

@@ -2,7 +2,7 @@
 
     python perf/prior.py
 
-A frame of 480 x 854 with an object of about 60 000 pixels. Its guess misses all of it, as
+A frame of 480 x 854 with an object of about 60 000 pixels. Its prediction misses all of it, as
 before the first click, or thin slivers along its outline, as after a few. One thread.
 """
 
@@ -20,7 +20,7 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core.error_regions import false_negatives
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from stopwatch import milliseconds, row
 
 SHAPE = (480, 854)
@@ -33,13 +33,13 @@ def blob(wobble_px: float) -> Mask:
     return Mask.of(np.hypot(y - 240, x - 427) < 138 + wobble_px * np.sin(23 * angle))
 
 
-def draws(target: Target, guess: Mask, published: bool) -> list[Draw]:
+def draws(target: Target, prediction: Mask, published: bool) -> list[Draw]:
     """What ten groups want to click after some clicks."""
-    scene = Picture("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
+    scene = Image("perf", "blob", np.zeros((*SHAPE, 3), np.uint8), [target])
     before = ((240, 427), (105, 427), (250, 560))
     seed = None if published else 7
     return [
-        Draw(scene, target, guess, True, False, before, share_of_group(g), 0.37, seed)
+        Draw(scene, target, prediction, True, False, before, share_of_group(g), 0.37, seed)
         for g in range(1, 11)
     ]
 
@@ -61,16 +61,16 @@ def main() -> None:
     cv2.setNumThreads(1)
     target = Target("1", blob(4))
     print(f"{'':<44} {'plain':>13} {'kernel':>13} {'ratio':>10}")
-    for name, guess in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
-        wrong = false_negatives(target, guess)
+    for name, prediction in {"whole object": Mask.empty(SHAPE), "slivers": blob(0)}.items():
+        wrong = false_negatives(target, prediction)
         theirs = milliseconds(partial(_plain_map, wrong))
         ours = milliseconds(partial(prior_on, wrong, round="later"))
         row(f"map of {wrong.area} pixels, {name}", theirs, ours)
-        for reading in ("published", "sound"):
-            wanted = draws(target, guess, reading == "published")
+        for protocol in ("published", "corrected"):
+            wanted = draws(target, prediction, protocol == "published")
             theirs = milliseconds(partial(plain, wanted))
             ours = milliseconds(partial(drawn_on_prior, wanted))
-            row(f"ten clicks, {name}, {reading}", theirs, ours)
+            row(f"ten clicks, {name}, {protocol}", theirs, ours)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Average recall of 1000 proposals and 100 objects per picture: two libraries and ours.
+"""Average recall of 1000 proposals and 100 objects per image: two libraries and ours.
 
-    python perf/proposals.py [--pictures 3]
+    python perf/proposals.py [--images 3]
 
 Class-agnostic AR@1000 by size. Time is CPU time of everything after the masks are there, as run
 lengths for the libraries and as masks for ours; values must agree to 1e-9. Ends with status 1
@@ -29,18 +29,18 @@ Scene = tuple[list[Mask], list[Mask]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--pictures", type=int, default=3)
-    count = parser.parse_args().pictures
+    parser.add_argument("--images", type=int, default=3)
+    count = parser.parse_args().images
     rng = np.random.default_rng(3)
     scenes = [drawn(rng) for _ in range(count)]
-    truth, found = coco_layout(scenes)
-    theirs, slow = timed(lambda: by_pycocotools(truth, found))
-    library, middle = timed(lambda: average_recall(truth, found))
+    ground_truth, found = coco_layout(scenes)
+    theirs, slow = timed(lambda: by_pycocotools(ground_truth, found))
+    library, middle = timed(lambda: average_recall(ground_truth, found))
     mine, fast = timed(lambda: ours(scenes))
     worst = max(abs(mine[k] - theirs[k]) for k in theirs)
     between = max(abs(library[k] - theirs[k]) for k in theirs)
     each = 1000 / count
-    print(f"pycocotools {slow * each:8.1f} ms per picture")
+    print(f"pycocotools {slow * each:8.1f} ms per image")
     print(f"hotcoco     {middle * each:8.1f} ms, {slow / middle:6.1f} x, off by {between:.1e}")
     print(f"ours        {fast * each:8.1f} ms, {slow / fast:6.1f} x, off by {worst:.1e}")
     right = max(worst, between) <= 1e-9
@@ -49,19 +49,19 @@ def main() -> int:
 
 def drawn(rng: np.random.Generator) -> Scene:
     """Ellipses, and proposals that are moved and grown copies of them, or lie anywhere."""
-    truths = [
+    ground_truths = [
         ellipse(rng.uniform((20, 20), (460, 620)), rng.uniform(6, 70, 2)) for _ in range(OBJECTS)
     ]
     proposals = []
     for k in range(PROPOSALS):
         if k % 3:
-            near = truths[int(rng.integers(OBJECTS))]
+            near = ground_truths[int(rng.integers(OBJECTS))]
             centre = (np.array(near.low) + near.high) / 2 + rng.normal(0, 3, 2)
             half = np.array(near.bits.shape) / 2 * rng.uniform(0.8, 1.25, 2)
         else:
             centre, half = rng.uniform((20, 20), (460, 620)), rng.uniform(6, 90, 2)
         proposals.append(ellipse(centre, half))
-    return truths, proposals
+    return ground_truths, proposals
 
 
 def ellipse(centre: Any, half: Any) -> Mask:
@@ -76,8 +76,8 @@ def coco_layout(scenes: list[Scene]) -> tuple[dict[str, Any], list[dict[str, Any
     images = [{"id": k, "height": SHAPE[0], "width": SHAPE[1]} for k in range(len(scenes))]
     things: list[dict[str, Any]] = []
     found: list[dict[str, Any]] = []
-    for k, (truths, proposals) in enumerate(scenes):
-        for mask in truths:
+    for k, (ground_truths, proposals) in enumerate(scenes):
+        for mask in ground_truths:
             box = [mask.low[1], mask.low[0], *mask.bits.shape[::-1]]
             record: dict[str, Any] = {
                 "id": len(things) + 1,
@@ -95,13 +95,13 @@ def coco_layout(scenes: list[Scene]) -> tuple[dict[str, Any], list[dict[str, Any
     return {"images": images, "annotations": things, "categories": categories}, found
 
 
-def by_pycocotools(truth: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, float]:
+def by_pycocotools(ground_truth: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, float]:
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval
 
     with contextlib.redirect_stdout(io.StringIO()):
         loaded = COCO()
-        loaded.dataset = truth | {"info": {}}
+        loaded.dataset = ground_truth | {"info": {}}
         loaded.createIndex()
         evaluator = COCOeval(loaded, loaded.loadRes([dict(d) for d in found]), "segm")
         evaluator.params.useCats = 0
@@ -116,8 +116,10 @@ def ours(scenes: list[Scene]) -> dict[str, float]:
     sizes = size_ranges("published")
     matched = {name: np.zeros(10) for name in sizes}
     objects = dict.fromkeys(sizes, 0)
-    for truths, proposals in scenes:
-        for name, one in recalled(truths, proposals, numbers=(PROPOSALS,), sizes=sizes).items():
+    for ground_truths, proposals in scenes:
+        for name, one in recalled(
+            ground_truths, proposals, numbers=(PROPOSALS,), sizes=sizes
+        ).items():
             matched[name] += one.matched[0]
             objects[name] += one.objects
     return {n: float(average_recall_of(matched[n], np.array(objects[n]))) for n in sizes}

@@ -1,8 +1,8 @@
-"""The published tables from real weights and real pictures, ours beside the papers'.
+"""The published tables from real weights and real images, ours beside the papers'.
 
     python perf/published.py [--data DATA] [--weights WEIGHTS] [--out runs/published]
 
-Runs the click benchmark for every model and data set at hand, in both readings, resuming
+Runs the click benchmark for every model and data set at hand, in both protocols, resuming
 what was done before, and prints NoC@90, NoF@90, AuC and IoU@1 beside the figures of the
 RClicks paper (Tables 9 to 12) for the whole sets.
 """
@@ -66,11 +66,11 @@ def main() -> None:
 
 
 def show(out: Path, model: str, dataset: str, paper: tuple[float, ...]) -> None:
-    rows = {(r.reading, r.measure): r for r in Noc().summary(Run.open(out))}
-    for reading in ("published", "sound"):
-        cells = [rows[reading, name] for name in MEASURES]
+    rows = {(r.protocol, r.measure): r for r in Noc().summary(Run.open(out))}
+    for protocol in ("published", "corrected"):
+        cells = [rows[protocol, name] for name in MEASURES]
         values = "".join(f"{c.value:8.2f} ±{(c.high - c.low) / 2:7.2f} " for c in cells)
-        print(f"{model + ', ' + dataset:<24} {reading:<9}{values} ({cells[0].targets} targets)")
+        print(f"{model + ', ' + dataset:<24} {protocol:<9}{values} ({cells[0].targets} targets)")
     print(f"{'':<24} {'paper':<9}" + "".join(f"{value:8.2f} {'':<9}" for value in paper))
 
 

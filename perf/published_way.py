@@ -1,6 +1,6 @@
 """The published way of clicking and scoring, written plainly from its description.
 
-Whole-picture distance transforms, whole-picture boolean passes, repeated erosions: what the
+Whole-image distance transforms, whole-image boolean passes, repeated erosions: what the
 click benchmarks' own code does on every click. Only here to be timed against.
 """
 
@@ -21,11 +21,15 @@ class Clicker:
         self.labels = labels
         self.fresh = np.ones(labels.shape, dtype=bool)
 
-    def click(self, guess: Bits) -> tuple[int, int, bool]:
+    def click(self, prediction: Bits) -> tuple[int, int, bool]:
         judged = self.labels != -1
-        truth = self.labels == 1
-        false_negatives = np.logical_and(np.logical_and(truth, np.logical_not(guess)), judged)
-        false_positives = np.logical_and(np.logical_and(np.logical_not(truth), guess), judged)
+        ground_truth = self.labels == 1
+        false_negatives = np.logical_and(
+            np.logical_and(ground_truth, np.logical_not(prediction)), judged
+        )
+        false_positives = np.logical_and(
+            np.logical_and(np.logical_not(ground_truth), prediction), judged
+        )
         depths = [self._depth(error_region) for error_region in (false_negatives, false_positives)]
         tops = [depth.max() for depth in depths]
         positive = bool(tops[0] > tops[1])
@@ -39,19 +43,19 @@ class Clicker:
         return np.asarray(depth * self.fresh, np.float32)
 
 
-def iou(labels: Labels, guess: Bits) -> float:
+def iou(labels: Labels, prediction: Bits) -> float:
     judged = labels != -1
-    truth = labels == 1
-    both = np.logical_and(np.logical_and(guess, truth), judged).sum()
-    either = np.logical_and(np.logical_or(guess, truth), judged).sum()
+    ground_truth = labels == 1
+    both = np.logical_and(np.logical_and(prediction, ground_truth), judged).sum()
+    either = np.logical_and(np.logical_or(prediction, ground_truth), judged).sum()
     return float(both / either)
 
 
-def boundary_iou(labels: Labels, guess: Bits) -> float:
-    truth, shown = (_boundary(m) for m in ((labels == 1), guess))
+def boundary_iou(labels: Labels, prediction: Bits) -> float:
+    ground_truth, shown = (_boundary(m) for m in ((labels == 1), prediction))
     judged = labels != -1
-    both = np.logical_and(np.logical_and(truth, shown), judged).sum()
-    either = np.logical_and(np.logical_or(truth, shown), judged).sum()
+    both = np.logical_and(np.logical_and(ground_truth, shown), judged).sum()
+    either = np.logical_and(np.logical_or(ground_truth, shown), judged).sum()
     return float(both / either)
 
 

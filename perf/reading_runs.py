@@ -23,20 +23,20 @@ from segmeter.core.rows import SESSION_ROWS, columns_of_measures
 from segmeter.store import RunFolder
 from segmeter.store.compaction import compact
 
-MODELS, TARGETS, ROUNDS, READINGS = ("disc", "noisy"), 6, 20, ("published", "sound")
+MODELS, TARGETS, ROUNDS, PROTOCOLS = ("disc", "noisy"), 6, 20, ("published", "corrected")
 MEASURES = ("iou", "boundary-iou")
 
 
 def write_run(out: Path, rows: int) -> None:
     """A run of `noc` with curves that rise, and masks of a usual length."""
-    scenes = max(1, rows // (len(MODELS) * TARGETS * ROUNDS * len(READINGS)))
+    scenes = max(1, rows // (len(MODELS) * TARGETS * ROUNDS * len(PROTOCOLS)))
     plan = Plan(
         "noc",
         tuple(map(Spec, MODELS)),
         (Spec("drawn"),),
         users=(Spec("centre-click"),),
         rounds=ROUNDS,
-        readings=READINGS,  # type: ignore[arg-type]  # two of the two
+        protocols=PROTOCOLS,  # type: ignore[arg-type]  # two of the two
         measures=MEASURES,
     )
     schema = SESSION_ROWS.plus(columns_of_measures(MEASURES))
@@ -45,21 +45,21 @@ def write_run(out: Path, rows: int) -> None:
         for model in MODELS:
             for number in range(scenes):
                 job = Job(Spec(model), Spec("drawn"), f"scene-{number:05d}")
-                folder.finish(job, list(_rows(job, rng)), {"subject": model}, schema)
+                folder.finish(job, list(_rows(job, rng)), {"segmenter": model}, schema)
 
 
 def _rows(job: Job, rng: np.random.Generator):  # type: ignore[no-untyped-def]  # rows are dicts
     for target in range(TARGETS):
-        for reading in READINGS:
+        for protocol in PROTOCOLS:
             curve = np.sort(rng.uniform(0.2, 1.0, ROUNDS))
             for k in range(ROUNDS):
                 yield job.identity() | {
-                    "target": f"object-{target}", "user": "centre-click", "reading": reading,
+                    "target": f"object-{target}", "user": "centre-click", "protocol": protocol,
                     "round": k + 1, "cluster": job.scene, "shape": [480, 640], "label": "thing",
                     "groups": {"size": "small"}, "area": 900, "outline_px": 120,
                     "prompt": '{"click": [100, 200], "positive": true}', "y": 100.0, "x": 200.0,
-                    "positive": True, "score": 0.9, "candidate": 0, "fed": True, "content": False,
-                    "batch": 12, "seconds_look": 0.1, "seconds_answer": 0.01, "seconds_user": 0.001,
+                    "positive": True, "score": 0.9, "candidate": 0, "mask_fed_back": True, "stopped": False,
+                    "batch": 12, "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
                     "mask": "".join(map(chr, rng.integers(48, 110, 400))),
                     "iou": float(curve[k]), "boundary_iou": float(curve[k] ** 2),
                 }  # fmt: skip

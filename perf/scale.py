@@ -1,11 +1,11 @@
-"""What SA-1B would take: 11 million pictures with 1.1 billion masks, from rates measured here.
+"""What SA-1B would take: 11 million images with 1.1 billion masks, from rates measured here.
 
     python perf/scale.py [--model M] [--dataset D] [--data FOLDER] [--weights FOLDER] [--limit N]
 
 plays some scenes, packs their rows, and measures what a run of any size is made of: seconds for a
 look and for an object of 20 clicks, bytes per row in a pack with and without masks, bytes per
 second when a run goes on, seconds and memory per job at the driver. Then it multiplies. Nothing is
-typed in but the size of SA-1B, and where `--gpu-look` and `--gpu-session` give what perf/session.py
+typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what perf/session.py
 measured on a GPU, the hours there follow; on a GPU the hours are GPU hours, else those of one core.
 """
 
@@ -29,7 +29,7 @@ from segmeter.store import Run, RunFolder
 from segmeter.store.compaction import _MOST_BYTES, _MOST_JOBS, compact
 from segmeter.store.packs import pack_bytes, packed, readable_jobs, whole
 
-PICTURES, MASKS = 11_000_000, 1_100_000_000  # of SA-1B, as its paper counts them
+IMAGES, MASKS = 11_000_000, 1_100_000_000  # of SA-1B, as its paper counts them
 ROUNDS = 20
 
 
@@ -38,7 +38,7 @@ class Rates:
     """What was measured; seconds and bytes, each for one thing."""
 
     device: str
-    look: float
+    encode: float
     target: float  # one object of ROUNDS clicks, its look left out
     row: float
     row_without_mask: float
@@ -69,9 +69,9 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
     (facts,) = (
         Run(folder)
         .sql("""
-            with jobs as (select scene, max(seconds_look) as look, count(distinct target) as targets
+            with jobs as (select scene, max(seconds_encode) as encode, count(distinct target) as targets
                           from rows group by scene)
-            select avg(look) as look, avg(targets) as targets from jobs
+            select avg(encode) as encode, avg(targets) as targets from jobs
         """)
         .to_pylist()
     )
@@ -80,14 +80,14 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
     # Of a shared machine's core one has a part; what a core of one's own would take is told.
     ours = min(1.0, busy / wall) if device == "cpu" else 1.0
     scene = ours * wall / (len(watch.at) - 2)
-    look = ours * facts["look"]
+    encode = ours * facts["encode"]
     compact(folder, loose=1, closing=True)
     with_masks, without, hashed = store_rates(folder)
     seconds, size = driver_rates()
     return Rates(
         device,
-        look,
-        max(0.0, scene - look) / facts["targets"],
+        encode,
+        max(0.0, scene - encode) / facts["targets"],
         with_masks,
         without,
         hashed,
@@ -100,20 +100,20 @@ def store_rates(folder: RunFolder) -> tuple[float, float, float]:
     """Bytes per row with and without masks, and bytes per second that a resume compares."""
     size = bare = rows = 0
     for pack in folder.layout().packs:
-        content = folder.place.read(f"parts/{pack.name}")
-        jobs = list(readable_jobs(pack, pack_bytes(content)))
+        stopped = folder.place.read(f"parts/{pack.name}")
+        jobs = list(readable_jobs(pack, pack_bytes(stopped)))
         lighter = [type(j)(j.id, j.table.drop_columns(["mask"])) for j in jobs]
-        size, bare = size + len(content), bare + len(packed(lighter))
+        size, bare = size + len(stopped), bare + len(packed(lighter))
         rows += sum(count for _, count in pack.jobs)
     return size / rows, bare / rows, hash_rate()
 
 
 def hash_rate() -> float:
     """Bytes per second and core that a resume compares with their names."""
-    content = bytes(_MOST_BYTES)
+    stopped = bytes(_MOST_BYTES)
     start = time.process_time()
-    whole("a pack", content)
-    return len(content) / (time.process_time() - start)
+    whole("a pack", stopped)
+    return len(stopped) / (time.process_time() - start)
 
 
 def driver_rates(count: int = 100_000) -> tuple[float, float]:
@@ -137,23 +137,23 @@ def driver_rates(count: int = 100_000) -> tuple[float, float]:
 
 
 def table(r: Rates) -> list[tuple[str, str, str]]:
-    hours = (PICTURES * r.look + MASKS * r.target) / 3600
+    hours = (IMAGES * r.encode + MASKS * r.target) / 3600
     rows = MASKS * ROUNDS
     unit = "core" if r.device == "cpu" else "GPU"
     size, bare = rows * r.row, rows * r.row_without_mask
-    packs = max(PICTURES / _MOST_JOBS, size / _MOST_BYTES)
+    packs = max(IMAGES / _MOST_JOBS, size / _MOST_BYTES)
     return [
-        ("looks", f"{PICTURES:,}", f"{r.look:.3f} s each on {r.device}"),
+        ("looks", f"{IMAGES:,}", f"{r.encode:.3f} s each on {r.device}"),
         ("sessions", f"{MASKS:,}", f"{r.target:.3f} s each, {ROUNDS} clicks, one user and reading"),
         (f"hours of one {unit}", f"{hours:,.0f}", "looks and sessions"),
-        ("of these looks", f"{PICTURES * r.look / 3600:,.0f}", "once for 100 masks"),
+        ("of these looks", f"{IMAGES * r.encode / 3600:,.0f}", "once for 100 masks"),
         ("rows", f"{rows:,}", "one per click"),
         ("bytes with masks", f"{size / 1e12:.1f} TB", f"{r.row:.0f} per row"),
         ("bytes without", f"{bare / 1e12:.2f} TB", f"{r.row_without_mask:.0f} per row"),
         ("files", f"{packs:,.0f}", f"packs of {_MOST_BYTES >> 20} MiB or {_MOST_JOBS} jobs"),
         ("going on", f"{size / r.hashed / 3600:.1f} h of a core", f"{r.hashed / 1e9:.2f} GB/s"),
-        ("jobs in memory", f"{PICTURES * r.job_bytes / 1e9:.1f} GB", f"{r.job_bytes:.0f} B each"),
-        ("naming jobs", f"{PICTURES * r.job_seconds:.0f} s", f"{r.job_seconds * 1e6:.0f} µs each"),
+        ("jobs in memory", f"{IMAGES * r.job_bytes / 1e9:.1f} GB", f"{r.job_bytes:.0f} B each"),
+        ("naming jobs", f"{IMAGES * r.job_seconds:.0f} s", f"{r.job_seconds * 1e6:.0f} µs each"),
     ]  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--weights", type=Path)
     parser.add_argument("--limit", type=int, default=6)
-    parser.add_argument("--gpu-look", type=float, help="seconds, as perf/session.py tells")
+    parser.add_argument("--gpu-encode", type=float, help="seconds, as perf/session.py tells")
     parser.add_argument("--gpu-session", type=float, help="seconds of 20 clicks, look left out")
     asked = parser.parse_args()
     plan = Plan(
@@ -172,7 +172,7 @@ def main() -> None:
         (Spec.parse(asked.model),),
         (Spec.parse(asked.dataset),),
         rounds=ROUNDS,
-        readings=("published",),
+        protocols=("published",),
         limit=asked.limit,
     )
     with tempfile.TemporaryDirectory() as base:
@@ -182,7 +182,7 @@ def main() -> None:
     for line in table(rates):
         print(f"| {' | '.join(line)} |")
     if asked.gpu_look and asked.gpu_session:
-        given = replace(rates, device="GPU", look=asked.gpu_look, target=asked.gpu_session)
+        given = replace(rates, device="GPU", encode=asked.gpu_look, target=asked.gpu_session)
         for line in table(given)[:4]:
             print(f"| {' | '.join(line)} |")
 

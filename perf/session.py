@@ -2,12 +2,12 @@
 
     python perf/session.py [--data DATA] [--weights WEIGHTS] [--objects 10] [--threads 1]
 
-The published loop encodes the picture anew at every click, clicks and scores on the whole
-picture, plays users one after the other and launches its network kernel by kernel; the encoder
+The published loop encodes the image anew at every click, clicks and scores on the whole
+image, plays users one after the other and launches its network kernel by kernel; the encoder
 is that of `transformers` where it is installed, and its libraries take as many threads as they
 like. Ours looks once, plays users together and replays captured graphs where the device has
 them; kernels have the threads that a run's worker gives them. Both use the same weights, device
-and precision (--dtype); decoding the picture is counted for both. All ways play an object one
+and precision (--dtype); decoding the image is counted for both. All ways play an object one
 after the other before the next object comes, so that whatever slows the machine down for a
 while slows them all. This is the time of a lone session; perf/throughput.py has the rate of a
 whole run, whose workers overlap theirs.
@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 import published_way
-from segmeter.benchmarks.sessions import play_scene
+from segmeter.benchmarks.sessions import simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
-from segmeter.core.models import Ask, Model, render
+from segmeter.core.models import Model, Request, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Dataset, Scene
@@ -48,13 +48,13 @@ from segmeter.users.random_click import RandomFirstClick
 
 ROUNDS = 20
 USERS = 11
-WARM_UP = 3 if torch.cuda.is_available() else 1  # graphs are captured at the second picture
+WARM_UP = 3 if torch.cuda.is_available() else 1  # graphs are captured at the second image
 PLAN = Plan(
     "noc",
     (Spec("model"),),
     (Spec("data"),),
     rounds=ROUNDS,
-    readings=("published",),
+    protocols=("published",),
     measures=("iou", "boundary-iou"),
 )
 
@@ -78,19 +78,19 @@ def published_session(model: Model, scene: Scene) -> None:
     if target.ignore is not None:
         labels[target.ignore.dense()] = -1
     clicker = published_way.Clicker(labels)
-    guess = np.zeros(labels.shape, dtype=bool)
+    prediction = np.zeros(labels.shape, dtype=bool)
     prompts: tuple[Prompt, ...] = ()
-    memory = None
+    state = None
     for _ in range(ROUNDS):
-        y, x, positive = clicker.click(guess)
+        y, x, positive = clicker.click(prediction)
         prompts = (*prompts, Click((y, x), positive))
         with eagerly():
-            view = model.look(scene)
-            predictions = view.answer([Ask(prompts, memory)])
-        memory = predictions[0].memory
-        guess = render(view, predictions)[0].dense()
-        published_way.iou(labels, guess)
-        published_way.boundary_iou(labels, guess)
+            encoded = model.encode(scene)
+            predictions = encoded.predict([Request(prompts, state)])
+        state = predictions[0].state
+        prediction = render(encoded, predictions)[0].dense()
+        published_way.iou(labels, prediction)
+        published_way.boundary_iou(labels, prediction)
 
 
 def seconds_an_object(
@@ -99,9 +99,9 @@ def seconds_an_object(
     """Median wall seconds of each way over scenes that are read anew; the first ones warm up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
     for scene in list(dataset.scenes())[: objects + WARM_UP]:
-        for name, play in ways.items():
+        for name, simulate in ways.items():
             start = time.perf_counter()
-            play(dataset.load(scene))
+            simulate(dataset.load(scene))
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(spent[WARM_UP:]) for name, spent in times.items()}
 
@@ -131,7 +131,7 @@ def main() -> None:
     crowd = [RandomFirstClick(name=f"person {i}") for i in range(USERS)]
 
     def together(*users: User) -> Callable[[Scene], object]:
-        return lambda scene: play_scene(model, scene, plan, users)
+        return lambda scene: simulate_scene(model, scene, plan, users)
 
     print(f"{chosen.model} ({chosen.dtype}) on {getattr(model, 'device', 'cpu')}, {chosen.dataset}")
     spent = seconds_an_object(

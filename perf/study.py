@@ -61,7 +61,7 @@ batch = 5
 overlap = 0.2
 spot_checks = 0.0
 [[masks]]
-name = "truth"
+name = "ground truth"
 {more}
 """
 
@@ -118,7 +118,7 @@ def send(people: list[SimulatedPerson], most: int) -> list[BaseException]:
 
     def work(person: SimulatedPerson) -> None:
         try:
-            person.work(most, pictures=False)
+            person.work(most, images=False)
         except Exception as error:  # noqa: BLE001  gathered and shown by the caller
             wrong.append(error)
 
@@ -260,7 +260,7 @@ def again(people: list[SimulatedPerson]) -> list[SimulatedPerson]:
 
 
 def _endless(person: SimulatedPerson) -> None:
-    def work(most: int = 0, *, pictures: bool = True) -> int:
+    def work(most: int = 0, *, images: bool = True) -> int:
         while not _STOP.is_set():
             person._http.cookies.clear()
             person.join()

@@ -50,10 +50,10 @@ def main() -> None:
     gaps = []
     for name in chosen_scenes(dataset, chosen.objects, chosen.smallest, set(chosen.skip)):
         scene = dataset.load(name)
-        view, target = model.look(scene), scene.targets[0]
-        observation = Observation(scene, target, Mask.empty(scene.shape), (), "sound", view)
+        encoded, target = model.encode(scene), scene.targets[0]
+        observation = Observation(scene, target, Mask.empty(scene.shape), (), "corrected", encoded)
         worst, best = search([observation] * 2, ["worst", "best"])
-        found = click_map(view, target, chosen.stride, boundary=False)
+        found = click_map(encoded, target, chosen.stride, boundary=False)
         assert worst is not None
         assert best is not None
         gaps.append(

@@ -2,7 +2,7 @@
 
     python perf/throughput.py [--objects 345] [--workers N] [--out RUN] [--data D] [--weights W]
 
-Plays the click benchmark with SAM 2 tiny on DAVIS in one reading. Where fewer than so many
+Plays the click benchmark with SAM 2 tiny on DAVIS in one protocol. Where fewer than so many
 objects are at hand, they are played again under other names, so that the run has its published
 size; the copies are files like any other and each is looked at. The rate once warm leaves out
 the first tenth of the objects, in which workers capture their graphs. The GPU's utilisation is
@@ -31,15 +31,15 @@ JOB_ID = 20  # letters; files with longer names are packs of many jobs
 def enlarged(data: Path, folder: Path, objects: int) -> Path:
     """DAVIS with so many objects, copies of those at hand; the first keep their names."""
     root = folder / "DAVIS"
-    pictures = sorted((data / "DAVIS" / "img").glob("*.jpg"))
+    images = sorted((data / "DAVIS" / "img").glob("*.jpg"))
     for part in ("img", "gt"):
         (root / part).mkdir(parents=True)
     for place in range(objects):
-        again, at = divmod(place, len(pictures))
-        picture = pictures[at]
-        stem = picture.stem if not again else f"{picture.stem}-{again}"
-        shutil.copy(picture, root / "img" / f"{stem}.jpg")
-        shutil.copy(data / "DAVIS" / "gt" / f"{picture.stem}.png", root / "gt" / f"{stem}.png")
+        again, at = divmod(place, len(images))
+        image = images[at]
+        stem = image.stem if not again else f"{image.stem}-{again}"
+        shutil.copy(image, root / "img" / f"{stem}.jpg")
+        shutil.copy(data / "DAVIS" / "gt" / f"{image.stem}.png", root / "gt" / f"{stem}.png")
     return folder
 
 
@@ -51,8 +51,10 @@ class Utilisation:
         self._process: subprocess.Popen[str] | None = None
         if shutil.which("nvidia-smi") is None:
             return
-        ask = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
-        self._process = subprocess.Popen([*ask, "-lms", "200"], stdout=subprocess.PIPE, text=True)
+        request = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        self._process = subprocess.Popen(
+            [*request, "-lms", "200"], stdout=subprocess.PIPE, text=True
+        )
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
@@ -106,7 +108,7 @@ def main() -> None:
         run = chosen.out or Path(place) / "run"
         command = [sys.executable, "-m", "segmeter", "run", "noc", "--model", chosen.model]
         command += ["--dataset", "davis", "--data", str(data), "--weights", str(chosen.weights)]
-        command += ["--reading", "published", "--out", str(run)]
+        command += ["--protocol", "published", "--out", str(run)]
         command += [] if chosen.workers is None else ["--workers", str(chosen.workers)]
         busy = Utilisation()
         begun, written, code = played(command, run)

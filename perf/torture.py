@@ -1,6 +1,6 @@
 """Torture: runs are killed at random moments for some minutes, and must come out the same.
 
-`python perf/torture.py --minutes 5 --seed 1 --where disk,memory,s3,ray`: on a disk, and on an S3
+`python perf/torture.py --minutes 5 --seed 1 --where disk,state,s3,ray`: on a disk, and on an S3
 protocol server that is started for it, the parent or a worker is killed (SIGKILL, SIGTERM,
 SIGINT) at a random moment, again and again, until the run is complete; on a Ray cluster of two
 nodes it is the driver, an actor or a node; in `memory://` a write is broken off. Each time the
@@ -37,7 +37,7 @@ from s3_server import s3_server
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=3, limit=6)
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 QUERY = """
-    select model, dataset, scene, target, "user", reading, round, prompt, iou, boundary_iou, mask
+    select model, dataset, scene, target, "user", protocol, round, prompt, iou, boundary_iou, mask
     from rows order by all
 """
 
@@ -159,7 +159,7 @@ def turn(
 ) -> tuple[str, int]:
     """One run at one place: where it lies, and how often it was killed."""
     out = f"{base}/{where}-{number}"
-    if where == "memory":
+    if where == "state":
         return out, torture_memory(out, chance)
     if where == "ray" and nodes is not None:
         who = ["--address", nodes.address]
@@ -203,14 +203,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--where", default="disk,memory,s3,ray", help="several of these")
+    parser.add_argument("--where", default="disk,state,s3,ray", help="several of these")
     asked = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
     print(f"seed {seed}", flush=True)
     wanted = asked.where.split(",")
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="torture-"))
-        bases = {"disk": folder, "memory": "memory://torture", "ray": folder}
+        bases = {"disk": folder, "state": "memory://torture", "ray": folder}
         if "s3" in wanted:
             bases["s3"] = stack.enter_context(s3_server())
         nodes = Nodes() if "ray" in wanted else None

@@ -30,27 +30,27 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, default=shared / "golden" / "traces")
     chosen = parser.parse_args()
     for run in chosen.runs:
-        for (model, dataset, reading), rows in sorted(rows_of(run).items()):
-            path = trace_path(chosen.traces, model, dataset, reading)
+        for (model, dataset, protocol), rows in sorted(rows_of(run).items()):
+            path = trace_path(chosen.traces, model, dataset, protocol)
             if path.is_file():
-                print(f"{model}, {dataset}, {reading}: {agreement(rows, read_trace(path))}")
+                print(f"{model}, {dataset}, {protocol}: {agreement(rows, read_trace(path))}")
 
 
 def rows_of(run: Path) -> dict[tuple[str, str, str], dict[tuple[str, int], dict[str, float]]]:
     """Rows by model, data set and reading, then by scene and round."""
     table = Run.open(run).sql(
-        "select model, dataset, reading, scene, round, y, x, positive, iou from rows "
+        "select model, dataset, protocol, scene, round, y, x, positive, iou from rows "
         "where \"user\" = 'centre-click'"
     )
     groups: dict[tuple[str, str, str], dict[tuple[str, int], dict[str, float]]] = defaultdict(dict)
     for row in table.to_pylist():
-        key = row["model"], row["dataset"], row["reading"]
+        key = row["model"], row["dataset"], row["protocol"]
         groups[key][row["scene"], row["round"]] = row
     return groups
 
 
-def trace_path(traces: Path, model: str, dataset: str, reading: str) -> Path:
-    suffix = "_sound" if reading == "sound" else ""
+def trace_path(traces: Path, model: str, dataset: str, protocol: str) -> Path:
+    suffix = "_sound" if protocol == "corrected" else ""
     return traces / f"{model}_{FOLDERS.get(dataset, dataset)}{suffix}.csv.gz"
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.core import catalogue
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import Model
 from segmeter.core.scenes import Target, Volume
@@ -48,8 +48,10 @@ def judge(target: Target, mask: Mask) -> dict[str, float]:
 def played(network: Model, volume: Volume, target: Target, users: Sequence[str]) -> int:
     """Let users play together on embeddings of their own; how many slices were looked at."""
     model = Slicewise(network)
-    players = [Player(target, catalogue.users.make(name), "sound") for name in users]
-    play(volume, model.look(volume), players, 1, judge, seed=1)
+    simulated_sessions = [
+        SimulatedSession(target, catalogue.users.make(name), "corrected") for name in users
+    ]
+    simulate(volume, model.encode(volume), simulated_sessions, 1, judge, seed=1)
     return model.store.looks
 
 
@@ -74,11 +76,11 @@ def cut(volume: Volume, most: int, times: int = 1) -> tuple[Volume, Target]:
     low, high = target.mask.low[0], target.mask.high[0]
     start = max(low, (low + high - most) // 2)
     stop = min(start + most, high)
-    voxels, truth = (
+    voxels, ground_truth = (
         part[start:stop].repeat(times, axis=1).repeat(times, axis=2)
         for part in (volume.voxels, target.mask.dense())
     )
-    mask = Mask.of(truth)
+    mask = Mask.of(ground_truth)
     header = replace(volume.header, shape=mask.shape)
     return Volume(volume.dataset, volume.id, voxels, (), header=header), Target(target.id, mask)
 
@@ -116,16 +118,18 @@ def large_ct(folder: Path) -> Path:
     affine = np.diag([0.8, 0.8, 1.0, 1.0])
     ct = np.random.default_rng(1).integers(-1000, 400, (512, 512, 8), dtype=np.int16)
     voxels = np.tile(ct, (1, 1, LARGE[0] // 8))
-    truth = np.zeros(voxels.shape, np.uint8)
+    ground_truth = np.zeros(voxels.shape, np.uint8)
     z, y, x = np.ogrid[-2:3, -40:41, -40:41]
-    truth[216:297, 216:297, 298:303] = np.transpose(400 * z**2 + y**2 + x**2 <= 1600, (2, 1, 0))
+    ground_truth[216:297, 216:297, 298:303] = np.transpose(
+        400 * z**2 + y**2 + x**2 <= 1600, (2, 1, 0)
+    )
     image: Any = nibabel.Nifti1Image  # it has no types of its own
     nibabel.save(image(voxels, affine), folder / "ct.nii")
-    nibabel.save(image(truth, affine), folder / "ct_label.nii.gz")
+    nibabel.save(image(ground_truth, affine), folder / "ct_label.nii.gz")
     return folder
 
 
-def memory(name: str, weights: str) -> None:
+def state(name: str, weights: str) -> None:
     """Run the benchmark on a large CT with a real network; peak memory of the process."""
     from segmeter.core.catalogue import Spec
     from segmeter.core.plans import Plan
@@ -150,12 +154,12 @@ def main() -> None:
     asked.add_argument("--slices", type=int, default=4)
     asked.add_argument("--repeats", type=int, default=1)
     asked.add_argument("--enlarged", type=int, default=1)
-    asked.add_argument("--memory", action="store_true")
+    asked.add_argument("--state", action="store_true")
     given = asked.parse_args()
-    if not given.memory and not given.data:
+    if not given.state and not given.data:
         asked.error("--data names a volume, unless --memory is asked for")
-    if given.memory:
-        memory((given.model or ["litemedsam"])[0], given.weights)
+    if given.state:
+        state((given.model or ["litemedsam"])[0], given.weights)
         return
     for name in given.model or ["sam2-hiera-tiny", "mobile-sam", "litemedsam"]:
         prompters(name, given)

@@ -1,6 +1,6 @@
 """The table of docs/benchmarks/volumes.md, from runs of the benchmark `volumes`.
 
-    python perf/volume_tables.py hippocampus=RUN1 'spleen crop=RUN2' ... [--reading sound]
+    python perf/volume_tables.py hippocampus=RUN1 'spleen crop=RUN2' ... [--protocol corrected]
 
 Each RUN is a run's folder, or a file with what `segmeter report RUN --json` prints of it. A
 column is a run, a row a user with a model: Dice in percent, with its interval over patients
@@ -34,7 +34,7 @@ MODELS = ("litemedsam", "sam2-hiera-tiny", "mobile-sam")
 Found = dict[tuple[str, str, str], dict[str, Any]]
 
 
-def read(source: str, reading: str) -> Found:
+def read(source: str, protocol: str) -> Found:
     """Dice and interactions of a run, by user, model and measure."""
     path = Path(source)
     if path.is_dir():
@@ -46,7 +46,7 @@ def read(source: str, reading: str) -> Found:
     return {
         (plain(row["user"]), row["model"], row["measure"]): row
         for row in told["rows"]
-        if row["reading"] == reading and row["measure"] in ("dice", "interactions")
+        if row["protocol"] == protocol and row["measure"] in ("dice", "interactions")
     }
 
 
@@ -88,10 +88,10 @@ def table(titles: Sequence[str], runs: Sequence[Found]) -> Iterator[str]:
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     asked.add_argument("runs", nargs="+", metavar="TITLE=RUN")
-    asked.add_argument("--reading", default="sound")
+    asked.add_argument("--protocol", default="corrected")
     given = asked.parse_args()
     pairs = [text.partition("=")[::2] for text in given.runs]
-    runs = [read(source, given.reading) for _, source in pairs]
+    runs = [read(source, given.protocol) for _, source in pairs]
     print("\n".join(table([title for title, _ in pairs], runs)))
 
 

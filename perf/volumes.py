@@ -42,42 +42,46 @@ def ellipsoid(centre: tuple[int, ...], radii: tuple[int, ...]) -> Bits:
     return np.asarray(away <= 1)
 
 
-def target_and_guess() -> tuple[Bits, Bits]:
+def target_and_prediction() -> tuple[Bits, Bits]:
     """Two bodies that nearly agree, in a box of 8 million voxels."""
-    truth = ellipsoid((140, 250, 230), (60, 90, 110)) | ellipsoid((120, 330, 300), (40, 40, 40))
-    guess = ellipsoid((143, 252, 226), (58, 92, 108)) | ellipsoid((122, 330, 304), (41, 39, 38))
-    return truth, guess
+    ground_truth = ellipsoid((140, 250, 230), (60, 90, 110)) | ellipsoid(
+        (120, 330, 300), (40, 40, 40)
+    )
+    prediction = ellipsoid((143, 252, 226), (58, 92, 108)) | ellipsoid(
+        (122, 330, 304), (41, 39, 38)
+    )
+    return ground_truth, prediction
 
 
-def whole_surfaces(truth: Bits, guess: Bits) -> None:
+def whole_surfaces(ground_truth: Bits, prediction: Bits) -> None:
     """What people write: borders by erosion, two distance transforms, distances at borders."""
-    outer = [mask & ~ndimage.binary_erosion(mask) for mask in (truth, guess)]
+    outer = [mask & ~ndimage.binary_erosion(mask) for mask in (ground_truth, prediction)]
     for one, other in (outer, outer[::-1]):
         ndimage.distance_transform_edt(~other, sampling=SPACING_MM)[one]
 
 
-def kernels(truth: Bits, guess: Bits) -> None:
-    masks = Mask.of(truth), Mask.of(guess)
+def kernels(ground_truth: Bits, prediction: Bits) -> None:
+    masks = Mask.of(ground_truth), Mask.of(prediction)
     box = masks[0].bits
     print(f"{'':<44} {'SciPy, whole':>13} {'ours':>13} {'ratio':>10}   (CPU, one thread)")
     depth = milliseconds(lambda: squared_depths(box, SPACING_MM), 3)
     row(
         "depth in mm (EDT)",
-        milliseconds(lambda: ndimage.distance_transform_edt(truth, sampling=SPACING_MM), 1),
+        milliseconds(lambda: ndimage.distance_transform_edt(ground_truth, sampling=SPACING_MM), 1),
         depth,
     )
     parts = milliseconds(lambda: components(box), 3)
     full = np.ones((3, 3, 3))
     label: Any = measure.label  # it has no types of its own
-    row("26-components", milliseconds(lambda: ndimage.label(truth, full), 1), parts)
+    row("26-components", milliseconds(lambda: ndimage.label(ground_truth, full), 1), parts)
     row(
         "  the same by scikit-image",
-        milliseconds(lambda: label(truth, connectivity=3), 1),
+        milliseconds(lambda: label(ground_truth, connectivity=3), 1),
         parts,
     )
     row(
         "surface distances, outermost voxels",
-        milliseconds(lambda: whole_surfaces(truth, guess), 1),
+        milliseconds(lambda: whole_surfaces(ground_truth, prediction), 1),
         milliseconds(lambda: voxel_surface_distances(*masks, SPACING_MM), 3),
     )
     corners = milliseconds(lambda: surface_distances(*masks, SPACING_MM), 3)
@@ -93,8 +97,8 @@ def kernels(truth: Bits, guess: Bits) -> None:
     row("26-components", milliseconds(lambda: ndimage.label(box, full), 1), parts)
 
 
-def prompters(truth: Bits, guess: Bits) -> None:
-    target, mask = Mask.of(truth), Mask.of(guess)
+def prompters(ground_truth: Bits, prediction: Bits) -> None:
+    target, mask = Mask.of(ground_truth), Mask.of(prediction)
     slices = target.bits.shape[0]
     print(f"\nPrompters of that target, {slices} slices, milliseconds:")
     for name, prompt in {
@@ -112,9 +116,9 @@ def prompters(truth: Bits, guess: Bits) -> None:
 
 
 def main() -> None:
-    truth, guess = target_and_guess()
-    kernels(truth, guess)
-    prompters(truth, guess)
+    ground_truth, prediction = target_and_prediction()
+    kernels(ground_truth, prediction)
+    prompters(ground_truth, prediction)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Segment Anything's points and boxes with real weights on real pictures, as tables.
+"""Segment Anything's points and boxes with real weights on real images, as tables.
 
     python perf/zeroshot.py detect --out found           detectors' boxes as COCO results
     python perf/zeroshot.py points --out runs/points     play (goes on where it stopped)
@@ -6,9 +6,9 @@
     python perf/zeroshot.py tables runs/points runs/boxes
     python perf/zeroshot.py together runs/points-a runs/points-b   several runs of points as one
 
-`--limit N` plays N pictures of each data set, `--device cuda` and `--model NAME` choose.
+`--limit N` plays N images of each data set, `--device cuda` and `--model NAME` choose.
 `together` is the table of `docs/benchmarks/points.md`: models and data sets that were played as
-runs of their own, and the unweighted mean over data sets with the interval of the report, pictures
+runs of their own, and the unweighted mean over data sets with the interval of the report, images
 drawn anew inside every data set. `points` and `boxes` need torch, transformers and pyarrow,
 `detect` needs onnxruntime, `tables` and `together` need duckdb and hotcoco: runs may be played on
 one machine and told on another.
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--model", action="append")
     parser.add_argument("--dataset", action="append")
     parser.add_argument("--user", action="append")
-    parser.add_argument("--boxes", default="truth")
+    parser.add_argument("--boxes", default="ground_truth")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--device", default="auto")
     asked = parser.parse_args()
@@ -113,7 +113,7 @@ def detect(asked: argparse.Namespace) -> None:
             for scene in data.scenes()[: asked.limit]:
                 loaded = data.load(scene)
                 found += [
-                    {"image_id": loaded.detection_truth.image, "category_id": numbers[d.category],
+                    {"image_id": loaded.detection_ground_truth.image, "category_id": numbers[d.category],
                      "bbox": [round(n, 2) for n in d.xywh], "score": round(d.score, 4)}
                     for d in detector.detect(loaded.pixels) if d.category in numbers
                 ]  # fmt: skip
@@ -145,8 +145,8 @@ def tables(asked: argparse.Namespace) -> None:
         print(f"\n{place}\n")
         print(f"| model | data | by | reading | masks | {' | '.join(shown)} |")
         print("|---|---|---|---|---:|" + "---:|" * len(shown))
-        for who in dict.fromkeys((r.model, r.dataset, r.user, r.reading) for r in rows):
-            mine = {r.measure: r for r in rows if (r.model, r.dataset, r.user, r.reading) == who}
+        for who in dict.fromkeys((r.model, r.dataset, r.user, r.protocol) for r in rows):
+            mine = {r.measure: r for r in rows if (r.model, r.dataset, r.user, r.protocol) == who}
             masks = max(r.targets for r in mine.values())
             print(f"| {' | '.join(who)} | {masks} | " + " | ".join(
                 told(mine.get(m)) for m in shown) + " |")  # fmt: skip
@@ -159,20 +159,20 @@ def together(asked: argparse.Namespace) -> None:
     groups: dict[tuple[str, ...], Played] = {}
     for place in asked.runs:
         for group in played(Run.open(place)):
-            key = (group.dataset, group.user, group.reading, group.model)
+            key = (group.dataset, group.user, group.protocol, group.model)
             if key not in groups or len(group.keys) > len(groups[key].keys):
                 groups[key] = group
     rows: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
     for row in summary_of(list(groups.values())):
-        rows.setdefault((row.dataset, row.user, row.reading, row.model), {})[row.measure] = row
+        rows.setdefault((row.dataset, row.user, row.protocol, row.model), {})[row.measure] = row
     print(f"| data | first point | reading | model | masks | {' | '.join(POINTS)} |")
     print("|---|---|---|---|---:|" + "---:|" * len(POINTS))
-    for (data, user, reading, model), mine in sorted(rows.items(), key=lambda r: r[0][0] == ALL):
-        sets = sum(key[1:] == (user, reading, model) for key in groups)
+    for (data, user, protocol, model), mine in sorted(rows.items(), key=lambda r: r[0][0] == ALL):
+        sets = sum(key[1:] == (user, protocol, model) for key in groups)
         name = f"**unweighted**, {sets} sets" if data == ALL else data
         masks = max(row.targets for row in mine.values())
         cells = " | ".join(told(mine.get(measure)) for measure in POINTS)
-        print(f"| {name} | {user} | {reading} | {model} | {masks} | {cells} |")
+        print(f"| {name} | {user} | {protocol} | {model} | {masks} | {cells} |")
 
 
 def told(row: SummaryRow | None) -> str:

@@ -6,7 +6,7 @@
         --model sam2-hiera-tiny --dataset lvis [--points 64] [--output single --points 128]
 
 For machines that have torch, transformers, OpenCV, scikit-image and pyarrow but no database:
-the jobs are those of `segmeter run`, their rows are kept in a JSON file, picture by picture, and
+the jobs are those of `segmeter run`, their rows are kept in a JSON file, image by image, and
 the same command goes on where it stopped. Prints Markdown.
 """
 
@@ -23,9 +23,9 @@ import torch
 
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
-BOTH: tuple[Reading, ...] = ("published", "sound")
+BOTH: tuple[ProtocolName, ...] = ("published", "corrected")
 
 
 def main() -> int:
@@ -48,12 +48,12 @@ def main() -> int:
     name = chosen.dataset or ("bsds500" if chosen.what == "edges" else "coco")
     dataset = catalogue.datasets.make(name, data=chosen.data)
     rows = json.loads(chosen.out.read_text()) if chosen.out.is_file() else []
-    for title, subject in subjects(chosen):
+    for title, segmenter in segmenters(chosen):
         for scene in list(dataset.scenes())[: chosen.limit]:
             if any(row["model"] == title and row["scene"] == scene for row in rows):
                 continue
             start = time.perf_counter()
-            made = work(chosen, subject, dataset.load(scene))
+            made = work(chosen, segmenter, dataset.load(scene))
             rows += [{"model": title, "dataset": name, "scene": scene, **row} for row in made]
             chosen.out.write_text(json.dumps(rows))
             print(f"{title} {scene} {time.perf_counter() - start:.1f} s", file=sys.stderr)
@@ -61,7 +61,7 @@ def main() -> int:
     return 0
 
 
-def subjects(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
+def segmenters(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
     """Models, and for edges the classical detectors, by the names that tables show."""
     options = {"weights": chosen.weights, "device": chosen.device}
     known = {key: value for key, value in options.items() if value is not None}
@@ -76,18 +76,18 @@ def subjects(chosen: argparse.Namespace) -> list[tuple[str, Any]]:
     return [*made, ("canny-edges", Canny()), ("sobel-edges", Sobel())]
 
 
-def work(chosen: argparse.Namespace, subject: Any, scene: Any) -> list[dict[str, Any]]:
+def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[str, Any]]:
     if chosen.what == "edges":
         from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
-        return rows_of(subject, scene, BOTH, chosen.threads)
+        return rows_of(segmenter, scene, BOTH, chosen.threads)
     from segmeter.benchmarks.zeroshot.proposals import Settings
     from segmeter.benchmarks.zeroshot.proposals.work import rows_of as proposed
 
     settings = Settings(points=chosen.points)
     if chosen.output == "single":
         settings = Settings(points=chosen.points, nms=0.95, output="single")
-    return proposed(subject, scene, scene.detection_truth, settings, BOTH)
+    return proposed(segmenter, scene, scene.detection_ground_truth, settings, BOTH)
 
 
 class Rows:
@@ -110,36 +110,36 @@ def _falling(row: dict[str, Any], key: str) -> Any:
 def edge_table(rows: list[dict[str, Any]]) -> str:
     from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, groups, rows_of_group
 
-    found: Any = Rows(rows, "dataset", "model", "reading", "scene", "round")
+    found: Any = Rows(rows, "dataset", "model", "protocol", "scene", "round")
     lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
     for group in groups(found):
         cells = [f"{r.value:.3f} ({r.low:.3f}-{r.high:.3f})" for r in rows_of_group(group)]
         assert len(cells) == len(MEASURES)
-        lines.append(f"| {group.model} | {group.reading} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} pictures"])
+        lines.append(f"| {group.model} | {group.protocol} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])
 
 
 def proposal_table(rows: list[dict[str, Any]]) -> str:
     from segmeter.benchmarks.zeroshot.proposals.sections import KINDS
     from segmeter.benchmarks.zeroshot.proposals.statistics import groups
 
-    found: Any = Rows(rows, "dataset", "model", "reading", "-round", "target", "scene")
+    found: Any = Rows(rows, "dataset", "model", "protocol", "-round", "target", "scene")
     everything = groups(found)
     lines = [
         f"| model | reading | masks | AR@ | {' | '.join(KINDS)} |",
         f"|---|---|---:|---:|{'---:|' * len(KINDS)}",
     ]
-    keys = dict.fromkeys((g.model, g.reading, g.number) for g in everything)
-    for model, reading, number in keys:
+    keys = dict.fromkeys((g.model, g.protocol, g.number) for g in everything)
+    for model, protocol, number in keys:
         mine = {
             g.objects_of: g
             for g in everything
-            if (g.model, g.reading, g.number) == (model, reading, number)
+            if (g.model, g.protocol, g.number) == (model, protocol, number)
         }
         cells = [_cell(mine.get(kind)) for kind in KINDS]
         masks = mine["all"].proposals.mean()
-        lines.append(f"| {model} | {reading} | {masks:.0f} | {number} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} pictures"])
+        lines.append(f"| {model} | {protocol} | {masks:.0f} | {number} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])
 
 
 def _cell(group: Any) -> str:

@@ -1,4 +1,4 @@
-"""What tests share: where the golden values, real pictures and real weights lie."""
+"""What tests share: where the golden values, real images and real weights lie."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ MAY_LOOK_UP = {
 }
 HEAVY = ("torch", "transformers", "duckdb", "matplotlib", "skimage", "cv2", "pyarrow", "scipy")
 HEAVY_TO_LIST = ("torch", "transformers", "duckdb", "matplotlib", "skimage")
-SHELVES = [
+REGISTRIES = [
     catalogue.models,
     catalogue.methods,
     catalogue.detectors,
@@ -113,7 +113,7 @@ def test_a_room_imports_only_rooms_below_it() -> None:
 
 def rooms_looked_up(path: Path) -> Iterator[tuple[int, str]]:
     """Line and room of every look-up in the catalogue."""
-    rooms = {shelf.kind + "s": shelf.room.rpartition(".")[2] for shelf in SHELVES}
+    rooms = {registry.kind + "s": registry.room.rpartition(".")[2] for registry in REGISTRIES}
     for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.Attribute) or node.attr not in rooms:
             continue
@@ -222,11 +222,11 @@ def test_listing_everything_loads_nothing_heavy() -> None:
     assert loaded_by(code, HEAVY_TO_LIST) == []
 
 
-@pytest.mark.parametrize("shelf", SHELVES, ids=lambda shelf: shelf.kind)
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
 def test_everything_on_a_shelf_has_a_name_to_type_and_a_line_about_it(
-    shelf: catalogue.Shelf[object],
+    registry: catalogue.Registry[object],
 ) -> None:
-    entries = list(shelf)
+    entries = list(registry)
     assert entries
     for entry in entries:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.@_-]*", entry.name), entry.name

@@ -166,13 +166,13 @@ def test_the_site_builds_without_a_warning_and_with_every_page(tmp_path: Path) -
     for page in DOCS.rglob("*.md"):
         assert (tmp_path / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
     options = (tmp_path / "commands.html").read_text()
-    assert "--reading" in options
+    assert "--protocol" in options
     assert "options of" not in options
 
 
 def test_names_that_are_shown_are_in_the_catalogue() -> None:
     """`--model NAME` and the like in a shell block name what can be listed, or the user's own."""
-    shelves = {
+    registries = {
         "model": catalogue.models,
         "method": catalogue.methods,
         "dataset": catalogue.datasets,
@@ -184,7 +184,7 @@ def test_names_that_are_shown_are_in_the_catalogue() -> None:
             found = re.findall(r"--(model|method|dataset|user|measure) (\S+)", text)
             for kind, name in found if language == "sh" else []:
                 own = "/" in name or ".py:" in name or name.isupper()
-                known = shelves[kind].names()
+                known = registries[kind].names()
                 assert own or name.split("?")[0].strip("'\"") in known, f"{page.name}:{line} {name}"
 
 

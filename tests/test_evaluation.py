@@ -1,4 +1,4 @@
-"""`segmeter.evaluate` as people use it: functions, folders, objects, one reading, plain scripts."""
+"""`segmeter.evaluate` as people use it: functions, folders, objects, one protocol, plain scripts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def bright(image: Any, clicks: Any) -> Any:
     return abs(image[..., 0].astype(int) - int(image[int(y), int(x), 0])) < 30
 
 
-def test_a_function_on_a_folder_in_one_reading(
+def test_a_function_on_a_folder_in_one_protocol(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in ("own/images", "own/masks"):
         (tmp_path / folder).mkdir(parents=True)
-    picture, mask = np.full((40, 50, 3), 20, np.uint8), np.zeros((40, 50), np.uint8)
-    picture[5:20, 5:30], mask[5:20, 5:30] = 200, 255
-    cv2.imwrite("own/images/a.png", picture)
+    image, mask = np.full((40, 50, 3), 20, np.uint8), np.zeros((40, 50), np.uint8)
+    image[5:20, 5:30], mask[5:20, 5:30] = 200, 255
+    cv2.imwrite("own/images/a.png", image)
     cv2.imwrite("own/masks/a.png", mask)
-    run = segmeter.evaluate(bright, tmp_path / "own", rounds=2, readings="sound")
+    run = segmeter.evaluate(bright, tmp_path / "own", rounds=2, protocols="corrected")
     assert run.folder.path == Path("runs/noc-1")
-    assert run.plan.readings == ("sound",)
+    assert run.plan.protocols == ("corrected",)
     (session,) = run.sessions()
     assert session["rounds_to_goal"] == 1
     assert "bright" in repr(run)
@@ -46,9 +46,9 @@ def test_a_function_on_a_folder_in_one_reading(
 
 def test_users_and_measures_may_be_objects(tmp_path: Path) -> None:
     @measure("covered", both_empty=1.0)
-    def covered(truth: Any, guess: Any, ignore: Any = None) -> float:
+    def covered(ground_truth: Any, prediction: Any, ignore: Any = None) -> float:
         """Share of the object that is covered."""
-        return float(truth.overlap(guess) / max(truth.area, 1))
+        return float(ground_truth.overlap(prediction) / max(ground_truth.area, 1))
 
     try:
         run = segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", limit=1, rounds=1,
@@ -80,11 +80,11 @@ def test_failures_are_told_and_total_failure_is_raised(tmp_path: Path) -> None:
 def test_data_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs the extra 'remote'")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    picture = np.full((20, 20, 3), 90, np.uint8)
-    picture[5:12, 5:12] = 255
-    for folder, pixels in (("images", picture), ("masks", (picture > 90) * np.uint8(255))):
-        content = cv2.imencode(".png", pixels)[1].tobytes()
-        fsspec.filesystem("memory").pipe_file(f"/evaluated-data/{folder}/a.png", content)
+    image = np.full((20, 20, 3), 90, np.uint8)
+    image[5:12, 5:12] = 255
+    for folder, pixels in (("images", image), ("masks", (image > 90) * np.uint8(255))):
+        stopped = cv2.imencode(".png", pixels)[1].tobytes()
+        fsspec.filesystem("memory").pipe_file(f"/evaluated-data/{folder}/a.png", stopped)
     run = segmeter.evaluate("oracle", "memory://evaluated-data", out=tmp_path / "r", rounds=1)
     assert run.sql("select distinct scene from rows").to_pylist() == [{"scene": "a"}]
 
@@ -97,9 +97,9 @@ def test_a_run_may_lie_at_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not list(tmp_path.iterdir())
 
 
-def test_a_misspelt_reading_is_refused(tmp_path: Path) -> None:
+def test_a_misspelt_protocol_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not 'sond'"):
-        segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", readings="sond")
+        segmeter.evaluate("oracle", "drawn", out=tmp_path / "r", protocols="sond")
 
 
 def test_what_segmeter_offers_is_listed() -> None:
@@ -123,7 +123,7 @@ def test_a_plain_script_needs_no_guard(tmp_path: Path) -> None:
 def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="pandas is no dependency")
     run = segmeter.evaluate(
-        "noisy", "drawn", out=tmp_path / "r", limit=1, rounds=2, readings="sound"
+        "noisy", "drawn", out=tmp_path / "r", limit=1, rounds=2, protocols="corrected"
     )
     rows, sessions, numbers = (run.to_pandas(w) for w in ("rows", "sessions", "summary"))
     assert len(rows) == 2 * len(sessions)

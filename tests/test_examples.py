@@ -82,10 +82,10 @@ def test_a_measure_of_ones_own_is_added_later(tmp_path: Path) -> None:
 
 
 def test_the_shaky_hand_clicks_beside_the_centre(run: Path) -> None:
-    said = 'select model, scene, target, reading, "user", y, x from rows where round = 1'
+    said = 'select model, scene, target, protocol, "user", y, x from rows where round = 1'
     places: dict[tuple[str, ...], dict[str, tuple[float, float]]] = {}
     for row in Run.open(run).sql(said).to_pylist():
-        session = tuple(row[key] for key in ("model", "scene", "target", "reading"))
+        session = tuple(row[key] for key in ("model", "scene", "target", "protocol"))
         places.setdefault(session, {})[row["user"]] = (row["y"], row["x"])
     assert any(at["shaky-hand"] != at["centre-click"] for at in places.values())
 

@@ -2,7 +2,7 @@
 
     python docs/measures/tandem.py DATA [OUT.png]
 
-DATA is the folder that holds BSDS500. Photographs are left out unless `--photographs` is
+DATA is the folder that holds BSDS500. Images are left out unless `--images` is
 given: their owners let them be had for research and education, not handed on.
 """
 
@@ -43,7 +43,7 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Case:
-    picture: str
+    image: str
     method: str
     setting: str
 
@@ -57,17 +57,17 @@ CASES = (
 
 
 def partition(data: Bsds500, case: Case) -> Labels:
-    method, scene = catalogue.methods.make(case.method), data.load(case.picture)
+    method, scene = catalogue.methods.make(case.method), data.load(case.image)
     if hasattr(method, "sweep"):
         return np.asarray(method.sweep(scene)[case.setting].labels)
     return partition_at(method.segment(scene).levels, float(case.setting))
 
 
-def boundary_panel(truths: list[Labels], guess: Labels) -> Colours:
+def boundary_panel(ground_truths: list[Labels], prediction: Labels) -> Colours:
     """Blue: found where somebody drew. Orange: nobody drew there. Grey: drawn, not found."""
-    mine, theirs = outline(guess), [outline(t) for t in truths]
+    mine, theirs = outline(prediction), [outline(t) for t in ground_truths]
     matched = [match(t, mine) for t in theirs]
-    panel = np.full((*guess.shape, 3), 255, dtype=np.uint8)
+    panel = np.full((*prediction.shape, 3), 255, dtype=np.uint8)
     for drawn, partners in zip(theirs, matched, strict=True):
         missed = np.setdiff1d(np.arange(len(drawn)), partners)
         panel.reshape(-1, 3)[drawn.places[missed]] = GREY
@@ -83,36 +83,41 @@ def thicker(panel: Colours) -> Colours:
     return panel
 
 
-def region_panel(truths: list[Labels], guess: Labels) -> Colours:
-    classes, _ = region_classes(compare(truths, guess))
+def region_panel(ground_truths: list[Labels], prediction: Labels) -> Colours:
+    classes, _ = region_classes(compare(ground_truths, prediction))
     colours = np.array([CLASSES[RegionClass(value)] for value in classes], dtype=np.uint8)
-    panel = colours[regions(guess).numbers].reshape(*guess.shape, 3)
-    panel.reshape(-1, 3)[outline(guess).places] = 120
+    panel = colours[regions(prediction).numbers].reshape(*prediction.shape, 3)
+    panel.reshape(-1, 3)[outline(prediction).places] = 120
     return panel
 
 
-def truth_panel(truths: list[Labels]) -> Colours:
+def ground_truth_panel(ground_truths: list[Labels]) -> Colours:
     """All people's lines on top of each other: the darker, the more drew there."""
-    drawn = np.sum([outline(t).bits() for t in truths], axis=0) / len(truths)
+    drawn = np.sum([outline(t).bits() for t in ground_truths], axis=0) / len(ground_truths)
     grey = (255 * (1 - np.minimum(1, 0.25 + drawn) * (drawn > 0))).astype(np.uint8)
     return thicker(np.repeat(grey[..., None], 3, axis=2))
 
 
-def draw(data: Bsds500, out: Path, photographs: bool) -> None:
-    columns = 4 if photographs else 3
+def draw(data: Bsds500, out: Path, images: bool) -> None:
+    columns = 4 if images else 3
     figure = Figure(figsize=(3.1 * columns, 2.35 * len(CASES)), layout="constrained")
     panels = figure.subplots(len(CASES), columns)
     for row, case in zip(panels, CASES, strict=True):
-        truths, guess = list(data.partitions(case.picture)), partition(data, case)
-        counts, found = boundary_counts(truths, guess), scores(truths, guess)
-        row[0].set_title(f"{case.picture}: {len(truths)} people", fontsize=9)
-        row[0].imshow(truth_panel(truths))
+        ground_truths, prediction = list(data.partitions(case.image)), partition(data, case)
+        counts, found = (
+            boundary_counts(ground_truths, prediction),
+            scores(ground_truths, prediction),
+        )
+        row[0].set_title(f"{case.image}: {len(ground_truths)} people", fontsize=9)
+        row[0].imshow(ground_truth_panel(ground_truths))
         row[1].set_title(f"{case.method} {case.setting}: F_b {counts.f:.2f}", fontsize=9)
-        row[1].imshow(boundary_panel(truths, guess))
-        row[2].set_title(f"{regions(guess).count} regions: F_op {found['fop']:.2f}", fontsize=9)
-        row[2].imshow(region_panel(truths, guess))
-        if photographs:
-            row[3].imshow(data.load(case.picture).pixels)
+        row[1].imshow(boundary_panel(ground_truths, prediction))
+        row[2].set_title(
+            f"{regions(prediction).count} regions: F_op {found['fop']:.2f}", fontsize=9
+        )
+        row[2].imshow(region_panel(ground_truths, prediction))
+        if images:
+            row[3].imshow(data.load(case.image).pixels)
         for panel in row:
             panel.set(xticks=[], yticks=[])
     figure.savefig(out, dpi=90)
@@ -124,7 +129,7 @@ def draw(data: Bsds500, out: Path, photographs: bool) -> None:
 if __name__ == "__main__":
     given = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
     if not given:
-        sys.exit("usage: python docs/measures/tandem.py DATA [OUT.png] [--photographs]")
+        sys.exit("usage: python docs/measures/tandem.py DATA [OUT.png] [--images]")
     to = Path(given[1]) if len(given) > 1 else Path(__file__).parent / "images" / "tandem.png"
     to.parent.mkdir(exist_ok=True)
-    draw(Bsds500(given[0]), to, "--photographs" in sys.argv)
+    draw(Bsds500(given[0]), to, "--images" in sys.argv)

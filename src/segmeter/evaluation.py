@@ -13,7 +13,7 @@ from typing import Any, Literal
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
 from segmeter.engine import run_plan
@@ -32,7 +32,7 @@ class Run(StoredRun):
 
     def __repr__(self) -> str:
         plan = self.plan
-        models, data = (", ".join(map(str, s)) for s in (plan.subjects, plan.datasets))
+        models, data = (", ".join(map(str, s)) for s in (plan.segmenters, plan.datasets))
         return f"<run of {plan.benchmark}: {models} on {data}, in {self.address}>"
 
     def _repr_html_(self) -> str:
@@ -40,10 +40,10 @@ class Run(StoredRun):
         rows = self.summary()
         known = list(dict.fromkeys(r.measure for r in rows))
         shown = [m for m in getattr(self.benchmark, "headline", ()) if m in known] or known[:5]
-        keys = list(dict.fromkeys((r.model, r.dataset, r.user, r.reading) for r in rows))
-        values = {(r.model, r.dataset, r.user, r.reading, r.measure): r.value for r in rows}
+        keys = list(dict.fromkeys((r.model, r.dataset, r.user, r.protocol) for r in rows))
+        values = {(r.model, r.dataset, r.user, r.protocol, r.measure): r.value for r in rows}
         heads = "".join(
-            f"<th>{escape(h)}</th>" for h in ("model", "data", "user", "reading", *shown)
+            f"<th>{escape(h)}</th>" for h in ("model", "data", "user", "protocol", *shown)
         )
         body = "".join(
             "<tr>"
@@ -74,11 +74,11 @@ class Run(StoredRun):
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
         """One entry per session: who played what, the rounds to a goal of IoU, the best IoU."""
         rows: list[dict[str, Any]] = self.sql(f"""
-            select model, dataset, scene, target, "user", reading, min(label) as label,
+            select model, dataset, scene, target, "user", protocol, min(label) as label,
                    min(case when iou >= {float(goal)} then round end) as rounds_to_goal,
                    max(iou) as best_iou, max(round) as rounds
-            from rows group by model, dataset, scene, target, "user", reading
-            order by model, dataset, scene, target, "user", reading
+            from rows group by model, dataset, scene, target, "user", protocol
+            order by model, dataset, scene, target, "user", protocol desc
         """).to_pylist()
         return rows
 
@@ -100,12 +100,12 @@ class Run(StoredRun):
         self,
         layout: str | None = None,
         format: Literal["latex", "markdown", "csv", "html"] = "markdown",
-        reading: str = "sound",
+        protocol: str = "corrected",
     ) -> str:
         """The table of a paper, as text."""
         from segmeter.report.paper_tables import table_text
 
-        return table_text(self, layout, format, reading)
+        return table_text(self, layout, format, protocol)
 
 
 def evaluate(
@@ -117,7 +117,7 @@ def evaluate(
     users: Any = (),
     measures: Any = (),
     rounds: int = 0,
-    readings: str | Sequence[str] = ("published", "sound"),
+    protocols: str | Sequence[str] = ("published", "corrected"),
     seed: int = 0,
     limit: int | None = None,
     data: str | Path | None = None,
@@ -140,8 +140,8 @@ def evaluate(
         are played in this process.
     out
         Run folder, `runs/<benchmark>-<n>` by default; a run that was stopped goes on.
-    readings
-        `"sound"`, `"published"`, `"both"` or a list of them.
+    protocols
+        `"corrected"`, `"published"`, `"both"` or a list of them.
     workers
         Processes; 0 plays in this one and needs no `if __name__ == "__main__":`.
     until, options
@@ -156,7 +156,7 @@ def evaluate(
     """
     if workers and multiprocessing.parent_process() is not None:
         raise BadInput("evaluate(workers=...) in a script stands under: if __name__ == '__main__':")
-    settings = {"rounds": rounds, "readings": _readings(readings), "seed": seed, "limit": limit}
+    settings = {"rounds": rounds, "protocols": _protocols(protocols), "seed": seed, "limit": limit}
     goal = {} if until is None else {"until": until}
     plan, objects = _requested(
         benchmark, models, datasets, users, measures, {**(options or {}), **goal}, settings
@@ -289,16 +289,16 @@ def _measure(thing: Any) -> str:
     return name
 
 
-def _readings(given: str | Sequence[str]) -> tuple[Reading, ...]:
-    known: Mapping[str, tuple[Reading, ...]] = {
+def _protocols(given: str | Sequence[str]) -> tuple[ProtocolName, ...]:
+    known: Mapping[str, tuple[ProtocolName, ...]] = {
         "published": ("published",),
-        "sound": ("sound",),
-        "both": ("published", "sound"),
+        "corrected": ("corrected",),
+        "both": ("published", "corrected"),
     }
     words = [given] if isinstance(given, str) else list(given)
     for word in words:
         if word not in known:
-            raise BadInput(f"readings are 'published', 'sound' or 'both', not '{word}'")
+            raise BadInput(f"protocols are 'published', 'corrected' or 'both', not '{word}'")
     return tuple(dict.fromkeys(r for word in words for r in known[word]))
 
 

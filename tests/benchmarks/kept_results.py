@@ -34,7 +34,7 @@ RUNS = sorted(path.stem for path in KEPT.glob("*.parquet") if path != NUMBERS)
 class KeptRun:
     """One kept run; its images are not at hand."""
 
-    provenance: Mapping[str, Any] = {"commands": [], "subjects": {}}
+    provenance: Mapping[str, Any] = {"commands": [], "segmenters": {}}
     damaged: Mapping[str, str] = {}
 
     def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:

@@ -37,10 +37,10 @@ class RandomRun:
             (Spec("made"),),
             users=(Spec("centre-click"),),
             rounds=rounds,
-            readings=("sound",),
+            protocols=("corrected",),
             measures=("iou",),
         )
-        self.provenance: Mapping[str, Any] = {"commands": [], "subjects": {}}
+        self.provenance: Mapping[str, Any] = {"commands": [], "segmenters": {}}
         rows = [
             row
             for model, quality in qualities.items()
@@ -71,7 +71,7 @@ class RandomRun:
         return [_curves(model, rows) for model, rows in found.items()]
 
     def scene(self, dataset: str, scene: str) -> Scene:
-        raise NotFound("these rows were made up; there is no picture")
+        raise NotFound("these rows were made up; there is no image")
 
     def scenes(self, dataset: str) -> list[str]:
         raise NotFound("these rows were made up; there is no scene")
@@ -87,12 +87,12 @@ def _rows(
             "scene": f"s{target // 2}",
             "target": str(target),
             "user": "centre-click",
-            "reading": "sound",
+            "protocol": "corrected",
             "round": k + 1,
             "cluster": f"s{target // 2}",
             "prompt": '{"click": [1, 1], "positive": true}',
-            "seconds_look": seconds,
-            "seconds_answer": seconds,
+            "seconds_encode": seconds,
+            "seconds_predict": seconds,
             "seconds_user": 0.01,
             "outline_px": 40,
             "mask": None,
@@ -111,7 +111,7 @@ def _curves(model: str, rows: Sequence[dict[str, Any]]) -> Curves:
         model,
         "made",
         "centre-click",
-        "sound",
+        "corrected",
         tuple((r["scene"], r["target"]) for r in rows),
         tuple(r["scene"] for r in rows),
         np.array([r["curve"] for r in rows], dtype=float),

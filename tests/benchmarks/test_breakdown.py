@@ -12,7 +12,7 @@ from segmeter.cli._formats import Format
 from segmeter.cli.report import report
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Target
+from segmeter.core.scenes import DatasetCard, Image, Target
 from segmeter.evaluation import evaluate
 from segmeter.stats.fairness import normal_interval
 
@@ -20,7 +20,7 @@ SHAPE = (40, 50)
 
 
 class Squares:
-    """Twenty pictures with two squares each: small ones and large ones."""
+    """Twenty images with two squares each: small ones and large ones."""
 
     card = DatasetCard("squares", "", "", "", targets=40)
 
@@ -31,7 +31,7 @@ class Squares:
         move = int(scene[1:]) % 4
         small = Mask.box(SHAPE, (3 + move, 3), (9 + move, 9))
         large = Mask.box(SHAPE, (12, 15 + move), (36, 44 + move))
-        return Picture("squares", scene, np.zeros((*SHAPE, 3), np.uint8), [
+        return Image("squares", scene, np.zeros((*SHAPE, 3), np.uint8), [
             Target("s", small, label="mouse", groups={"size": "small"}),
             Target("l", large, label="house", groups={"size": "large"}),
         ])  # fmt: skip
@@ -53,27 +53,29 @@ def table(section, name):
 
 
 def test_means_by_size_are_those_of_the_rows(run):
-    rows = run.sql("select iou, label from rows where round = 1 and reading = 'sound'").to_pylist()
+    rows = run.sql(
+        "select iou, label from rows where round = 1 and protocol = 'corrected'"
+    ).to_pylist()
     wanted = {
         label: 100 * np.mean([r["iou"] for r in rows if r["label"] == label])
         for label in ("mouse", "house")
     }
     by_class = {
         m.group: m.interval.value
-        for s in splits(run, "class") if (s.reading, s.round) == ("sound", 1)
+        for s in splits(run, "class") if (s.protocol, s.round) == ("corrected", 1)
         for m in s.means
     }  # fmt: skip
     assert by_class == pytest.approx(wanted)
-    by_size = next(s for s in splits(run, "size") if (s.reading, s.round) == ("sound", 1))
+    by_size = next(s for s in splits(run, "size") if (s.protocol, s.round) == ("corrected", 1))
     assert [m.group for m in by_size.means] == ["large", "small"]
     (pair,) = by_size.differences
-    assert pair.established
+    assert pair.significant
     assert pair.interval.value == pytest.approx(wanted["house"] - wanted["mouse"])
 
 
 def test_the_published_interval_is_normal(run):
-    split = next(s for s in splits(run, "size") if (s.reading, s.round) == ("published", 1))
-    rows = run.sql("""select iou from rows where round = 1 and reading = 'published'
+    split = next(s for s in splits(run, "size") if (s.protocol, s.round) == ("published", 1))
+    rows = run.sql("""select iou from rows where round = 1 and protocol = 'published'
                       and label = 'house'""").to_pylist()
     assert split.means[0].interval == normal_interval([100 * r["iou"] for r in rows])
     assert split.differences == ()
@@ -85,7 +87,7 @@ def test_a_groups_file_splits_by_its_columns(run, tmp_path):
     lines[0][0] = "squares/p00/l"
     with file.open("w") as stream:
         csv.writer(stream).writerows([["mask", "group", "tone"], *lines])
-    split = next(s for s in splits(run, "group", file) if s.reading == "sound")
+    split = next(s for s in splits(run, "group", file) if s.protocol == "corrected")
     assert [(m.group, m.targets) for m in split.means] == [("even", 10), ("odd", 9)]
     with pytest.raises(BadInput, match="no mask has a group under 'tone'"):
         splits(run, "tone", file)

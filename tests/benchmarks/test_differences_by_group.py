@@ -51,7 +51,9 @@ def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:
         for d in run.benchmark.differences(OnlyTargets(run, keys))
     ]
     assert [(g.difference.value, g.difference.p) for g in found] == [(d.value, d.p) for d in alone]
-    mine = [g for g in found if (g.difference.reading, g.difference.measure) == ("sound", "auc")]
+    mine = [
+        g for g in found if (g.difference.protocol, g.difference.measure) == ("corrected", "auc")
+    ]
     assert len(mine) == 3
     assert [g.difference.p_holm for g in mine] == holm([g.difference.p for g in mine])
     assert {g.comparisons for g in mine} == {3}
@@ -70,7 +72,7 @@ def test_a_sentence_says_who_by_how_much_and_how_sure(run: Run) -> None:
     for g in found:
         told = in_words(g)
         assert told.startswith(f"size {g.group}, ")
-        assert ("not established" in told) != g.difference.established
+        assert ("not significant" in told) != g.difference.significant
         assert f"Holm over {g.comparisons} comparisons" in told
 
 

@@ -103,7 +103,7 @@ def test_failures_are_not_cheap() -> None:
     assert "79" in said.detail
 
 
-def test_only_what_is_established_is_set_strong() -> None:
+def test_only_what_is_significant_is_set_strong() -> None:
     alike = {"a": np.full((4, 3), 0.91), "b": np.full((4, 3), 0.92)}
     (table,) = (b for b in Noc().sections(RandomRun(alike))[0].blocks if isinstance(b, Table))
     assert not any(getattr(cell, "best", None) for row in table.rows for cell in row)
@@ -111,7 +111,7 @@ def test_only_what_is_established_is_set_strong() -> None:
 
 def test_how_much_was_played_stands_in_the_answer() -> None:
     said = headline(RandomRun({"a": np.full((4, 3), 0.91), "b": np.full((4, 3), 0.5)}))
-    assert "4 objects in 2 photographs, up to 3 rounds" in said.detail
+    assert "4 objects in 2 images, up to 3 rounds" in said.detail
 
 
 @pytest.mark.parametrize("goal", ["dice>=0.9", "hd95<=2"])
@@ -123,12 +123,12 @@ def test_any_measure_may_be_the_goal(goal: str) -> None:
 
 
 def test_an_interval_at_odds_with_the_test_is_explained_where_it_stands() -> None:
-    """Six photographs, one of them the same for both models: the test can reach 1/16."""
+    """Six images, one of them the same for both models: the test can reach 1/16."""
     good = np.full((12, 3), 1.0)
     bad = np.where(np.arange(12)[:, None] < 10, 0.3, 1.0) * np.ones((12, 3))
     said = headline(RandomRun({"a": good, "b": bad}))
     told = f"{said.text} {said.detail}"
     assert re.search(r"interval \+[1-9]", told)
-    assert "not established" in told
-    assert "exchange test, exact for 6 photographs" in told
+    assert "not significant" in told
+    assert "exchange test, exact for 6 images" in told
     assert "could turn" not in told

@@ -38,7 +38,7 @@ PLAN = Plan(
     users=(Spec("centre-click"),),
     rounds=8,
     limit=8,
-    readings=("published", "sound"),
+    protocols=("published", "corrected"),
 )
 
 
@@ -51,7 +51,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.reading, r.measure): r for r in summary(run)}
+    return {(r.model, r.protocol, r.measure): r for r in summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +66,17 @@ def blocks(sections: list[Section], kind: type) -> list[object]:
 def test_an_oracle_needs_one_click_and_never_fails(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    for reading in ("published", "sound"):
-        assert rows["oracle", reading, "noc@90"].value == 1
-        assert rows["oracle", reading, "nof@90"].value == 0
-        assert rows["oracle", reading, "auc"].value == 100
-        assert rows["oracle", reading, "iou@1"].value == 100
+    for protocol in ("published", "corrected"):
+        assert rows["oracle", protocol, "noc@90"].value == 1
+        assert rows["oracle", protocol, "nof@90"].value == 0
+        assert rows["oracle", protocol, "auc"].value == 100
+        assert rows["oracle", protocol, "iou@1"].value == 100
 
 
 def test_no_failure_seen_is_not_none_possible(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    assert rows["oracle", "sound", "never@90"].high > 0.5
+    assert rows["oracle", "corrected", "never@90"].high > 0.5
 
 
 def test_the_summary_follows_from_the_rows_of_the_run(
@@ -85,26 +85,26 @@ def test_the_summary_follows_from_the_rows_of_the_run(
     table = run.sql("""
         with firsts as (
             select scene, target, min(case when iou >= 0.9 then round end) as first
-            from rows where model = 'noisy' and reading = 'sound' group by all)
+            from rows where model = 'noisy' and protocol = 'corrected' group by all)
         select avg(coalesce(first, 8)) as noc, count(*) - count(first) as never from firsts
     """).to_pylist()[0]
-    assert rows["noisy", "sound", "noc@90"].value == pytest.approx(table["noc"])
-    assert rows["noisy", "sound", "never@90"].value == table["never"]
+    assert rows["noisy", "corrected", "noc@90"].value == pytest.approx(table["noc"])
+    assert rows["noisy", "corrected", "never@90"].value == table["never"]
 
 
 def test_a_persons_seconds_hold_finding_and_clicking_and_no_machine(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    assert rows["oracle", "sound", "seconds-to-90"].value == 2.5
-    assert rows["oracle", "sound", "waiting-to-90"].value > 0
+    assert rows["oracle", "corrected", "seconds-to-90"].value == 2.5
+    assert rows["oracle", "corrected", "waiting-to-90"].value > 0
 
 
 def test_what_fails_is_drawn_by_hand(rows: dict[tuple[str, str, str], SummaryRow]) -> None:
-    clicks, never = rows["noisy", "sound", "noc@95"], rows["noisy", "sound", "never@95"]
+    clicks, never = rows["noisy", "corrected", "noc@95"], rows["noisy", "corrected", "never@95"]
     by_hand = 79 * never.value / never.targets
     assert never.value > 0
     spent = 1 + 1.5 * clicks.value + by_hand
-    assert rows["noisy", "sound", "seconds-to-95"].value == pytest.approx(spent)
+    assert rows["noisy", "corrected", "seconds-to-95"].value == pytest.approx(spent)
 
 
 def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) -> None:
@@ -127,12 +127,12 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
     assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.outline_px * never)
 
 
-def test_the_better_model_is_established_in_every_measure(run: Run) -> None:
-    found = [d for d in differences(run) if d.reading == "sound"]
+def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
+    found = [d for d in differences(run) if d.protocol == "corrected"]
     assert {d.measure for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
     for d in found:
         assert (d.first, d.second) == ("noisy", "oracle")
-        assert d.established
+        assert d.significant
         assert (d.value > 0) == (d.measure in ("seconds-to-90", "noc@90"))
 
 
@@ -140,7 +140,7 @@ def test_groups_line_up_targets_and_times(run: Run) -> None:
     for group in groups(run, cost_of(run)):
         targets, rounds = group.iou.shape
         assert group.answer.shape == group.spent.shape == (targets, rounds)
-        assert group.look.shape == (targets,)
+        assert group.encode.shape == (targets,)
         assert (np.diff(group.spent, axis=1) >= 0).all()
 
 
@@ -152,23 +152,23 @@ def test_the_answer_names_the_cheapest_model(sections: list[Section]) -> None:
     )
     longer, more = answer.detail.split(". Counted")
     assert "**noisy**, takes" in longer
-    assert "longer per object, and that is **established**" in longer
-    assert "more, and that is **established**" in more
+    assert "longer per object, and that is **significant**" in longer
+    assert "more, and that is **significant**" in more
 
 
 def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[Section]) -> None:
     (table,) = next(s for s in sections if s.title.startswith("Significant")).blocks
     assert isinstance(table, Table)
-    assert [row[-1] for row in table.rows] == ["established: oracle is better"] * 4
+    assert [row[-1] for row in table.rows] == ["significant: oracle is better"] * 4
     gaps = [row[2].value for row in table.rows]  # type: ignore[union-attr]
     assert [g > 0 for g in gaps] == [True, True, False, False]
 
 
-def test_one_photograph_establishes_nothing(tmp_path: Path) -> None:
+def test_one_image_establishes_nothing(tmp_path: Path) -> None:
     run_plan(replace(PLAN, limit=1), tmp_path / "run", workers=0)
     found = differences(Run.open(tmp_path / "run"))
     assert found
-    assert not any(d.established for d in found)
+    assert not any(d.significant for d in found)
 
 
 def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_person_who_draws_boxes_gives_prompts_not_clicks(tmp_path: Path) -> No
     assert isinstance(answer, Answer)
     assert "prompts" in answer.text
     assert "clicks" not in answer.text + answer.detail
-    assert "3 photographs are too few to establish any difference" in answer.detail
+    assert "3 images are too few to establish any difference" in answer.detail
 
 
 def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
@@ -190,18 +190,18 @@ def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
     assert f'<section id="{HARDEST}"' in html
 
 
-def test_both_readings_stand_beside_their_numbers(sections: list[Section]) -> None:
+def test_both_protocols_stand_beside_their_numbers(sections: list[Section]) -> None:
     papers = next(s for s in sections if "papers" in s.title)
     table = papers.blocks[0]
     assert isinstance(table, Table)
-    assert {row[0].reading for row in table.rows} == {"published", "sound"}  # type: ignore[union-attr]
+    assert {row[0].protocol for row in table.rows} == {"published", "corrected"}  # type: ignore[union-attr]
 
 
-def test_pictures_lead_to_replays(sections: list[Section]) -> None:
+def test_images_lead_to_replays(sections: list[Section]) -> None:
     (gallery,) = blocks(sections, Gallery)
     keys = {r.key for r in blocks(sections, Replay) if isinstance(r, Replay)}
     assert isinstance(gallery, Gallery)
-    linked = [p.link for p in gallery.pictures if p.link]
+    linked = [p.link for p in gallery.images if p.link]
     assert linked
     assert set(linked) <= keys
 
@@ -216,14 +216,14 @@ def test_the_whole_page_is_small_and_holds_the_summary(run: Run, sections: list[
 class Fussy(Oracle):
     """An oracle that cannot bear one scene."""
 
-    def look(self, scene: Scene):  # type: ignore[no-untyped-def]  # as its parent's
+    def encode(self, scene: Scene):  # type: ignore[no-untyped-def]  # as its parent's
         if scene.id.endswith("2"):
             raise ValueError("I would rather not")
-        return super().look(scene)
+        return super().encode(scene)
 
 
 def test_a_scene_without_result_is_named_and_means_are_warned_of(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("fussy"), Spec("noisy")), rounds=2, limit=5)
+    plan = replace(PLAN, segmenters=(Spec("fussy"), Spec("noisy")), rounds=2, limit=5)
     tally = run_plan(plan, tmp_path / "run", objects={"fussy": Fussy()})
     assert tally.failed == 1
     run = Run.open(tmp_path / "run")
@@ -256,19 +256,17 @@ def test_scenes_that_nobody_has_begun_are_named_too(tmp_path: Path) -> None:
     ]
 
 
-def test_without_its_pictures_a_run_still_reports(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_images_a_run_still_reports(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(dataset: str, scene: str) -> Scene:
         raise NotFound("drawn: there is no folder")
 
     monkeypatch.setattr(run, "scene", gone)
     said = [n.text for n in blocks(list(Noc().sections(run)), Note) if isinstance(n, Note)]
-    assert "Pictures of drawn cannot be shown: drawn: there is no folder" in said
+    assert "Images of drawn cannot be shown: drawn: there is no folder" in said
 
 
-def test_one_model_one_round_one_reading_one_scene_reports_too(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("oracle"),), rounds=1, limit=1, readings=("published",))
+def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) -> None:
+    plan = replace(PLAN, segmenters=(Spec("oracle"),), rounds=1, limit=1, protocols=("published",))
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), trail(run)]))

@@ -32,7 +32,7 @@ PLAN = Plan(
     (Spec("made"),),
     users=(Spec("centre-click"),),
     rounds=ROUNDS,
-    readings=("published", "sound"),
+    protocols=("published", "corrected"),
     measures=MEASURES,
 )
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 0.8, 0.85, 0.9, 0.95, 1.0])
@@ -52,18 +52,18 @@ def jobs(draw: Any) -> Mapping[tuple[str, str], Sequence[dict[str, Any]]]:
         for model in "ab":
             rows = made.setdefault((model, f"s{scene}"), [])
             for target in targets:
-                for reading in PLAN.readings:
+                for protocol in PLAN.protocols:
                     curve = draw(st.lists(SHARES, min_size=1, max_size=ROUNDS))
                     said = draw(st.sampled_from(['{"click": [1, 1]}', '{"box": []}', None]))
-                    rows += [_row(target, reading, k, v, said) for k, v in enumerate(curve)]
+                    rows += [_row(target, protocol, k, v, said) for k, v in enumerate(curve)]
     return made
 
 
-def _row(target: str, reading: str, k: int, value: float, said: str | None) -> dict[str, Any]:
+def _row(target: str, protocol: str, k: int, value: float, said: str | None) -> dict[str, Any]:
     return {
-        "target": target, "user": "centre-click", "reading": reading, "round": k + 1,
+        "target": target, "user": "centre-click", "protocol": protocol, "round": k + 1,
         "cluster": None, "shape": [8, 8], "outline_px": 9, "prompt": said,
-        "seconds_look": 0.1, "seconds_answer": 0.01, "seconds_user": 0.001,
+        "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
         "iou": value, "boundary_iou": value / 2,
     }  # fmt: skip
 
@@ -75,7 +75,7 @@ def _told(
     with RunFolder.claimed(folder, PLAN) as held:
         for (model, scene), rows in made.items():
             job = Job(Spec(model), Spec("made"), scene)
-            held.finish(job, [job.identity() | row for row in rows], {"subject": model}, SCHEMA)
+            held.finish(job, [job.identity() | row for row in rows], {"segmenter": model}, SCHEMA)
     run = Run.open(folder)
     try:
         return run.summary(), run.differences()
@@ -93,7 +93,7 @@ def _range(measure: str, targets: int) -> tuple[float, float]:
         return 0, targets
     if name in ("iou", "boundary-iou", "auc", "boundary-auc"):
         return 0, 100
-    assert name in ("seconds", "waiting", "seconds-answer", "seconds-user", "seconds-look")
+    assert name in ("seconds", "waiting", "seconds-predict", "seconds-user", "seconds-encode")
     return 0, math.inf
 
 
@@ -102,7 +102,7 @@ def check_summary(rows: Sequence[SummaryRow]) -> None:
         low, high = _range(row.measure, row.targets)
         slack = 1e-9 * max(1.0, abs(row.value))
         assert low - slack <= row.value <= high + slack, row
-        if not math.isnan(row.low):  # one photograph gives no interval
+        if not math.isnan(row.low):  # one image gives no interval
             assert low - slack <= row.low <= row.high + slack <= high + 2 * slack, row
         if row.measure.startswith(("nof@", "never@")):  # Wilson's holds its estimate
             assert row.low - slack <= row.value <= row.high + slack, row
@@ -128,7 +128,7 @@ def test_no_statistic_of_a_run_leaves_its_range(made: Any) -> None:
 
 def test_two_objects_of_one_id_never_count_double(tmp_path: Path) -> None:
     """They once made forty clicks of twenty rounds."""
-    double = [_row("x", "sound", k, 0.1, None) for k in range(ROUNDS)] * 2
+    double = [_row("x", "corrected", k, 0.1, None) for k in range(ROUNDS)] * 2
     single = double[:ROUNDS]
     made = {("a", "s0"): double, ("a", "s1"): single, ("b", "s1"): single}
     summary, _ = _told(made, tmp_path / "run")
@@ -163,7 +163,7 @@ def test_intervals_stay_within_their_values(
 def test_a_part_whose_quality_is_no_share_is_set_aside(
     column: str, value: float, tmp_path: Path
 ) -> None:
-    good = [_row("x", "sound", k, 0.5, None) for k in range(ROUNDS)]
+    good = [_row("x", "corrected", k, 0.5, None) for k in range(ROUNDS)]
     bad = [row | {column: value} for row in good]
     made = {("a", "s0"): bad, ("a", "s1"): good, ("b", "s0"): good, ("b", "s1"): good}
     check_summary(_told(made, tmp_path / "run")[0])

@@ -28,8 +28,8 @@ from segmeter.benchmarks.rclicks.estimates import (
 from segmeter.benchmarks.rclicks.group_curves import GroupCurves
 from segmeter.benchmarks.rclicks.pairwise import pairwise_result
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
-from segmeter.benchmarks.rclicks.play import players_of
 from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
+from segmeter.benchmarks.rclicks.simulation import simulated_sessions_of
 from segmeter.benchmarks.rclicks.statistics import STATISTICS, interval_of, value_of
 from segmeter.clickability.simulated_click_files import Thing, write_lifelike
 from segmeter.core import catalogue
@@ -159,15 +159,18 @@ def without_effect(targets: int, seed: int, draws: int = 2) -> np.ndarray:
 
 def with_effect(targets: int, seed: int, more: float) -> np.ndarray:
     """The first group of each draw needs so many clicks more."""
-    players = without_effect(targets, seed)
-    players[:, [1, 11]] += more
-    return players
+    simulated_sessions = without_effect(targets, seed)
+    simulated_sessions[:, [1, 11]] += more
+    return simulated_sessions
 
 
 def test_a_null_tells_an_effect_from_none() -> None:
     asked = [s for s in STATISTICS.values() if s.measure == "noc"]
-    for players, expected in ((without_effect(120, 1), False), (with_effect(120, 1, 1.0), True)):
-        found = nulls(asked, players, relabellings=500)
+    for simulated_sessions, expected in (
+        (without_effect(120, 1), False),
+        (with_effect(120, 1, 1.0), True),
+    ):
+        found = nulls(asked, simulated_sessions, relabellings=500)
         assert (found["dgr-noc-ratio"].p < 0.05) is expected
         assert (found["dgr-noc"].p < 0.05) is expected
     # The mean of ratios is far above zero either way.
@@ -187,35 +190,37 @@ def test_p_values_of_no_effect_are_spread_evenly() -> None:
 
 def test_the_null_of_a_mean_of_ratios_is_what_all_pairs_give() -> None:
     """Exactly: the mean of X / Y - 1 over all ordered pairs of different groups."""
-    players = without_effect(30, 3, draws=1)
-    groups = players[:, 1:]
+    simulated_sessions = without_effect(30, 3, draws=1)
+    groups = simulated_sessions[:, 1:]
     pairs = groups[:, :, None] / groups[:, None, :] - 1
     exact = pairs.sum(axis=(1, 2)).mean() / 90
-    null = nulls([STATISTICS["dgr-noc"]], players, relabellings=20_000)["dgr-noc"]
+    null = nulls([STATISTICS["dgr-noc"]], simulated_sessions, relabellings=20_000)["dgr-noc"]
     assert null.mean == pytest.approx(exact, abs=0.01)
     assert null.terms is not None
     assert null.terms.mean() == pytest.approx(null.mean)
 
 
 def test_an_excess_is_what_was_seen_less_the_null() -> None:
-    players = with_effect(60, 2, 2.0)
+    simulated_sessions = with_effect(60, 2, 2.0)
     drawn = Resampling(range(60))
     for name in ("dgr-noc", "dgr-noc-ratio", "dhh-noc"):
         statistic = STATISTICS[name]
-        null = nulls([statistic], players, relabellings=200)[name]
-        excess = excess_of(statistic, players, null, drawn)
-        assert excess.value == pytest.approx(float(value_of(statistic, players)) - null.mean)
+        null = nulls([statistic], simulated_sessions, relabellings=200)[name]
+        excess = excess_of(statistic, simulated_sessions, null, drawn)
+        assert excess.value == pytest.approx(
+            float(value_of(statistic, simulated_sessions)) - null.mean
+        )
         assert excess.low < excess.value < excess.high
 
 
 @pytest.mark.parametrize("name", sorted(STATISTICS))
 def test_an_interval_holds_its_statistic(name: str) -> None:
     statistic = STATISTICS[name]
-    players = without_effect(50, 5)
+    simulated_sessions = without_effect(50, 5)
     if statistic.measure == "nof":
-        players = (players > 3).astype(float)
-    found = interval_of(statistic, players, Resampling(range(50)))
-    assert found.value == pytest.approx(float(value_of(statistic, players)))
+        simulated_sessions = (simulated_sessions > 3).astype(float)
+    found = interval_of(statistic, simulated_sessions, Resampling(range(50)))
+    assert found.value == pytest.approx(float(value_of(statistic, simulated_sessions)))
     # The spread of ten counts is never below zero, so its draws lie above it.
     assert found.low <= found.value + 1e-9 or name == "std-nof"
     assert found.value <= found.high + 1e-9
@@ -231,9 +236,9 @@ def test_ratios_of_means_are_covered_by_their_intervals() -> None:
     assert held >= 180
 
 
-def by_draw(players: Floats) -> Floats:
+def by_draw(simulated_sessions: Floats) -> Floats:
     """A table of players as `(targets, draws, groups)`, the centre click left out."""
-    return players[:, 1:].reshape(len(players), -1, 10)
+    return simulated_sessions[:, 1:].reshape(len(simulated_sessions), -1, 10)
 
 
 def test_components_part_groups_from_luck() -> None:
@@ -270,7 +275,7 @@ PLAN = Plan(
     (Spec("drawn"),),
     rounds=5,
     limit=5,
-    readings=("published", "sound"),
+    protocols=("published", "corrected"),
     options={"samples": 6},
 )
 
@@ -301,7 +306,7 @@ def _with(plan: Plan, **options: object) -> Plan:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str, str], SummaryRow]:
-    return {(r.model, r.user, r.reading, r.measure): r for r in summary(run)}
+    return {(r.model, r.user, r.protocol, r.measure): r for r in summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -311,39 +316,41 @@ def sections(run: Run) -> list[Section]:
 
 def test_eleven_players_a_target_in_published_and_two_draws_in_sound(run: Run) -> None:
     scene = catalogue.datasets.make("drawn").load("000")
-    players = players_of(scene, run.plan)
+    simulated_sessions = simulated_sessions_of(scene, run.plan)
     target = scene.targets[0].id
     counts = {
-        reading: sum(p.target.id == target and p.reading == reading for p in players)
-        for reading in ("published", "sound")
+        protocol: sum(p.target.id == target and p.protocol == protocol for p in simulated_sessions)
+        for protocol in ("published", "corrected")
     }
-    assert counts == {"published": 11, "sound": 21}
-    batch = run.sql("""select max(batch) as most from rows where "user" like 'clicking-group%'""")
+    assert counts == {"published": 11, "corrected": 21}
+    batch = run.sql(
+        """select max(batch_size) as most from rows where "user" like 'clicking-group%'"""
+    )
     assert batch.to_pylist()[0]["most"] > 11
 
 
 def test_people_click_once_and_are_as_many_as_recorded(run: Run) -> None:
     table = run.sql("""
         select count(*) as clicks, max(round) as last, count(distinct "user") as people
-        from rows where "user" like 'replay-%' and model = 'noisy' and reading = 'sound'
+        from rows where "user" like 'replay-%' and model = 'noisy' and protocol = 'corrected'
     """).to_pylist()[0]
     targets = run.sql("select count(distinct scene || target) as n from rows").to_pylist()[0]["n"]
     assert table == {"clicks": 12 * targets, "last": 1, "people": 12}
 
 
-def test_the_summary_holds_every_statistic_in_both_readings(
+def test_the_summary_holds_every_statistic_in_both_protocols(
     rows: dict[tuple[str, str, str, str], SummaryRow],
 ) -> None:
-    for reading in ("published", "sound"):
+    for protocol in ("published", "corrected"):
         for name, statistic in STATISTICS.items():
-            assert ("disc?radius=12", "groups", reading, name) in rows
-            known = ("disc?radius=12", "groups", reading, f"{name}:null") in rows
+            assert ("disc?radius=12", "groups", protocol, name) in rows
+            known = ("disc?radius=12", "groups", protocol, f"{name}:null") in rows
             assert known is (statistic.relabelled != "nobody")
         for who in ("people", "samples"):
             for name in ("iou@1", "std@1", "nsr@1"):
-                assert ("noisy", who, reading, name) in rows
+                assert ("noisy", who, protocol, name) in rows
     for name in ("between-noc", "within-noc", "share-auc"):
-        assert ("noisy", "groups", "sound", name) in rows
+        assert ("noisy", "groups", "corrected", name) in rows
         assert ("noisy", "groups", "published", name) not in rows
 
 
@@ -353,7 +360,7 @@ def test_user_at_one_follows_from_the_rows(
     table = run.sql("""
         select avg(mean) as mean, avg(spread) as spread, avg(spread / (mean + 1e-9)) as noise from (
             select avg(iou) as mean, stddev_pop(iou) as spread from rows
-            where "user" like 'replay-%' and model like 'disc%' and reading = 'published'
+            where "user" like 'replay-%' and model like 'disc%' and protocol = 'published'
             group by scene, target)
     """).to_pylist()[0]
     for name, value in (("iou@1", "mean"), ("std@1", "spread"), ("nsr@1", "noise")):
@@ -374,7 +381,7 @@ def test_the_robots_first_click_counts_where_people_clicked(golden: Path) -> Non
 def test_models_are_compared_with_peoples_clicks(run: Run) -> None:
     found = differences(run)
     assert {d.measure for d in found} == {"sample-noc", "sample-auc"}
-    assert {d.reading for d in found} == {"published", "sound"}
+    assert {d.protocol for d in found} == {"published", "corrected"}
 
 
 def test_the_report_says_everything(sections: list[Section]) -> None:
@@ -384,7 +391,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     assert which.text.startswith("Which model costs people fewer clicks on drawn cannot be")
     assert len(places) == 2
     for answer in places:
-        assert "cannot be said from five photographs" in answer.text
+        assert "cannot be said from five images" in answer.text
         assert "chance of single clicks" in answer.detail
     names = [b.name for b in blocks if isinstance(b, Table)]
     for start in (
@@ -402,7 +409,9 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
     charts = [c for b in blocks if isinstance(b, Multiples) for c in b.charts]
     assert [m.name for m in charts[0].marks] == ["Base", "G1", "G10"]
     assert sum(isinstance(b, Gallery) for b in blocks) >= 6
-    everything = next(b for b in blocks if isinstance(b, Table) and b.name.endswith("sound-all"))
+    everything = next(
+        b for b in blocks if isinstance(b, Table) and b.name.endswith("corrected-all")
+    )
     assert len(everything.rows) >= 24
     page = render(Page("t", "s", [], sections))
     assert "ΔGR" in page
@@ -410,7 +419,7 @@ def test_the_report_says_everything(sections: list[Section]) -> None:
 
 
 def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
-    """Thirty photographs: a model that needs more unlikely clicks, one that ends lower, one that
+    """Thirty images: a model that needs more unlikely clicks, one that ends lower, one that
     does not care."""
     rng = np.random.default_rng(0)
 
@@ -424,7 +433,7 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
         keys = tuple((f"{i:02}", "") for i in range(30))
         clusters = tuple(k for k, _ in keys)
         return findings_of(
-            GroupCurves("m", "d", "groups", "sound", keys, clusters, groups[0, -1], groups), {}
+            GroupCurves("m", "d", "groups", "corrected", keys, clusters, groups[0, -1], groups), {}
         )
 
     answers = [
@@ -435,15 +444,15 @@ def test_a_verdict_follows_from_clicks_then_from_quality() -> None:
     assert "has not been shown to matter" in answers[2].text
 
 
-def _played(model: str, iou: float, photographs: int, spare: float = 0.0) -> Findings:
+def _played(model: str, iou: float, images: int, spare: float = 0.0) -> Findings:
     """Everybody reaches 90 % in round two; with `iou` above that in round one."""
-    groups = np.full((2, 10, photographs, 4), 0.95)
+    groups = np.full((2, 10, images, 4), 0.95)
     groups[..., 0] = iou
-    groups[:, :, : int(spare * photographs), 0] = 0.5
-    keys = tuple((f"{i:02}", "") for i in range(photographs))
+    groups[:, :, : int(spare * images), 0] = 0.5
+    keys = tuple((f"{i:02}", "") for i in range(images))
     clusters = tuple(k for k, _ in keys)
     return findings_of(
-        GroupCurves(model, "mine", "groups", "sound", keys, clusters, groups[0, 0], groups), {}
+        GroupCurves(model, "mine", "groups", "corrected", keys, clusters, groups[0, 0], groups), {}
     )
 
 
@@ -459,34 +468,34 @@ def test_models_are_set_against_each_other() -> None:
     quick, slow = _played("quick", 0.95, 12), _played("slow", 0.5, 12)
     assert "fewer clicks with **quick** than with **slow**: 1.00 against 2.00" in _said(slow, quick)
     nearly = _played("nearly", 0.95, 12, spare=0.2)
-    assert "it is not established whether" in _said(nearly, quick)
+    assert "it is not significant whether" in _said(nearly, quick)
     assert "0.17 fewer (95 % interval 0.00 to " in _said(nearly, quick)
-    assert "established against slow but not against nearly" in _said(slow, nearly, quick)
+    assert "significant against slow but not against nearly" in _said(slow, nearly, quick)
     same = pairwise_result([quick, _played("twin", 0.95, 12)])
     assert same is not None
     assert "as many clicks with" in str(same.blocks[0])
-    assert "quick against twin as many on every photograph" in str(same.blocks[0])
+    assert "quick against twin as many on every image" in str(same.blocks[0])
     assert pairwise_result([quick]) is None
 
 
-def test_three_photographs_establish_nothing() -> None:
+def test_three_images_establish_nothing() -> None:
     said = _said(_played("quick", 0.95, 3), _played("slow", 0.5, 3))
-    assert "cannot be said from three photographs" in said
+    assert "cannot be said from three images" in said
     assert "**quick** takes 1.00, **slow** takes 2.00" in said
 
 
 def test_an_interval_of_no_width_is_not_printed_as_one() -> None:
     told = conclusions([_played("quick", 0.95, 2)])[0]
-    assert "takes as many clicks as the most likely (no photograph differs" in told.text
+    assert "takes as many clicks as the most likely (no image differs" in told.text
     assert "+0.0 to +0.0" not in told.text + told.detail
 
 
-def test_both_readings_stand_side_by_side(sections: list[Section]) -> None:
+def test_both_protocols_stand_side_by_side(sections: list[Section]) -> None:
     table = next(
         b for s in sections for b in s.blocks if isinstance(b, Table) and b.name == "noc-drawn"
     )
     units = [column.unit for column in table.columns[1:]]
-    assert units == ["published", "sound"] * 6
+    assert units == ["published", "corrected"] * 6
     assert len(table.rows) == 2
 
 
@@ -498,7 +507,7 @@ def test_hard_objects_come_first(run: Run, sections: list[Section]) -> None:
     expected = run.sql("""
         with targets as (
             select scene, target, avg(iou) as mean, stddev_samp(iou) as spread from rows
-            where "user" like 'replay-%' and reading = 'sound' group by model, scene, target)
+            where "user" like 'replay-%' and protocol = 'corrected' group by model, scene, target)
         select avg(spread) / (avg(mean) + 1e-9) as noise from targets
         group by scene, target order by noise desc
     """).to_pylist()
@@ -506,22 +515,22 @@ def test_hard_objects_come_first(run: Run, sections: list[Section]) -> None:
     assert shown == pytest.approx([row["noise"] for row in expected][: len(shown)])
 
 
-def test_no_masks_no_pictures_but_all_numbers(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=2, keep_masks=False, rounds=2)
+def test_no_masks_no_images_but_all_numbers(tmp_path: Path) -> None:
+    plan = replace(PLAN, segmenters=PLAN.segmenters[:1], limit=2, keep_masks=False, rounds=2)
     run_plan(plan, tmp_path / "run", workers=0)
     made = Rclicks().sections(Run.open(tmp_path / "run"))
     assert any("Masks were not kept" in str(b) for s in made for b in s.blocks)
 
 
-def test_one_photograph_gives_numbers_without_intervals(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=1, rounds=2)
+def test_one_image_gives_numbers_without_intervals(tmp_path: Path) -> None:
+    plan = replace(PLAN, segmenters=PLAN.segmenters[:1], limit=1, rounds=2)
     run_plan(plan, tmp_path / "run", workers=0)
     page = render(Page("t", "s", [], list(Rclicks().sections(Run.open(tmp_path / "run")))))
     assert "nan" not in page.lower().replace("nano", "")
 
 
 def test_one_draw_leaves_luck_and_groups_apart_untold(tmp_path: Path) -> None:
-    plan = replace(_with(PLAN, draws=1), subjects=PLAN.subjects[:1], limit=2, rounds=2)
+    plan = replace(_with(PLAN, draws=1), segmenters=PLAN.segmenters[:1], limit=2, rounds=2)
     run_plan(plan, tmp_path / "run", workers=0)
     run = Run.open(tmp_path / "run")
     assert all(not f.parts for f in findings(run))
@@ -536,7 +545,7 @@ def test_settings_are_checked() -> None:
         ({"samples": 1}, "from 2 up"),
         ({"samples": "many"}, "a whole number, not 'many'"),
         ({"draws": True}, "a whole number"),
-        ({"absent": "guess"}, "refuse or skip"),
+        ({"absent": "prediction"}, "refuse or skip"),
     ):
         with pytest.raises(BadInput, match=words):
             Settings.of(options)
@@ -557,7 +566,7 @@ DAMAGE: dict[str, Callable[[list[str]], list[str]]] = {
         rows[0].replace("device", "devise"),
         *rows[1:],
     ],
-    "row 3: picture 'elsewhere' is not in the data set 'drawn'": lambda rows: [
+    "row 3: image 'elsewhere' is not in the data set 'drawn'": lambda rows: [
         *rows[:2],
         rows[2].replace(",000", ",elsewhere"),
         *rows[3:],
@@ -592,10 +601,10 @@ def test_a_wrong_clicks_file_is_one_sentence_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_clicks_on_absent_pictures_can_be_left_out(clicks: Path, tmp_path: Path) -> None:
+def test_clicks_on_absent_images_can_be_left_out(clicks: Path, tmp_path: Path) -> None:
     path = tmp_path / "clicks.csv"
     path.write_text(clicks.read_text() + "drawn,elsewhere,,,first,elsewhere,pc,1,1,9,9\n")
-    plan = replace(PLAN, subjects=PLAN.subjects[:1], limit=1, rounds=1)
+    plan = replace(PLAN, segmenters=PLAN.segmenters[:1], limit=1, rounds=1)
     with pytest.raises(BadInput, match="absent=skip"):
         run_plan(_with(plan, clicks=str(path)), tmp_path / "run", workers=0)
     tally = run_plan(_with(plan, clicks=str(path), absent="skip"), tmp_path / "run", workers=0)

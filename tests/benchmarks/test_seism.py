@@ -1,4 +1,4 @@
-"""The partition benchmark: from pictures or stored results to curves, and the meta-measures."""
+"""The partition benchmark: from images or stored results to curves, and the meta-measures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ModelCard, Segmentation
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.core.sections import Line, Multiples, Points, Table
 from segmeter.datasets.bsds500 import Bsds500
 from segmeter.engine import run_plan
@@ -44,10 +44,10 @@ from segmeter.store import Run
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> Run:
-    """Three photographs, two methods, and people."""
+    """Three images, two methods, and people."""
     plan = Plan(
         "seism",
-        subjects=(Spec("slic-hierarchy"), Spec("quadtree")),
+        segmenters=(Spec("slic-hierarchy"), Spec("quadtree")),
         kind="method",
         datasets=(Spec("bsds500"),),
         limit=3,
@@ -81,7 +81,7 @@ def test_the_rows_are_the_measures_of_the_levels(run: Run, real_data: Path) -> N
 
 
 def test_looking_beats_not_looking_and_people_beat_both(run: Run) -> None:
-    rows = {(r.model, r.reading, r.measure): r for r in summary(run)}
+    rows = {(r.model, r.protocol, r.measure): r for r in summary(run)}
     people = human_points(run)["bsds500"]
     for measure in ("fb", "fop"):
         ods = [rows[m, "published", f"{measure}-ods"].value for m in ("quadtree", "slic-hierarchy")]
@@ -91,19 +91,19 @@ def test_looking_beats_not_looking_and_people_beat_both(run: Run) -> None:
         assert row.low <= row.high
 
 
-def test_each_picture_at_its_own_best_is_never_worse_than_one_for_all(run: Run) -> None:
-    rows = {(r.model, r.reading, r.measure): r.value for r in summary(run)}
+def test_each_image_at_its_own_best_is_never_worse_than_one_for_all(run: Run) -> None:
+    rows = {(r.model, r.protocol, r.measure): r.value for r in summary(run)}
     for model in ("quadtree", "slic-hierarchy"):
         for measure, sign in (("covering", 1), ("pri", 1), ("voi", -1)):
             ods, ois = (rows[model, "published", f"{measure}-{kind}"] for kind in ("ods", "ois"))
-            sound = rows[model, "sound", f"{measure}-ods"]
+            corrected = rows[model, "corrected", f"{measure}-ods"]
             assert sign * ois >= sign * ods - 1e-12
-            assert sign * sound <= sign * ods + 1e-12
+            assert sign * corrected <= sign * ods + 1e-12
         assert rows[model, "published", "covering-best"] >= rows[model, "published", "covering-ois"]
 
 
 def test_the_summary_is_the_curve_of_the_original_rule(run: Run) -> None:
-    rows = {(r.model, r.measure): r.value for r in summary(run) if r.reading == "published"}
+    rows = {(r.model, r.measure): r.value for r in summary(run) if r.protocol == "published"}
     for group in groups(run):
         assert rows[group.model, "fb-ods"] == pytest.approx(group.boundary_curve.ods.f)
         assert rows[group.model, "fb-ois"] == pytest.approx(group.boundary_curve.ois.f)
@@ -143,7 +143,7 @@ def test_stored_results_give_the_numbers_of_the_method_itself(
         ).to_pylist()
     }
     for row in rows[:2]:
-        for name in ("fb", "fop", "ssc", "matched_truth"):
+        for name in ("fb", "fop", "ssc", "matched_ground_truth"):
             assert row[name] == wanted[row["regions"]][name]
 
 
@@ -153,12 +153,12 @@ def test_a_folder_becomes_a_method_and_people_come_along(tmp_path: Path) -> None
     with pytest.raises(BadInput, match="holds no results"):
         Seism().plan(plan)
     np.save(tmp_path / "mine" / "2018.npy", np.zeros((321, 481), int))
-    subjects = Seism().plan(plan).subjects
-    assert [s.name for s in subjects] == ["results", "people"]
+    segmenters = Seism().plan(plan).segmenters
+    assert [s.name for s in segmenters] == ["results", "people"]
 
 
 def test_wrong_input_is_named(tmp_path: Path) -> None:
-    scene = Picture("drawn", "7", np.zeros((4, 4, 3), np.uint8), ())
+    scene = Image("drawn", "7", np.zeros((4, 4, 3), np.uint8), ())
     with pytest.raises(BadInput, match="no partitions drawn by people"):
         rows_of(Quadtree(), scene)
     with pytest.raises(BadInput, match="judges methods"):
@@ -170,7 +170,7 @@ def test_wrong_input_is_named(tmp_path: Path) -> None:
         ResultsFolder(tmp_path / "absent")
 
 
-def test_a_picture_without_ground_truth_is_named(real_data: Path, tmp_path: Path) -> None:
+def test_a_image_without_ground_truth_is_named(real_data: Path, tmp_path: Path) -> None:
     for part, suffix in (("images", "jpg"), ("groundTruth", "mat")):
         (tmp_path / "BSDS500" / part / "test").mkdir(parents=True)
         for number in ("2018", "6046"):
@@ -183,8 +183,10 @@ def test_a_picture_without_ground_truth_is_named(real_data: Path, tmp_path: Path
 
 
 def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
-    truth = np.array([[1] * 10 + [2] * 10] * 12, dtype=np.int32)
-    scene = Picture("drawn", "7", np.zeros((12, 20, 3), np.uint8), (), partitions=lambda: [truth])
+    ground_truth = np.array([[1] * 10 + [2] * 10] * 12, dtype=np.int32)
+    scene = Image(
+        "drawn", "7", np.zeros((12, 20, 3), np.uint8), (), partitions=lambda: [ground_truth]
+    )
 
     class Edges:
         card = ModelCard("edges", "one line", frozenset())
@@ -202,8 +204,10 @@ def test_an_edge_map_is_judged_by_its_boundaries_alone() -> None:
 
 
 def test_a_folder_of_edge_maps_is_thinned_to_crests_and_swept(tmp_path: Path) -> None:
-    truth = np.array([[1] * 20 + [2] * 20] * 30, dtype=np.int32)
-    scene = Picture("drawn", "7", np.zeros((30, 40, 3), np.uint8), (), partitions=lambda: [truth])
+    ground_truth = np.array([[1] * 20 + [2] * 20] * 30, dtype=np.int32)
+    scene = Image(
+        "drawn", "7", np.zeros((30, 40, 3), np.uint8), (), partitions=lambda: [ground_truth]
+    )
     broad = 200 - 40 * np.abs(np.arange(40) - 19)
     cv2.imwrite(str(tmp_path / "7.png"), np.tile(broad.clip(0), (30, 1)).astype(np.uint8))
     kept = rows_of(ResultsFolder(tmp_path, kind="edges"), scene)
@@ -211,8 +215,8 @@ def test_a_folder_of_edge_maps_is_thinned_to_crests_and_swept(tmp_path: Path) ->
     assert len(kept) == len(as_is) == 99
     assert kept[50]["pb"] == 1
     assert kept[50]["rb"] == 22 / 30  # towards the rim the crest fades
-    assert kept[0]["guess_pixels"] <= 30 <= as_is[0]["truth_pixels"]
-    assert kept[77]["guess_pixels"] > kept[78]["guess_pixels"] == 0  # 200 of 255 is 0.784
+    assert kept[0]["prediction_pixels"] <= 30 <= as_is[0]["ground_truth_pixels"]
+    assert kept[77]["prediction_pixels"] > kept[78]["prediction_pixels"] == 0  # 200 of 255 is 0.784
     with pytest.raises(BadInput, match="regions or edges"):
         ResultsFolder(tmp_path, kind="lines")  # type: ignore[arg-type]
 
@@ -221,10 +225,10 @@ def test_partners_are_a_permutation_without_fixed_points() -> None:
     published = partners(["100007", "268048", "226022", "100039", "388067"])
     assert published["100007"] == "268048"
     assert published["100039"] == "226022"
-    for pictures in (["a", "b"], ["a", "100007", "268048"], ["254033", "a", "b", "c"]):
-        found = partners(pictures)
-        assert sorted(found.values()) == sorted(pictures)
-        assert all(picture != other for picture, other in found.items())
+    for images in (["a", "b"], ["a", "100007", "268048"], ["254033", "a", "b", "c"]):
+        found = partners(images)
+        assert sorted(found.values()) == sorted(images)
+        assert all(image != other for image, other in found.items())
     with pytest.raises(BadInput, match="at least two"):
         partners(["a"])
 
@@ -240,19 +244,19 @@ def test_a_partner_is_turned_only_where_it_must_be() -> None:
 def test_sihd_of_the_published_table_comes_out_of_the_annotations(
     golden: Path, real_data: Path, tmp_path: Path
 ) -> None:
-    """All 1063 annotations of the test set, same picture and another, from the files."""
+    """All 1063 annotations of the test set, same image and another, from the files."""
     expected = json.loads((golden / "seism" / "meta" / "sihd_expected.json").read_text())
     printed = {name: found["table2_sihd"] for name, found in expected["measures"].items()}
     printed["fb-contour"] = printed["fb"]  # the table does not say which grid: it is 99.5 on both
     measures = [*printed, "voi"]
     pairs = human_pairs(Bsds500(real_data), measures)
-    assert len(pairs.pictures) == 1063
-    rows = meta_rows(pairs, [], [], measures, ["published", "sound"])
+    assert len(pairs.images) == 1063
+    rows = meta_rows(pairs, [], [], measures, ["published", "corrected"])
     for row in rows:
         assert row.sihd is not None
         assert row.sihd.low <= row.sihd.value <= row.sihd.high
         assert row.overall is None
-        if row.reading == "published" and row.measure in printed:
+        if row.protocol == "published" and row.measure in printed:
             assert round(100 * row.sihd.value, 1) == printed[row.measure], row.measure
     assert len(printed) == 13
     draw_densities(densities_of(pairs), tmp_path / "densities.svg")
@@ -272,12 +276,12 @@ def test_human_boundary_scores_equal_the_exact_ones(golden: Path, real_data: Pat
         f = 2 * precision * recall / (precision + recall)
         wanted.setdefault(row["image"], []).append(f)
     mine: dict[str, list[float]] = {}
-    for picture, value in zip(pairs.pictures, pairs.same["fb"], strict=True):
-        mine.setdefault(picture, []).append(float(value))
+    for image, value in zip(pairs.images, pairs.same["fb"], strict=True):
+        mine.setdefault(image, []).append(float(value))
     assert len(mine) == 4
-    for picture, values in mine.items():
+    for image, values in mine.items():
         # The union over annotators depends on which of equal optima is taken.
-        assert values == pytest.approx(wanted[picture], abs=0.002)
+        assert values == pytest.approx(wanted[image], abs=0.002)
 
 
 def test_the_quadtree_scores_of_the_original_come_out(golden: Path, real_data: Path) -> None:
@@ -286,7 +290,7 @@ def test_the_quadtree_scores_of_the_original_come_out(golden: Path, real_data: P
     place = {name: k for k, name in enumerate(stored["images"].tolist())}
     found = sweep_method(Quadtree(turned=True), Bsds500(real_data), ["ssc", "nvoi", "fop"], limit=4)
     order = np.argsort([-int(count) for count in stored["params__QuadTree"]])
-    rows = [place[picture] for picture in found.pictures]
+    rows = [place[image] for image in found.images]
     for measure in ("ssc", "nvoi"):
         wanted = stored[f"{measure}__QuadTree"][rows][:, order] / 1e6
         np.testing.assert_allclose(found.own[measure], wanted, atol=6e-7)
@@ -300,7 +304,7 @@ def test_methods_and_baselines_fill_the_table(real_data: Path) -> None:
     method = sweep_method(catalogue.methods.make("slic-hierarchy"), data, measures, limit=3)
     baseline = sweep_method(Quadtree(turned=True), data, measures, limit=3)
     pairs = human_pairs(data, measures, limit=3)
-    rows = meta_rows(pairs, [method], [baseline], measures, ["published", "sound"])
+    rows = meta_rows(pairs, [method], [baseline], measures, ["published", "corrected"])
     for row in rows:
         assert row.sabd is not None
         assert row.sisd is not None
@@ -323,12 +327,12 @@ def test_sound_settings_are_those_of_the_training_set() -> None:
 
     method, baseline = sweeps([[0.9, 0.1], [0.9, 0.1]]), sweeps([[0.5], [0.5]])
     training = Training([sweeps([[0.1, 0.9], [0.1, 0.9]])], [baseline])
-    readings: list[Literal["published", "sound"]] = ["published", "sound"]
-    rows = meta_rows(None, [method], [baseline], ["ssc"], readings, training)
+    protocols: list[Literal["published", "corrected"]] = ["published", "corrected"]
+    rows = meta_rows(None, [method], [baseline], ["ssc"], protocols, training)
     assert [row.sabd.value for row in rows if row.sabd] == [1, 0]
     assert [row.sisd.value for row in rows if row.sisd] == [1, 1]
-    without = meta_rows(None, [method], [baseline], ["ssc"], ["sound"])
+    without = meta_rows(None, [method], [baseline], ["ssc"], ["corrected"])
     assert without[0].sabd is not None
     assert without[0].sabd.value == 1
     with pytest.raises(BadInput, match="2 settings on the test and 1 on the training"):
-        meta_rows(None, [method], [], ["ssc"], ["sound"], Training([baseline], []))
+        meta_rows(None, [method], [], ["ssc"], ["corrected"], Training([baseline], []))

@@ -15,19 +15,19 @@ import pytest
 
 from segmeter.benchmarks.tetris import Settings, Tetris
 from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
-from segmeter.benchmarks.tetris.play import Witness, players
+from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
 from segmeter.benchmarks.tetris.statistics import differences, rows_of, summary
 from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.core.sections import Answer, Chart, Gallery, Multiples, Note, Replay, Section, Table
 from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
@@ -45,7 +45,7 @@ PLAN = Plan(
     (Spec("drawn"),),
     rounds=3,
     limit=3,
-    readings=("published", "sound"),
+    protocols=("published", "corrected"),
     options={"exhaustive": 1.0, "stride": 8},
 )
 
@@ -82,7 +82,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, clicks: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.reading, r.measure): r for r in summary(run)}
+    return {(r.model, r.protocol, r.measure): r for r in summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_worst_centre_and_best_keep_their_order_after_every_click(run: Run) -> N
                    max(case when "user" = 'centre-click' then iou end) as base,
                    max(case when "user" = 'worst-click' then iou end) as low,
                    max(case when "user" = 'best-click' then iou end) as high
-            from rows where reading = 'sound' group by all)
+            from rows where protocol = 'corrected' group by all)
         select count(*) as clicks, sum((low > base or base > high)::int) as broken,
                avg(high - low) as d from by_role where base is not null
     """).to_pylist()[0]
@@ -112,8 +112,8 @@ class Spiteful:
     def __init__(self, target: Mask, centre: tuple[int, int]) -> None:
         self.target, self.centre = target, centre
 
-    def answer(self, asks):
-        return [MaskPrediction(self._mask(ask.prompts)) for ask in asks]
+    def predict(self, requests):
+        return [MaskPrediction(self._mask(request.prompts)) for request in requests]
 
     def _mask(self, prompts) -> Mask:
         first = tuple(round(c) for c in prompts[0].point)
@@ -130,22 +130,22 @@ class Spiteful:
 def test_a_greedy_attack_that_falls_behind_takes_over_the_centre_clicks_session() -> None:
     shape = (80, 80)
     target = Target("a", Mask.box(shape, (0, 0), shape))
-    scene = Picture("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
-    view = Spiteful(target.mask, (39, 39))
+    scene = Image("drawn", "spite", np.zeros((*shape, 3), np.uint8), (target,))
+    encoded = Spiteful(target.mask, (39, 39))
     users = [CentreClick(), SearchClick("worst", SearchGrid(25, 2, 4)),
              SearchClick("best", SearchGrid(25, 2, 4))]  # fmt: skip
 
     def judge(thing: Target, mask: Mask) -> dict[str, float]:
         return {"iou": iou(thing.mask, mask)}
 
-    free = [Player(target, user, "sound") for user in users]
-    base, worst, _ = play(scene, view, free, 3, judge)
+    free = [SimulatedSession(target, user, "corrected") for user in users]
+    base, worst, _ = simulate(scene, encoded, free, 3, judge)
     assert worst.rounds[1].scores["iou"] > base.rounds[1].scores["iou"]  # it does fall behind
-    bound = players(scene, view, users, ("sound",), Witness())
-    base, worst, best = play(scene, view, bound, 3, judge)
+    bound = simulated_sessions(scene, encoded, users, ("corrected",), AttackRecorder())
+    base, worst, best = simulate(scene, encoded, bound, 3, judge)
     for low, middle, high in zip(worst.rounds, base.rounds, best.rounds, strict=True):
         assert low.scores["iou"] <= middle.scores["iou"] <= high.scores["iou"]
-    taken = [r.taken_over for r in worst.rounds]
+    taken = [r.inherited for r in worst.rounds]
     assert taken[0] is False
     assert taken[1] is True
     assert worst.rounds[1].mask == base.rounds[1].mask
@@ -155,13 +155,13 @@ def test_areas_follow_from_the_rows(run: Run, rows: dict[tuple[str, str, str], S
     table = run.sql("""
         with curves as (
             select scene, target, list(iou order by round) as c from rows
-            where model = 'disc' and reading = 'sound' and "user" = 'worst-click' group by all)
+            where model = 'disc' and protocol = 'corrected' and "user" = 'worst-click' group by all)
         select avg((c[1] / 2 + c[2] + c[3] / 2) / 2) as area from curves
     """).to_pylist()[0]
-    assert rows["disc", "sound", "iou-min"].value == pytest.approx(100 * table["area"])
-    d = rows["disc", "sound", "iou-max"].value - rows["disc", "sound", "iou-min"].value
-    assert rows["disc", "sound", "iou-d"].value == pytest.approx(d)
-    assert rows["noisy", "sound", "iou-d"].value == 0  # it does not look where one clicks
+    assert rows["disc", "corrected", "iou-min"].value == pytest.approx(100 * table["area"])
+    d = rows["disc", "corrected", "iou-max"].value - rows["disc", "corrected", "iou-min"].value
+    assert rows["disc", "corrected", "iou-d"].value == pytest.approx(d)
+    assert rows["noisy", "corrected", "iou-d"].value == 0  # it does not encode where one clicks
 
 
 def test_models_without_a_gradient_have_no_published_attack(
@@ -174,18 +174,20 @@ def test_models_without_a_gradient_have_no_published_attack(
 def test_the_search_is_held_against_every_click(
     rows: dict[tuple[str, str, str], SummaryRow],
 ) -> None:
-    assert rows["disc", "sound", "all-min"].value <= rows["disc", "sound", "first-base"].value
-    assert rows["disc", "sound", "search-found-min"].value >= 90
-    assert rows["disc", "sound", "search-gap-min"].value < 5
+    assert (
+        rows["disc", "corrected", "all-min"].value <= rows["disc", "corrected", "first-base"].value
+    )
+    assert rows["disc", "corrected", "search-found-min"].value >= 90
+    assert rows["disc", "corrected", "search-gap-min"].value < 5
 
 
 def test_real_peoples_range_is_measured(
     run: Run, rows: dict[tuple[str, str, str], SummaryRow]
 ) -> None:
-    row = rows["disc", "sound", "coverage"]
+    row = rows["disc", "corrected", "coverage"]
     assert 0 <= row.value <= 100
-    assert row.targets == rows["disc", "sound", "iou-d"].targets
-    group = next(g for g in groups(run) if g.model == "disc" and g.reading == "sound")
+    assert row.targets == rows["disc", "corrected", "iou-d"].targets
+    group = next(g for g in groups(run) if g.model == "disc" and g.protocol == "corrected")
     spread = group.singles["people-max"] - group.singles["people-min"]
     np.testing.assert_allclose(group.singles["people-spread"], spread)
     held = run.sql("select people from rows where people is not null limit 1").to_pylist()
@@ -194,14 +196,14 @@ def test_real_peoples_range_is_measured(
 
 def test_every_trial_is_kept(run: Run) -> None:
     table = run.sql("""
-        select trials, start_y, start_x, y, x, taken_over, iou, start_iou from rows
+        select trials, start_y, start_x, y, x, inherited, iou, start_iou from rows
         where "user" = 'worst-click' and trials is not null
     """).to_pylist()
     assert table
     for row in table:
         trials = json.loads(row["trials"])
         assert trials[0][:2] == [row["start_y"], row["start_x"]]
-        if not row["taken_over"]:
+        if not row["inherited"]:
             chosen = [t for t in trials if t[5]][-1]
             assert chosen[:2] == pytest.approx([row["y"], row["x"]])
             assert row["iou"] <= row["start_iou"] + 1e-9
@@ -250,7 +252,7 @@ def test_the_page_holds_tables_trajectories_galleries_and_sessions(
     assert sum(isinstance(b, Gallery) for b in blocks) == 2
     assert sum(isinstance(b, Replay) for b in blocks) >= 2
     (answer,) = [b for b in blocks if isinstance(b, Answer)]
-    group = next(g for g in groups(run) if g.reading == "sound")
+    group = next(g for g in groups(run) if g.protocol == "corrected")
     held = 3 * group.role("base").size
     assert f"holds after {held} of {held} clicks" in answer.detail
     page = render(Page("tetris", "", [], sections))
@@ -283,23 +285,23 @@ def test_a_group_names_its_statistics() -> None:
         ("iou", "min"): np.array([[0.1, 0.5]]),
         ("iou", "max"): np.array([[0.6, 0.8]]),
     }
-    group = AttackedSessions("m", "d", "", "sound", (("s", "t"),), ("s",), curves)
+    group = AttackedSessions("m", "d", "", "corrected", (("s", "t"),), ("s",), curves)
     assert group.each("iou-min") == pytest.approx([30.0])
     assert group.each("iou-d") == pytest.approx([40.0])
     assert group.each("first-max") == pytest.approx([60.0])
 
 
 class Sides:
-    """A view that likes boxes the less the farther their left side lies from the truth's."""
+    """A view that likes boxes the less the farther their left side lies from the ground truth's."""
 
-    def __init__(self, truth: Mask) -> None:
-        self.truth = truth
+    def __init__(self, ground_truth: Mask) -> None:
+        self.ground_truth = ground_truth
 
-    def answer(self, asks):
-        return [MaskPrediction(self._mask(ask.prompts[-1])) for ask in asks]
+    def predict(self, requests):
+        return [MaskPrediction(self._mask(request.prompts[-1])) for request in requests]
 
     def _mask(self, box) -> Mask:
-        bits = self.truth.dense()
+        bits = self.ground_truth.dense()
         bits[:, : round(box.low[1]) + 20] = False
         return Mask.of(bits)
 
@@ -320,7 +322,7 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     for group in groups(run):
         assert (group.role("min") <= group.role("base")).all()
         assert (group.role("base") <= group.role("max")).all()
-    values = {(r.model, r.measure): r.value for r in summary(run) if r.reading == "sound"}
+    values = {(r.model, r.measure): r.value for r in summary(run) if r.protocol == "corrected"}
     assert values["disc", "iou-d"] > 0
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
     assert "Moving the whole box" in render(Page("boxes", "", [], made))
@@ -333,14 +335,14 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
 
 
 def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None:
-    """One softened batch a round, whatever the number of objects, directions and readings."""
+    """One softened batch a round, whatever the number of objects, directions and protocols."""
     pytest.importorskip("torch")
     import torch
 
     from segmeter.models.clicknets._ritm import RitmNetwork
     from segmeter.models.clicknets.architectures import RITM
-    from segmeter.models.clicknets.view import ClickNetView
-    from segmeter.models.clicknets.view import Settings as Use
+    from segmeter.models.clicknets.encoded import ClickNetEncodedScene
+    from segmeter.models.clicknets.encoded import Settings as Use
     from segmeter.models.clicknets.zoom import Zoom
     from segmeter.users.adversary import GradientClick
 
@@ -350,23 +352,23 @@ def test_both_directions_of_eight_objects_take_every_step_in_one_batch() -> None
         Target(str(i), Mask.box(shape, (4 + 24 * (i // 4), 4 + 24 * (i % 4)),
                                 (20 + 24 * (i // 4), 20 + 24 * (i % 4)))) for i in range(8)
     )  # fmt: skip
-    scene = Picture("drawn", "eight", np.zeros((*shape, 3), np.uint8), things)
-    view = ClickNetView(RitmNetwork(RITM["ritm-h18s"]).eval(), scene, Use(Zoom(48, 1)))
+    scene = Image("drawn", "eight", np.zeros((*shape, 3), np.uint8), things)
+    encoded = ClickNetEncodedScene(RitmNetwork(RITM["ritm-h18s"]).eval(), scene, Use(Zoom(48, 1)))
     asked: list[int] = []
     steps: list[int] = []
-    movable_clicks = view.movable_clicks
+    movable_clicks = encoded.movable_clicks
 
-    def counted(asks):
-        asked.append(len(asks))
-        soft = movable_clicks(asks)
+    def counted(requests):
+        asked.append(len(requests))
+        soft = movable_clicks(requests)
         inner = soft.logits
         soft.logits = lambda points: (steps.append(len(points)), inner(points))[1]
         return soft
 
-    view.movable_clicks = counted  # type: ignore[method-assign]
+    encoded.movable_clicks = counted  # type: ignore[method-assign]
     users = [CentreClick(), GradientClick("worst", 2), GradientClick("best", 2)]
-    playing = players(scene, view, users, ("sound",), Witness())
-    play(scene, view, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})
+    playing = simulated_sessions(scene, encoded, users, ("corrected",), AttackRecorder())
+    simulate(scene, encoded, playing, 1, lambda t, m: {"iou": iou(t.mask, m)})
     assert asked == [16]
     assert steps == [16] * 3
 
@@ -379,14 +381,14 @@ def test_a_run_with_real_weights_keeps_the_order(
     plan = Plan(
         "tetris", (Spec("mobile-sam", {"device": "cpu"}),), (Spec("grabcut"),),
         users=(Spec("worst-click", {"steps": 2}), Spec("best-click", {"steps": 2})),
-        rounds=2, limit=1, readings=("published", "sound"), options={"exhaustive": 0},
+        rounds=2, limit=1, protocols=("published", "corrected"), options={"exhaustive": 0},
     )  # fmt: skip
     run_plan(plan, tmp_path / "run", roots=Roots(real_data, real_weights), workers=0)
     run = Run.open(tmp_path / "run", Roots(real_data, real_weights))
     assert not run.sql("select * from errors").num_rows
     for group in groups(run):
         assert group.complete
-        if group.reading == "sound":
+        if group.protocol == "corrected":
             assert (group.role("min") <= group.role("base")).all()
             assert (group.role("base") <= group.role("max")).all()
     blocks = [b for s in Tetris().sections(run) for b in s.blocks]
@@ -404,8 +406,8 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
         }
         keys = tuple((str(i), "0") for i in range(targets))
         places = tuple(str(i) for i in range(targets))
-        group = AttackedSessions("mobile-sam", "grabcut", "", "sound", keys, places, curves)
-        rows = {(r.model, r.dataset, r.reading, r.measure): r for r in rows_of(group)}
+        group = AttackedSessions("mobile-sam", "grabcut", "", "corrected", keys, places, curves)
+        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in rows_of(group)}
         return Summary([group], rows)
 
     like = beside_the_paper(summary(50, 10))
@@ -418,7 +420,7 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
 def test_clicks_of_the_attack_are_fair(run: Run) -> None:
     data = catalogue.datasets.make("drawn")
     first = run.sql("""
-        select scene, target, prompt from rows where round = 1 and reading = 'sound'
+        select scene, target, prompt from rows where round = 1 and protocol = 'corrected'
         and "user" in ('worst-click', 'best-click')
     """).to_pylist()
     from segmeter.core.prompts import from_json

@@ -58,7 +58,7 @@ def refused(typed: Typed, tmp_path: Path) -> Refused:
 
 
 def png_that_claims(width: int, height: int) -> bytes:
-    """A picture of a few bytes that would unfold into gigabytes."""
+    """An image of a few bytes that would unfold into gigabytes."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return (
@@ -72,26 +72,26 @@ def png_that_claims(width: int, height: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two good pictures among bad ones, each bad in its own way."""
+    """A folder with two good images among bad ones, each bad in its own way."""
     folder = tmp_path_factory.mktemp("data") / "mine"
     (folder / "images").mkdir(parents=True)
     (folder / "masks").mkdir()
     draws = np.random.default_rng(1)
-    picture = draws.integers(0, 99, (40, 60, 3), dtype=np.uint8)
+    image = draws.integers(0, 99, (40, 60, 3), dtype=np.uint8)
     mask = np.zeros((40, 60), np.uint8)
     mask[10:30, 15:45] = 255
-    picture[10:30, 15:45] += 120
+    image[10:30, 15:45] += 120
     names = ("a-good", "another-good", "bomb", "corrupt", "cut-short", "damaged-mask", "empty",
-             "lonely", "small-mask")  # fmt: skip
+             "unpaired", "small-mask")  # fmt: skip
     for name in names:
-        cv2.imwrite(str(folder / "images" / f"{name}.png"), picture)
+        cv2.imwrite(str(folder / "images" / f"{name}.png"), image)
         cv2.imwrite(str(folder / "masks" / f"{name}.png"), mask)
     whole = (folder / "images" / "cut-short.png").read_bytes()
     (folder / "images" / "bomb.png").write_bytes(png_that_claims(60_000, 60_000))
-    (folder / "images" / "corrupt.png").write_bytes(b"this is no picture")
+    (folder / "images" / "corrupt.png").write_bytes(b"this is no image")
     (folder / "images" / "cut-short.png").write_bytes(whole[: len(whole) // 2])
     (folder / "masks" / "damaged-mask.png").write_bytes(whole[:40])
-    (folder / "masks" / "lonely.png").unlink()
+    (folder / "masks" / "unpaired.png").unlink()
     cv2.imwrite(str(folder / "masks" / "empty.png"), 0 * mask)
     cv2.imwrite(str(folder / "masks" / "small-mask.png"), mask[:20])
     return folder
@@ -105,15 +105,15 @@ def run_on_trouble(troubled: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 SENTENCES = {
     "bomb": "claims 60000 x 60000 pixels, more than",
-    "corrupt": "is not a whole picture",
-    "cut-short": "is not a whole picture",
-    "damaged-mask": "is not a whole picture",
+    "corrupt": "is not a whole image",
+    "cut-short": "is not a whole image",
+    "damaged-mask": "is not a whole image",
     "empty": "is empty; mend its mask or leave it out",
-    "small-mask": "picture is 60 x 40 but its mask is 60 x 20",
+    "small-mask": "image is 60 x 40 but its mask is 60 x 20",
 }
 
 
-def test_each_bad_picture_is_named_in_a_sentence_of_its_own(
+def test_each_bad_image_is_named_in_a_sentence_of_its_own(
     run_on_trouble: tuple[Done, Path],
 ) -> None:
     done, _ = run_on_trouble
@@ -124,12 +124,12 @@ def test_each_bad_picture_is_named_in_a_sentence_of_its_own(
         assert words in line
 
 
-def test_a_picture_without_a_mask_is_said_to_be_left_out(
+def test_a_image_without_a_mask_is_said_to_be_left_out(
     run_on_trouble: tuple[Done, Path],
 ) -> None:
     said = run_on_trouble[0].stderr.splitlines()[0]
-    assert "1 picture without a mask left out" in said
-    assert "'lonely'" in said
+    assert "1 image without a mask left out" in said
+    assert "'unpaired'" in said
 
 
 def test_the_rest_goes_on_and_the_exit_code_tells(run_on_trouble: tuple[Done, Path]) -> None:

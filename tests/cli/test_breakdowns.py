@@ -68,8 +68,8 @@ def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
     for line in lines[:: max(1, len(lines) // 7)]:
         rows = opened.sql(
             'select * from rows where model = ? and scene = ? and target = ? and "user" = ? '
-            "and reading = ? order by round",
-            [line[name] for name in ("model", "scene", "target", "user", "reading")],
+            "and protocol = ? order by round",
+            [line[name] for name in ("model", "scene", "target", "user", "protocol")],
         ).to_pylist()
         assert float(line["iou_1"]) == rows[0]["iou"]
         assert float(line["iou_last"]) == rows[-1]["iou"]
@@ -78,7 +78,7 @@ def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
         assert line["noc_90"] == str(first)
         assert int(line["area"]) == rows[0]["area"]
     (many,) = opened.sql(
-        'select count(distinct (model, scene, target, "user", reading)) as n from rows'
+        'select count(distinct (model, scene, target, "user", protocol)) as n from rows'
     ).to_pylist()
     assert len(lines) == many["n"]
     for file in (run / "tables").glob("*.csv"):

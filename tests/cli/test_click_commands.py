@@ -23,7 +23,7 @@ def _sentence(done: Done) -> str:
 
 @pytest.fixture(scope="module")
 def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lifelike first-round clicks on two objects of each built-in picture."""
+    """Lifelike first-round clicks on two objects of each built-in image."""
     path = tmp_path_factory.mktemp("clicks") / "clicks.csv"
     data = catalogue.datasets.make("mini")
     things = [
@@ -69,11 +69,15 @@ def test_training_refuses_in_one_sentence(clicks: Path, tmp_path: Path) -> None:
 def test_devices_of_one_law_are_alike_unless_columns_stand_for_rows(clicks: Path) -> None:
     done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--json")
     assert done.returncode == 0, done.stderr
-    rows = {(r["reading"], r["score"]): r for r in json.loads(done.stdout)}
-    assert abs(rows["sound", "energy"]["value"]) < 0.02
-    assert rows["sound", "ks"]["value"] > 0.8
-    assert rows["published", "wd"]["value"] > 3 * rows["sound", "wd"]["value"]
-    assert rows["sound", "wd"]["low"] <= rows["sound", "wd"]["value"] <= rows["sound", "wd"]["high"]
+    rows = {(r["protocol"], r["score"]): r for r in json.loads(done.stdout)}
+    assert abs(rows["corrected", "energy"]["value"]) < 0.02
+    assert rows["corrected", "ks"]["value"] > 0.8
+    assert rows["published", "wd"]["value"] > 3 * rows["corrected", "wd"]["value"]
+    assert (
+        rows["corrected", "wd"]["low"]
+        <= rows["corrected", "wd"]["value"]
+        <= rows["corrected", "wd"]["high"]
+    )
 
 
 def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -> None:
@@ -93,10 +97,12 @@ def test_people_against_people_and_display_modes(clicks: Path, tmp_path: Path) -
         "similarity", "--clicks", previews, "-d", "mini", "--compare", "modes", "--json"
     )
     assert done.returncode == 0, done.stderr
-    found = {(r["what"], r["reading"], r["score"]): r["value"] for r in json.loads(done.stdout)}
+    found = {(r["what"], r["protocol"], r["score"]): r["value"] for r in json.loads(done.stdout)}
     halves = "Text_Description (halves)"
-    assert found["Object_CutOut", "sound", "energy"] > 0.1 > found[halves, "sound", "energy"]
-    assert found["Object_CutOut", "sound", "ks"] < found[halves, "sound", "ks"]
+    assert (
+        found["Object_CutOut", "corrected", "energy"] > 0.1 > found[halves, "corrected", "energy"]
+    )
+    assert found["Object_CutOut", "corrected", "ks"] < found[halves, "corrected", "ks"]
     sentence = _sentence(segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "x"))
     assert "devices, modes, halves or maps" in sentence
 
@@ -110,15 +116,17 @@ def test_calibration_says_what_it_needs(tmp_path: Path) -> None:
 def test_maps_are_judged_by_recorded_clicks(clicks: Path) -> None:
     done = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps", "--json")
     assert done.returncode == 0, done.stderr
-    found = {(r["what"], r["reading"], r["score"]): r["value"] for r in json.loads(done.stdout)}
-    for reading in ("published", "sound"):
+    found = {(r["what"], r["protocol"], r["score"]): r["value"] for r in json.loads(done.stdout)}
+    for protocol in ("published", "corrected"):
         for score in ("nss", "pde", "ks"):  # the clicks were drawn from the prior
-            values = [found[name, reading, score] for name in ("uniform", "distance", "prior")]
-            assert values == sorted(values), (reading, score)
-    assert found["uniform", "sound", "pde"] > 0.9 > 0.1 > found["uniform", "published", "pde"]
-    assert abs(found["prior", "sound", "energy"]) < 0.01 < found["uniform", "sound", "energy"]
+            values = [found[name, protocol, score] for name in ("uniform", "distance", "prior")]
+            assert values == sorted(values), (protocol, score)
+    assert found["uniform", "corrected", "pde"] > 0.9 > 0.1 > found["uniform", "published", "pde"]
+    assert (
+        abs(found["prior", "corrected", "energy"]) < 0.01 < found["uniform", "corrected", "energy"]
+    )
     said = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
-                    "--map", "uniform", "--reading", "published").stdout  # fmt: skip
+                    "--map", "uniform", "--protocol", "published").stdout  # fmt: skip
     (density,) = (line.split()[3] for line in said.splitlines() if " pde " in line)
     assert float(density) == pytest.approx(found["uniform", "published", "pde"], rel=0.01)
     wrong = segmeter("similarity", "--clicks", clicks, "-d", "mini", "--compare", "maps",
@@ -133,7 +141,7 @@ def test_clicks_that_are_left_out_are_told(clicks: Path, tmp_path: Path) -> None
     path = tmp_path / "clicks.csv"
     write_lifelike(path, [Thing("mini", name, target.mask, target.id)], per_target=40)
     done = segmeter("similarity", "--clicks", path, "-d", "mini", "--compare", "maps", "--json",
-                    "--map", "uniform", "--reading", "sound")  # fmt: skip
+                    "--map", "uniform", "--protocol", "corrected")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert {row["keys"] for row in json.loads(done.stdout)} == {1}
     (line,) = done.stderr.splitlines()

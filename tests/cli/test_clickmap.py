@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris.clickmap import click_map
-from segmeter.benchmarks.tetris.heat import enlarged, heat_picture
+from segmeter.benchmarks.tetris.heat import enlarged, heat_image
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Click
 from segmeter.measures.objects import iou
 from segmeter.report.clickmaps import ShownMap, map_page
@@ -46,9 +46,9 @@ def test_every_file_is_there_and_agrees(made: tuple[Path, dict[str, object]]) ->
         assert np.nanmean(values) == pytest.approx(facts["mean"], abs=1e-6)
         assert int(np.isfinite(values).sum()) == facts["clicks"]
         assert held["stride"] == 6
-    picture = cv2.imread(str(out / "clickmap.png"))
-    assert picture is not None
-    assert picture.shape[2] == 3
+    image = cv2.imread(str(out / "clickmap.png"))
+    assert image is not None
+    assert image.shape[2] == 3
     page = (out / "clickmap.html").read_text()
     assert "http" not in page.replace("http-equiv", "")
     assert "%DATA%" not in page
@@ -88,8 +88,8 @@ def test_the_search_tells_how_many_boxes_it_tried() -> None:
     data = catalogue.datasets.make("drawn")
     scene = data.load(data.scenes()[0])
     told: list[int] = []
-    view = catalogue.models.make("disc").look(scene)
-    found = search_boxes(view, scene.targets[0], progress=told.append)
+    encoded = catalogue.models.make("disc").encode(scene)
+    found = search_boxes(encoded, scene.targets[0], progress=told.append)
     assert told == sorted(told)
     assert told[-1] == found.tried
     assert len(told) > 3
@@ -99,12 +99,12 @@ def test_every_valid_click_is_what_the_model_answers_there() -> None:
     data = catalogue.datasets.make("drawn")
     scene = data.load(data.scenes()[0])
     target = scene.targets[0]
-    view = catalogue.models.make("disc").look(scene)
-    found = click_map(view, target, 7)
+    encoded = catalogue.models.make("disc").encode(scene)
+    found = click_map(encoded, target, 7)
     for row, column in np.argwhere(np.isfinite(found.iou))[::5]:
         point = (found.low[0] + 7 * int(row), found.low[1] + 7 * int(column))
         assert target.mask[point]
-        mask = view.answer([Ask((Click(point),))])[0].mask()
+        mask = encoded.predict([Request((Click(point),))])[0].mask()
         assert found.iou[row, column] == iou(target.mask, mask, target.ignore)
     facts = found.statistics(0.2)
     values = found.iou[np.isfinite(found.iou)]
@@ -118,8 +118,8 @@ def test_every_valid_click_is_what_the_model_answers_there() -> None:
 def test_a_centre_click_that_is_bad_itself_lies_at_no_distance() -> None:
     data = catalogue.datasets.make("drawn")
     scene = data.load(data.scenes()[0])
-    view = catalogue.models.make("disc").look(scene)
-    found = click_map(view, scene.targets[0], 9)
+    encoded = catalogue.models.make("disc").encode(scene)
+    found = click_map(encoded, scene.targets[0], 9)
     assert found.statistics(1.01).nearest_bad_px == 0.0
     assert np.isnan(found.statistics(0.0).nearest_bad_px)
 
@@ -132,7 +132,7 @@ def test_a_map_fills_its_squares_and_nothing_else() -> None:
     assert whole[5, 2] == 0.3
     assert np.isnan(whole[9, 11])
     pixels = np.full((10, 12, 3), 200, np.uint8)
-    heat = heat_picture(pixels, values, (1, 2), 4, Mask.box((10, 12), (0, 0), (6, 6)))
+    heat = heat_image(pixels, values, (1, 2), 4, Mask.box((10, 12), (0, 0), (6, 6)))
     assert (heat[9, 11] == heat[9, 11, 0]).all()  # grey beside the map
     assert not (heat[1, 2] == heat[1, 2, 0]).all()
 
@@ -170,7 +170,7 @@ def test_a_model_that_takes_no_boxes_is_refused_in_one_sentence(tmp_path: Path) 
         "from segmeter.core.models import ModelCard\n"
         "class Mine:\n"
         "    card = ModelCard('mine', 'clicks only', frozenset({'click'}))\n"
-        "    def look(self, scene):\n"
+        "    def encode(self, scene):\n"
         "        raise NotImplementedError('not before its abilities were asked for')\n"
     )
     out = tmp_path / "out"

@@ -38,10 +38,10 @@ def sentence(done: Done) -> str:
 
 def test_report_json_is_the_summary(run: Path) -> None:
     rows = json.loads(segmeter("report", run, "--json").stdout)["rows"]
-    keys = {"model", "dataset", "user", "reading", "measure", "value", "low", "high", "targets"}
+    keys = {"model", "dataset", "user", "protocol", "measure", "value", "low", "high", "targets"}
     assert all(set(row) == keys for row in rows)
     assert {row["model"] for row in rows} == {"disc", "noisy"}
-    assert {row["reading"] for row in rows} == {"published", "sound"}
+    assert {row["protocol"] for row in rows} == {"published", "corrected"}
 
 
 def test_report_writes_one_page(run: Path) -> None:
@@ -75,8 +75,8 @@ def test_compare_shows_every_number_whole_beside_a_long_name(tmp_path: Path) -> 
 
 
 def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
-    share = SummaryRow("m", "d", "", "sound", "fb-ods", 0.42, 0.417, 0.428, 1)
-    clicks = SummaryRow("m", "d", "", "sound", "noc@90", 2.75, 2.33, 3.0, 1)
+    share = SummaryRow("m", "d", "", "corrected", "fb-ods", 0.42, 0.417, 0.428, 1)
+    clicks = SummaryRow("m", "d", "", "corrected", "noc@90", 2.75, 2.33, 3.0, 1)
     (table,) = _tables([share, clicks], (), "scene")
     assert str(table.title) == "d, 1 scene"
     cells = [str(next(iter(column.cells))) for column in table.columns]
@@ -86,15 +86,15 @@ def test_a_summary_counts_and_rounds_as_its_numbers_ask() -> None:
 def test_an_interval_with_a_negative_bound_has_no_dash() -> None:
     cells = []
     for low, high in ((-44.4, -8.9), (-0.2, 0.1), (1.0, 4.0)):
-        row = SummaryRow("m", "d", "", "sound", "iou-d", 0.0, low, high, 3)
+        row = SummaryRow("m", "d", "", "corrected", "iou-d", 0.0, low, high, 3)
         (table,) = _tables([row], (), "scene")
         cells.append(next(iter(table.columns[1].cells)).partition("\n")[2])
     assert cells == ["-44.4 to -8.9", "-0.20 to 0.10", "1.0–4.0"]
 
 
-def test_compare_says_what_is_established(run: Path) -> None:
+def test_compare_says_what_is_significant(run: Path) -> None:
     rows = json.loads(segmeter("compare", run, "--json").stdout)["rows"]
-    assert {"first", "second", "value", "low", "high", "p_holm", "established"} <= set(rows[0])
+    assert {"first", "second", "value", "low", "high", "p_holm", "significant"} <= set(rows[0])
 
 
 def test_a_measure_is_added_without_the_model(run: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> 
     file.write_text(
         "from segmeter.core.measures import measure\n"
         "@measure('missed-share', better='lower', both_empty=0.0)\n"
-        "def missed_share(truth, guess, ignore=None):\n"
+        "def missed_share(ground_truth, prediction, ignore=None):\n"
         "    'Share of the object that is missed.'\n"
-        "    return (truth - guess).area / truth.area\n"
+        "    return (ground_truth - prediction).area / ground_truth.area\n"
     )
     from segmeter.store import Run
 
@@ -138,7 +138,7 @@ def test_a_measure_of_ones_own_is_taken_and_added(run: Path, tmp_path: Path) -> 
         (["run", "nocc", "-m", "disc", "-d", "drawn"], "did you mean 'noc'"),
         (["run", "noc", "-d", "drawn"], "at least one model"),
         (["run", "noc", "-m", "disc", "-d", "grabcut", "--data", "/nowhere"], "no folder"),
-        (["run", "noc", "-m", "disc", "-d", "drawn", "--reading", "mine"], "--reading is"),
+        (["run", "noc", "-m", "disc", "-d", "drawn", "--protocol", "mine"], "--protocol is"),
     ],
 )
 def test_a_wrong_request_is_answered_in_a_sentence(

@@ -53,7 +53,7 @@ def test_a_folder_goes_by_its_own_name_in_the_terminal(
     told += "".join(typed("compare", "r")[1:])
     assert "own" in told
     assert "folder?path" not in told
-    assert "1 pictures" not in told
+    assert "1 images" not in told
     assert max(map(len, out.splitlines())) <= 80
     code, out, err = typed("score", "r", "--measure", "dice")  # finds its data by itself
     assert code == 0, err

@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(out: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    return {(r["model"], r["reading"], r["measure"]): r for r in json.loads(out)["rows"]}
+    return {(r["model"], r["protocol"], r["measure"]): r for r in json.loads(out)["rows"]}
 
 
 def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, here: Path) -> None:
@@ -41,16 +41,16 @@ def test_a_measure_is_added_reported_compared_and_may_be_the_goal(typed: Typed, 
     assert typed("score", "runs/noc-1", "--measure", "precision")[0] == 0
     told = rows(typed("report", "runs/noc-1", "--json")[1])
     (mean,) = run.sql("""select 100 * avg(dice) as dice, 100 * avg(precision) as precision
-        from rows where model = 'noisy' and reading = 'sound' and round = 1""").to_pylist()
-    assert told["noisy", "sound", "dice@1"]["value"] == pytest.approx(mean["dice"])
-    assert told["noisy", "sound", "precision@1"]["value"] == pytest.approx(mean["precision"])
+        from rows where model = 'noisy' and protocol = 'corrected' and round = 1""").to_pylist()
+    assert told["noisy", "corrected", "dice@1"]["value"] == pytest.approx(mean["dice"])
+    assert told["noisy", "corrected", "precision@1"]["value"] == pytest.approx(mean["precision"])
     compared = json.loads(typed("compare", "runs/noc-1", "--json")[1])["rows"]
     assert {"dice-auc", "precision-auc"} <= {r["measure"] for r in compared}
     aimed = rows(typed("report", "runs/noc-1", "--json", "--goal", "dice>=0.7")[1])
     first = run.sql("""select avg(coalesce(f, 3)) as noc from (select min(case when dice >= 0.7
-        then round end) as f from rows where model = 'disc' and reading = 'sound'
+        then round end) as f from rows where model = 'disc' and protocol = 'corrected'
         group by scene, target)""").to_pylist()[0]["noc"]
-    assert aimed["disc", "sound", "noc@dice>=0.7"]["value"] == pytest.approx(first)
+    assert aimed["disc", "corrected", "noc@dice>=0.7"]["value"] == pytest.approx(first)
     assert typed("report", "runs/noc-1", "--goal", "dice>=0.7")[0] == 0
     assert "dice AuC" in Path("runs/noc-1/report.html").read_text()
 
@@ -69,10 +69,10 @@ def test_sessions_end_at_the_goal_and_count_as_if_they_had_not(typed: Typed, her
     whole = rows(typed(*common, "--out", "whole")[1])
     early = rows(typed(*common, "--out", "early", "--until", "90")[1])
     for measure in ("noc@80", "noc@90", "nof@90", "never@90", "seconds-to-90"):
-        for reading in ("published", "sound"):
-            key = ("noisy", reading, measure)
+        for protocol in ("published", "corrected"):
+            key = ("noisy", protocol, measure)
             assert early[key]["value"] == pytest.approx(whole[key]["value"]), key
-    assert ("noisy", "sound", "auc") not in early  # an area over rounds that nobody played
+    assert ("noisy", "corrected", "auc") not in early  # an area over rounds that nobody played
     played, all_rounds = (
         Run.open(n).sql("select * from rows").num_rows for n in ("early", "whole")
     )
@@ -107,7 +107,7 @@ def test_a_model_is_added_to_a_run_and_the_rest_is_kept(typed: Typed, here: Path
     code, _, err = typed(*common, "-m", "noisy", "--out", "r", "--add")
     assert code == 0, err
     after = Run.open("r")
-    assert [s.name for s in after.plan.subjects] == ["oracle", "noisy"]
+    assert [s.name for s in after.plan.segmenters] == ["oracle", "noisy"]
     kept = after.sql("select * from rows where model = 'oracle' order by all").to_pylist()
     assert kept == before
     code, _, err = typed("run", "noc", "-d", "drawn", "--limit", 2, "--rounds", 5, "-m", "disc",
@@ -128,16 +128,16 @@ def test_models_that_are_added_at_once_are_both_kept(
         monkeypatch.setattr(runner, "wider_plan", wider_plan)
         widened = wider_plan(*given, **options)
         try:
-            run_plan(replace(plan, subjects=(Spec("disc"),)), "r", workers=0, add=True)
+            run_plan(replace(plan, segmenters=(Spec("disc"),)), "r", workers=0, add=True)
         except RunConflict as error:
             refused.append(str(error))
         return widened
 
     monkeypatch.setattr(runner, "wider_plan", quicker)
-    run_plan(replace(plan, subjects=(Spec("noisy"),)), "r", workers=0, add=True)
+    run_plan(replace(plan, segmenters=(Spec("noisy"),)), "r", workers=0, add=True)
     assert "another command is writing to 'r'; wait for it" in refused[0]
-    run_plan(replace(plan, subjects=(Spec("disc"),)), "r", workers=0, add=True)
-    assert [s.name for s in Run.open("r").plan.subjects] == ["oracle", "noisy", "disc"]
+    run_plan(replace(plan, segmenters=(Spec("disc"),)), "r", workers=0, add=True)
+    assert [s.name for s in Run.open("r").plan.segmenters] == ["oracle", "noisy", "disc"]
     assert len(Run.open("r").sql("select distinct model from rows")) == 3
 
 
@@ -165,23 +165,23 @@ def test_a_folder_with_mistakes_is_told_of_them(typed: Typed, here: Path) -> Non
         (here / "own/images").mkdir(parents=True, exist_ok=True)
         (here / "own/masks").mkdir(parents=True, exist_ok=True)
         side = 40 if name != "c" else 44
-        picture = np.full((side, side, 3), 90, np.uint8)
+        image = np.full((side, side, 3), 90, np.uint8)
         mask = np.zeros((side, side), np.uint8)
         mask[10:20, 10 : (20 if name != "b" else 11)] = 255
-        cv2.imwrite(str(here / f"own/images/{name}.png"), picture)
+        cv2.imwrite(str(here / f"own/images/{name}.png"), image)
         cv2.imwrite(str(here / f"own/masks/{name}.png"), mask)
     code, out, _ = typed("check", "own", "--page", "page.html")
     assert code == 1
-    assert "b: is the very same picture as a" in out
+    assert "b: is the very same image as a" in out
     assert "tiny (10 pixels)" in out
     assert "2 things are wrong" in out
-    assert "very same picture" in (here / "page.html").read_text()
+    assert "very same image" in (here / "page.html").read_text()
 
 
 def test_a_user_is_added_to_scenes_that_were_played_without_her(typed: Typed, here: Path) -> None:
     common = ("run", "noc", "-m", "noisy", "-d", "drawn", "--limit", 2, "--rounds", 3,
               "--workers", 0)  # fmt: skip
-    key = '"user", scene, target, reading, round'
+    key = '"user", scene, target, protocol, round'
     steady = f"{key}, prompt, iou, boundary_iou, mask, groups, shape"
     typed(*common, "--out", "r")
     before = Run.open("r").sql(f"select * from rows order by {key}").to_pylist()
@@ -208,7 +208,7 @@ def test_users_who_play_together_are_not_added_one_by_one(typed: Typed, here: Pa
 
 
 def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> None:
-    lines = ["annotator,picture,object,event,time"]
+    lines = ["annotator,image,object,event,time"]
     for who in ("ann", "bob", "cem"):
         for k in range(4):
             at, name = 100 * k, f"{who},p{k},cat"
@@ -221,7 +221,7 @@ def test_a_log_of_annotation_becomes_a_cost_model(typed: Typed, here: Path) -> N
     assert "review      1.00 s" in out
     typed("run", "noc", "-m", "oracle", "-d", "drawn", "--limit", 2, "--workers", 0, "-o", "r")
     code, out, _ = typed("report", "r", "--cost", "costs.toml", "--json")
-    assert rows(out)["oracle", "sound", "seconds-to-90"]["value"] == pytest.approx(4.0)
+    assert rows(out)["oracle", "corrected", "seconds-to-90"]["value"] == pytest.approx(4.0)
     told = json.loads(typed("costs", "log.csv", "--json")[1])
     assert told["prices"]["locate"]["seconds"] == pytest.approx(1.0)
     assert typed("costs", "r/plan.json")[0] == 2
@@ -236,10 +236,10 @@ def test_the_terminal_gives_the_first_answer_of_a_page(typed: Typed, tmp_path: P
     assert " ".join(answer).startswith("No model brings even half of the objects to 90 % IoU")
     _, out, _ = typed("compare", tmp_path / "run")
     assert out.startswith("none of ")
-    assert "is established (at 5 %, Holm-corrected)" in out.splitlines()[0]
+    assert "is significant (at 5 %, Holm-corrected)" in out.splitlines()[0]
 
 
-def test_a_report_without_its_pictures_says_so(typed: Typed, here: Path) -> None:
+def test_a_report_without_its_images_says_so(typed: Typed, here: Path) -> None:
     (here / "own/images").mkdir(parents=True)
     (here / "own/masks").mkdir()
     mask = np.zeros((30, 30), np.uint8)
@@ -247,10 +247,10 @@ def test_a_report_without_its_pictures_says_so(typed: Typed, here: Path) -> None
     cv2.imwrite("own/images/a.png", np.full((30, 30, 3), 90, np.uint8))
     cv2.imwrite("own/masks/a.png", mask)
     typed("run", "noc", "-m", "oracle", "-d", "own", "--rounds", 1, "--workers", 0, "-o", "r")
-    assert "pictures" not in typed("report", "r")[2]
+    assert "images" not in typed("report", "r")[2]
     (here / "own").rename(here / "elsewhere")
     code, out, err = typed("report", "r")
     assert code == 0
     assert "report: r/report.html" in out
-    assert "pictures of own are not on the page" in err
+    assert "images of own are not on the page" in err
     assert "--data" in err

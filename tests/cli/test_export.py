@@ -65,7 +65,7 @@ def test_masks_of_what_ships_inside(typed: Any, tmp_path: Path) -> None:
         assert np.array_equal(found, target.mask.dense().transpose(2, 1, 0))
 
 
-def test_masks_of_pictures_are_png(typed: Any, tmp_path: Path) -> None:
+def test_masks_of_images_are_png(typed: Any, tmp_path: Path) -> None:
     from PIL import Image
 
     run = played(tmp_path, Spec("drawn"))
@@ -87,7 +87,7 @@ def test_without_the_data_it_says_what_is_missing(typed: Any, tmp_path: Path) ->
 def mixed(tmp_path: Path) -> Path:
     """Two users and a model whose best round is not its last."""
     plan = Plan("noc", (Spec("noisy"),), (Spec("drawn"),), rounds=4, limit=3,
-                readings=("sound",))  # fmt: skip
+                protocols=("corrected",))  # fmt: skip
     run_plan(plan, tmp_path / "run", workers=0)
     return tmp_path / "run"
 
@@ -111,10 +111,10 @@ def test_a_coco_list_is_read_back_by_pycocotools_and_by_us(
     theirs, ours = coco.COCO(str(file)), CocoJson(
         DatasetCard("back", "", "", ""), file, file.parent / "images")  # fmt: skip
     assert len(theirs.anns) == len(wanted)
-    pictures = {image["file_name"]: image["id"] for image in theirs.dataset["images"]}
+    images = {image["file_name"]: image["id"] for image in theirs.dataset["images"]}
     for row in wanted:
         mask = Mask.decoded(row["mask"], row["shape"])
-        (held,) = (a for a in theirs.imgToAnns[pictures[f"{row['scene']}.png"]]
+        (held,) = (a for a in theirs.imgToAnns[images[f"{row['scene']}.png"]]
                    if a["target"] == row["target"])  # fmt: skip
         assert np.array_equal(theirs.annToMask(held).astype(bool), mask.dense())
         assert held["area"] == mask.area
@@ -202,7 +202,7 @@ def alike(tmp_path: Path) -> Path:
             (tmp_path / "data" / part).mkdir(parents=True, exist_ok=True)
             Image.fromarray(values).save(tmp_path / "data" / part / f"{name}.{ending}")
     plan = Plan("noc", (Spec("oracle"),), (Spec("folder", {"path": str(tmp_path / "data")}),),
-                rounds=1, readings=("sound",))  # fmt: skip
+                rounds=1, protocols=("corrected",))  # fmt: skip
     run_plan(plan, tmp_path / "run", workers=0)
     return tmp_path / "run"
 
@@ -235,7 +235,7 @@ def test_every_scene_has_a_file_of_its_own_and_its_original_name(
 def test_without_images_a_list_names_the_original_files(
     typed: Any, alike: Path, tmp_path: Path
 ) -> None:
-    words = ("export", alike, "--format", "coco", "--out", tmp_path / "out", "--no-pictures")
+    words = ("export", alike, "--format", "coco", "--out", tmp_path / "out", "--no-images")
     code, _, err = typed(*words)
     assert code == 0, err
     (file,) = (tmp_path / "out").rglob("*.json")

@@ -1,4 +1,4 @@
-"""The commands that make groups files and count where pictures come from."""
+"""The commands that make groups files and count where images come from."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_tables_that_do_not_agree_are_refused(typed, tmp_path):
     assert not (tmp_path / "people.csv").exists()
 
 
-def test_pictures_are_counted_by_group_of_countries(typed, tmp_path):
+def test_images_are_counted_by_group_of_countries(typed, tmp_path):
     scenes = catalogue.datasets.make("mini").scenes()
     lines = [f"{scene},{'Chad' if k % 2 else 'Peru'}" for k, scene in enumerate(scenes)]
     (tmp_path / "where.csv").write_text("image,country\n" + "\n".join(lines))
@@ -53,5 +53,5 @@ def test_pictures_are_counted_by_group_of_countries(typed, tmp_path):
     command = ["fairness", "places", "-d", "mini", "--countries", f"{tmp_path}/where.csv"]
     found = json.loads(typed(*command, "--table", f"{tmp_path}/table.csv", "--json")[1])
     assert [share["group"] for share in found] == ["Africa", "America"]
-    assert sum(share["pictures"] for share in found) == len(scenes)
+    assert sum(share["images"] for share in found) == len(scenes)
     assert "Africa" in typed(*command, "--table", f"{tmp_path}/table.csv")[1]

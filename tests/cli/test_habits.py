@@ -110,12 +110,12 @@ from segmeter.models.drawn import Disc
 class Impatient(Disc):
     looks = 0
 
-    def look(self, scene):
+    def encode(self, scene):
         Impatient.looks += 1
         if Impatient.looks == 2 and not os.path.exists({mark!r}):
             open({mark!r}, "w").close()
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does
-        return super().look(scene)
+        return super().encode(scene)
 """
 
 
@@ -182,8 +182,8 @@ def test_a_server_is_ended_by_ctrl_c_without_a_complaint(tmp_path: Path) -> None
 
 def test_a_reader_who_has_enough_is_no_error() -> None:
     """As in `segmeter list | head -1`."""
-    reading, writing = os.pipe()
-    os.close(reading)
+    protocol, writing = os.pipe()
+    os.close(protocol)
     command = [*SEGMETER, "list", "benchmarks", "--json"]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)

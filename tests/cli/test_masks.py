@@ -57,13 +57,13 @@ def test_no_mask_is_said_and_no_failure(typed: Typed, photo: Path) -> None:
         "masks", str(photo), "-m", "disc", "--points", "2", "-o", str(out), "--option", "score=2"
     )
     assert code == 0
-    assert said.startswith("0 masks in 1 picture,")
+    assert said.startswith("0 masks in 1 image,")
     assert json.loads((out / "masks.json").read_text())["annotations"] == []
     drawn, given = (cv2.imread(str(p)) for p in (out / "photo.png", photo))
     assert np.array_equal(drawn, given)
 
 
-def test_a_folder_gives_each_picture_files_of_its_own(typed: Typed, photo: Path) -> None:
+def test_a_folder_gives_each_image_files_of_its_own(typed: Typed, photo: Path) -> None:
     folder = photo.parent / "many"
     folder.mkdir()
     for name in ("one.png", "one.bmp", "index.png"):
@@ -77,14 +77,14 @@ def test_a_folder_gives_each_picture_files_of_its_own(typed: Typed, photo: Path)
 
 
 def test_published_and_sound_name_themselves_and_differ(typed: Typed, photo: Path) -> None:
-    for reading, short in (("published", 1), ("sound", 0)):
-        out = photo.parent / reading
+    for protocol, short in (("published", 1), ("corrected", 0)):
+        out = photo.parent / protocol
         typed(
             "masks", str(photo), "-m", "disc?radius=6", "--points", "1", "-o", str(out),
-            "--reading", reading,
+            "--protocol", protocol,
         )  # fmt: skip
         coco = json.loads((out / "masks.json").read_text())
-        assert reading in coco["info"]["description"]
+        assert protocol in coco["info"]["description"]
         (one,) = coco["annotations"]
         mask = Mask.from_coco(one["segmentation"])
         assert one["bbox"][2:] == [n - short for n in mask.bits.shape[::-1]]
@@ -96,7 +96,7 @@ def test_published_and_sound_name_themselves_and_differ(typed: Typed, photo: Pat
         (["--points", "0"], "points is a whole number from 1 on"),
         (["--points", "2", "--crops", "2", "--option", "fewer=2"], "a grid of no points"),
         (["--option", "overlaps=3"], "no option 'overlaps'"),
-        (["--reading", "both"], "reading is published or sound"),
+        (["--protocol", "both"], "reading is published or corrected"),
         (["--option", "score=much"], "score is a finite number"),
     ],
 )
@@ -111,16 +111,16 @@ def test_bad_settings_are_one_sentence_and_nothing_is_written(
     assert not out.exists()
 
 
-def test_unreadable_pictures_are_one_sentence_each(typed: Typed, photo: Path) -> None:
+def test_unreadable_images_are_one_sentence_each(typed: Typed, photo: Path) -> None:
     out, folder = photo.parent / "out", photo.parent / "empty"
     folder.mkdir()
     broken, text = photo.parent / "broken.png", photo.parent / "text.jpg"
     broken.write_bytes(photo.read_bytes()[:-20])
-    text.write_text("no picture")
+    text.write_text("no image")
     for path, sentence in (
         (broken, "breaks off before its end"),
-        (text, "is not a whole picture"),
-        (folder, "holds no pictures"),
+        (text, "is not a whole image"),
+        (folder, "holds no images"),
         (photo.parent / "missing.png", "no file"),
     ):
         code, said, complaint = typed("masks", str(path), "-m", "disc", "-o", str(out))
@@ -130,7 +130,7 @@ def test_unreadable_pictures_are_one_sentence_each(typed: Typed, photo: Path) ->
         assert not out.exists()
 
 
-def test_a_picture_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo: Path) -> None:
+def test_a_image_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, photo: Path) -> None:
     small = photo.parent / "small.png"
     cv2.imwrite(str(small), np.zeros((3, 3, 3), np.uint8))
     out = photo.parent / "out"
@@ -138,10 +138,10 @@ def test_a_picture_that_cannot_be_cut_does_not_stop_the_others(typed: Typed, pho
     code, said, complaint = typed(*command, "--crops", "3", "--json")
     assert code == 1
     assert "too small for 3 layers of crops" in complaint
-    assert json.loads(said)["pictures"] == 1
+    assert json.loads(said)["images"] == 1
     code, _, complaint = typed(*command, "--crops", "1", "--option", "overlap=2")
     assert code == 1
-    assert complaint.count("larger than the picture") == 2
+    assert complaint.count("larger than the image") == 2
 
 
 def test_what_was_found_stays_when_somebody_stops_it(

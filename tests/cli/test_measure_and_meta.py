@@ -61,7 +61,7 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
         assert found[name] == pytest.approx(wanted[name], abs=1e-12), name
     counts = boundary_counts(maps[1:], maps[0])
     assert [found[key] for key in ("fb", "cntR", "sumR", "cntP", "sumP")] == [
-        counts.f, counts.matched_truth, counts.truth, counts.matched_guess, counts.guess,
+        counts.f, counts.matched_ground_truth, counts.ground_truth, counts.matched_prediction, counts.prediction,
     ]  # fmt: skip
     assert {"pb", "rb", "fb-contour", "cntP-contour"} <= set(found)
     table = segmeter("measure", *paths, "--no-boundaries").stdout
@@ -70,18 +70,22 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_file_gives_the_same_values(tmp_path: Path) -> None:
-    """One partition as a picture, an array, BSDS500's layout and run lengths."""
+    """One partition as an image, an array, BSDS500's layout and run lengths."""
     rng = np.random.default_rng(2)
-    guess, truth = rng.integers(0, 3, (2, 9, 7))
-    cv2.imwrite(str(tmp_path / "a.png"), guess.astype(np.uint8))
-    np.save(tmp_path / "a.npy", guess.astype(np.uint16))
-    savemat(tmp_path / "a.mat", {"groundTruth": [[{"Segmentation": guess.astype(np.uint16)}]]})
-    written(tmp_path / "a.json", [Mask.of(guess == 1), Mask.of(guess == 2)])
-    np.save(tmp_path / "truth.npy", truth)
-    wanted = scores(truth, guess)
+    prediction, ground_truth = rng.integers(0, 3, (2, 9, 7))
+    cv2.imwrite(str(tmp_path / "a.png"), prediction.astype(np.uint8))
+    np.save(tmp_path / "a.npy", prediction.astype(np.uint16))
+    savemat(tmp_path / "a.mat", {"groundTruth": [[{"Segmentation": prediction.astype(np.uint16)}]]})
+    written(tmp_path / "a.json", [Mask.of(prediction == 1), Mask.of(prediction == 2)])
+    np.save(tmp_path / "ground_truth.npy", ground_truth)
+    wanted = scores(ground_truth, prediction)
     for kind in ("png", "npy", "mat", "json"):
         done = segmeter(
-            "measure", tmp_path / f"a.{kind}", tmp_path / "truth.npy", "--json", "--no-boundaries"
+            "measure",
+            tmp_path / f"a.{kind}",
+            tmp_path / "ground_truth.npy",
+            "--json",
+            "--no-boundaries",
         )
         found = json.loads(done.stdout)
         assert found == pytest.approx(wanted, abs=1e-12), kind
@@ -140,13 +144,13 @@ def test_a_label_map_of_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
 
 
 def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
-    truth = np.zeros((20, 30), np.uint8)
-    truth[5:15, 5:15], truth[5:15, 15:20] = 1, 9
-    guess = np.zeros((20, 30), np.uint8)
-    guess[5:15, 5:25] = 255
-    np.save(tmp_path / "truth.npy", truth)
-    np.save(tmp_path / "guess.npy", guess)
-    files = "measure", "--as", "object", tmp_path / "guess.npy", tmp_path / "truth.npy"
+    ground_truth = np.zeros((20, 30), np.uint8)
+    ground_truth[5:15, 5:15], ground_truth[5:15, 15:20] = 1, 9
+    prediction = np.zeros((20, 30), np.uint8)
+    prediction[5:15, 5:25] = 255
+    np.save(tmp_path / "ground_truth.npy", ground_truth)
+    np.save(tmp_path / "prediction.npy", prediction)
+    files = "measure", "--as", "object", tmp_path / "prediction.npy", tmp_path / "ground_truth.npy"
     found = json.loads(segmeter(*files, "--void", 9, "--json").stdout)
     assert list(found) == [
         "iou", "dice", "precision", "recall", "boundary-iou", "fb-object", "fb-morphological",
@@ -156,7 +160,7 @@ def test_an_object_is_measured_with_void_left_out(tmp_path: Path) -> None:
     assert found["recall"] == 1
     whole = json.loads(segmeter(*files, "--no-boundaries", "--json").stdout)
     assert whole["iou"] == pytest.approx(150 / 200)
-    assert "one ground truth" in sentence(segmeter(*files, tmp_path / "truth.npy"))
+    assert "one ground truth" in sentence(segmeter(*files, tmp_path / "ground_truth.npy"))
     assert "did you mean 'object'?" in sentence(segmeter("measure", "--as", "objet", *files[3:]))
 
 
@@ -179,7 +183,7 @@ def written(path: Path, masks: list[Mask], classes: str = "") -> None:
     path.write_text(json.dumps(entries))
 
 
-def test_proposals_are_judged_picture_by_picture(tmp_path: Path) -> None:
+def test_proposals_are_judged_image_by_image(tmp_path: Path) -> None:
     for folder in ("offered", "drawn"):
         (tmp_path / folder).mkdir()
     square, half = Mask.box((40, 40), (0, 0), (20, 20)), Mask.box((40, 40), (0, 0), (20, 10))
@@ -221,15 +225,15 @@ def test_a_missing_file_of_two_folders_is_named(tmp_path: Path) -> None:
     assert "c.json" in sentence(segmeter(*files))
 
 
-def test_meta_prints_a_row_a_measure_and_reading(real_data: Path, tmp_path: Path) -> None:
+def test_meta_prints_a_row_a_measure_and_protocol(real_data: Path, tmp_path: Path) -> None:
     done = segmeter(
         "meta", "--data", real_data, "--limit", 3, "--measure", "ssc", "--measure", "fop",
         "--figure", tmp_path / "spread.svg", "--report", tmp_path / "page.html", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
-    assert [(row["measure"], row["reading"]) for row in rows] == [
-        ("ssc", "published"), ("ssc", "sound"), ("fop", "published"), ("fop", "sound"),
+    assert [(row["measure"], row["protocol"]) for row in rows] == [
+        ("ssc", "published"), ("ssc", "corrected"), ("fop", "published"), ("fop", "corrected"),
     ]  # fmt: skip
     assert all(0 <= row["sihd"]["value"] <= 1 and row["sabd"] is None for row in rows)
     assert (tmp_path / "spread.svg").is_file()

@@ -21,7 +21,7 @@ Typed = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One small picture with a mask."""
+    """One small image with a mask."""
     rng = np.random.default_rng(0)
     square = np.zeros((24, 32), np.uint8)
     square[6:18, 8:24] = 255

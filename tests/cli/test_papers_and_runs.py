@@ -23,7 +23,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import DatasetCard, Picture
+from segmeter.core.scenes import DatasetCard, Image
 from segmeter.core.sections import Answer, Note, Table, Value
 from segmeter.engine import run_plan
 from segmeter.report.browsing import Sessions
@@ -65,13 +65,13 @@ def test_a_run_without_a_papers_table_is_told_where_its_tables_are(
     assert "'segmeter report RUN --format tex'" in err
 
 
-def test_a_latex_table_is_whole_and_bold_only_where_established(
+def test_a_latex_table_is_whole_and_bold_only_where_significant(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
     code, tex, _ = typed("table", *runs, "--format", "latex")
     assert code == 0
-    assert r"\label{tab:noc-sound}" in tex
-    assert re.search(r"n = \d+; 5 rounds, reading sound", tex)
+    assert r"\label{tab:noc-corrected}" in tex
+    assert re.search(r"n = \d+; 5 rounds, protocol corrected", tex)
     oracle, disc = (next(line for line in tex.splitlines() if line.startswith(m + " &"))
                     for m in ("oracle", "disc"))  # fmt: skip
     assert r"\textbf{1.00}" in oracle
@@ -92,8 +92,8 @@ def test_csv_headings_are_identifiers_and_numbers_are_whole(
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in first)
     _, told, _ = typed("report", runs[0], "--json")
     rows = json.loads(told)["rows"]
-    (noc,) = (r["value"] for r in rows if (r["model"], r["reading"], r["measure"])
-              == (first["method"], "sound", "noc@90"))  # fmt: skip
+    (noc,) = (r["value"] for r in rows if (r["model"], r["protocol"], r["measure"])
+              == (first["method"], "corrected", "noc@90"))  # fmt: skip
     assert float(first["drawn_noc90"]) == noc
 
 
@@ -159,13 +159,14 @@ def test_like_stands_beside_like_only(runs: tuple[Path, Path], tmp_path: Path) -
         open_runs([runs[0], tmp_path / "r"])
 
 
-def test_a_leaderboard_has_every_model_and_reading(
+def test_a_leaderboard_has_every_model_and_protocol(
     runs: tuple[Path, Path], typed: Typed, tmp_path: Path
 ) -> None:
     assert typed("leaderboard", *runs, "--to", tmp_path / "board.html")[0] == 0
     page = (tmp_path / "board.html").read_text()
     assert all(
-        text in page for text in ('<h2 id="sound-title">sound', "published", "disc", "oracle")
+        text in page
+        for text in ('<h2 id="corrected-title">corrected', "published", "disc", "oracle")
     )
     assert "n = " in page
 
@@ -204,7 +205,7 @@ def get(address: str) -> str:
 def test_every_session_can_be_found_filtered_and_opened(sessions: Sessions, address: str) -> None:
     many, rows = sessions.found({})
     counted = sessions.run.sql(
-        'select count(distinct (model, scene, target, "user", reading)) as n from rows'
+        'select count(distinct (model, scene, target, "user", protocol)) as n from rows'
     ).to_pylist()
     assert many == counted[0]["n"]
     assert not rows[0]["reached"]
@@ -247,9 +248,9 @@ def each_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Halves:
-    """Two pictures that people part down the middle."""
+    """Two images that people part down the middle."""
 
-    card = DatasetCard("halves", "two pictures in halves", "none", "nothing to cite")
+    card = DatasetCard("halves", "two images in halves", "none", "nothing to cite")
 
     def scenes(self) -> list[str]:
         return ["a", "b"]
@@ -257,11 +258,11 @@ class Halves:
     def fingerprint(self) -> str:
         return "halves"
 
-    def load(self, scene: str) -> Picture:
+    def load(self, scene: str) -> Image:
         halves = np.ones((24, 32), np.int32)
         halves[:, 16:] = 2
         pixels = np.repeat((90 * halves).astype(np.uint8)[..., None], 3, axis=2)
-        return Picture("halves", scene, pixels, (), partitions=lambda: [halves, halves])
+        return Image("halves", scene, pixels, (), partitions=lambda: [halves, halves])
 
 
 def test_what_partitions_do_not_have_is_said(
@@ -274,21 +275,21 @@ def test_what_partitions_do_not_have_is_said(
     assert "runs of different benchmarks (seism and noc) are not set side by side" in both
 
 
-def test_partitions_are_split_by_groups_of_pictures(
+def test_partitions_are_split_by_groups_of_images(
     each_kind: dict[str, Path], typed: Typed, tmp_path: Path
 ) -> None:
     code, _, err = typed("report", each_kind["seism"], "--by", "class")
     assert code == 2
-    assert "whole pictures are judged here, which have no 'class'" in err
+    assert "whole images are judged here, which have no 'class'" in err
     groups, tables = tmp_path / "groups.csv", tmp_path / "tables"
     groups.write_text("mask,place\na,indoors\nb,outdoors\n")
     told = ("--by", "place", "--groups", groups, "--format", "csv", "--to", tables)
     assert typed("report", each_kind["seism"], *told)[0] == 0
     lines = csv.DictReader(io.StringIO((tables / "by-place.csv").read_text()))
     found = {(line["model"], line["place"]): float(line["f_b_percent"]) for line in lines}
-    names = [f"{method} (sound)" for method in ("quadtree", "watershed")]
+    names = [f"{method} (corrected)" for method in ("quadtree", "watershed")]
     assert found.keys() == {(name, place) for name in names for place in ("indoors", "outdoors")}
-    # The quadtree's first cut is people's own, and both pictures are alike.
+    # The quadtree's first cut is people's own, and both images are alike.
     assert found[names[0], "indoors"] == found[names[0], "outdoors"] > 50
 
 

@@ -71,7 +71,7 @@ WORDS: dict[str, list[str]] = {
 }
 # Commands of which a hostile run must get no further than a sentence: they would execute it.
 REFUSE = {"run"}
-ROUTES = ("benchmark", "subjects", "datasets", "users", "measures", "address", "folder")
+ROUTES = ("benchmark", "segmenters", "datasets", "users", "measures", "address", "folder")
 EVIL = "\x1b]0;evil\x07$a_$b^ \\input{/etc/passwd}"
 COLOUR = (201, 33, 147)  # of the private image
 TRAP = """
@@ -161,7 +161,7 @@ def hostile(sent: Path, tmp_path: Path, listener: Listener) -> Callable[[str], t
         address = {"name": "folder", "options": {"path": listener.address}}
         changes: dict[str, dict[str, Any]] = {
             "benchmark": {"benchmark": name},
-            "subjects": {"subjects": [*plan["subjects"], {"name": name, "options": {}}]},
+            "segmenters": {"segmenters": [*plan["segmenters"], {"name": name, "options": {}}]},
             "datasets": {"datasets": [*plan["datasets"], {"name": name, "options": {}}]},
             "users": {"users": [*plan["users"], {"name": name, "options": {}}]},
             "measures": {"measures": [*plan["measures"], name]},
@@ -182,7 +182,7 @@ def serve_once(server: browsing.Server) -> None:
     Path("out", "served.html").write_text(page)
 
 
-def pictures_in(text: str) -> Iterator[Image.Image]:
+def images_in(text: str) -> Iterator[Image.Image]:
     for held in re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", text):
         yield Image.open(io.BytesIO(base64.b64decode(held)))
 
@@ -223,7 +223,7 @@ def test_a_received_run_makes_no_command_do_what_it_names(
         images = [
             Image.open(p) for p in written if p.suffix == ".png" and p.parent.name == "images"
         ]
-        shown = [*images, *(image for text in texts for image in pictures_in(text))]
+        shown = [*images, *(image for text in texts for image in images_in(text))]
         assert not any(map(shows_private, shown)), "images of a folder that only the run names"
     assert "\x1b" not in said + complaint
     assert "\x07" not in said + complaint
@@ -236,7 +236,7 @@ def test_its_images_are_shown_where_the_fingerprint_is_that_of_the_folder(
 ) -> None:
     """The other side of the test above: an honest run shows its images."""
     assert typed("report", sent, "-o", tmp_path / "report.html")[0] == 0
-    assert any(map(shows_private, pictures_in((tmp_path / "report.html").read_text())))
+    assert any(map(shows_private, images_in((tmp_path / "report.html").read_text())))
 
 
 def test_trust_adds_to_a_run_that_names_a_python_file(

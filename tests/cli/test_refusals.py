@@ -52,7 +52,7 @@ def test_a_command_that_cannot_begin_leaves_nothing(
         ("report RUN --json --by size --format csv", "leave out --by and --format"),
         ("report RUN --to HERE", "is a folder; name the page"),
         ("figure RUN --out HERE/fig.svg --measure oiu", "did you mean 'iou'? it has"),
-        ("figure RUN --out HERE/fig.svg --reading both", "it is published or sound"),
+        ("figure RUN --out HERE/fig.svg --protocol both", "it is published or corrected"),
         ("runs HERE/.. --number nco@90", "'segmeter report RUN --json' shows those"),
     ],
 )

@@ -50,7 +50,7 @@ def test_check_shows_what_people_will_see(typed: Typed, plan: Path) -> None:
     assert code == 0
     page = plan.with_suffix(".html").read_text()
     assert str(plan.with_suffix(".html")) in said
-    for words in ("Object_CutOut", "2. cutout, 2 s", "4. picture, until the answer"):
+    for words in ("Object_CutOut", "2. cutout, 2 s", "4. image, until the answer"):
         assert words in page
     plan.write_text(SMALL.replace("per_cell", "per_sell"))
     code, _, said = typed("study", "check", plan)

@@ -25,9 +25,9 @@ def folder(tmp_path: Path) -> Path:
     labels = np.zeros((12, 14, 6), np.uint8)
     labels[3:8, 4:9, 1:5] = 1
     data = tmp_path / "data"
-    for case in ("good", "fine", "grid", "nan", "channels", "huge", "flat", "lonely"):
+    for case in ("good", "fine", "grid", "nan", "channels", "huge", "flat", "unpaired"):
         save(data / "imagesTr" / f"{case}.nii", voxels)
-        if case != "lonely":
+        if case != "unpaired":
             save(data / "labelsTr" / f"{case}.nii", labels)
     save(data / "labelsTr" / "grid.nii", labels[:-1])
     broken = voxels.copy()
@@ -52,7 +52,7 @@ def test_bad_cases_are_named_and_the_others_are_played(
 
     words = ("--model", "disc", "--dataset", folder, "--user", "box-per-slice", "--workers", 0)
     out = tmp_path / "run"
-    code, said, complaint = typed("run", "volumes", *words, "--reading", "sound", "--out", out)
+    code, said, complaint = typed("run", "volumes", *words, "--protocol", "corrected", "--out", out)
     assert code == 1, complaint
     assert "1 image left out (without labels), the first is 'lonely'" in said + complaint
     run = Run.open(out)

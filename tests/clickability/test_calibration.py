@@ -136,7 +136,7 @@ def test_size_and_leak_of_a_mistake_come_back_from_the_uniform_row(masks: list[M
     assert found.inside == pytest.approx(expect(shape_of(mask), KNOWN).inside, rel=1e-3)
     (same,) = recovered([_named(seen, "21077_a_ritm_fn")], {"21077": 1, "21077_a": _pixels(mask)})
     assert same == found
-    with pytest.raises(BadInput, match="no picture at hand"):
+    with pytest.raises(BadInput, match="no image at hand"):
         recovered([_named(seen, "other_fn")], {"21077": 1})
 
 
@@ -159,15 +159,15 @@ def test_later_rounds_find_the_numbers_that_made_their_distributions(
         for i, mask in enumerate(small)
         for kind in ("fn", "fp")
     ]
-    truth = Numbers(1.2, 0.5, 0.6, KNOWN.jitter)
+    ground_truth = Numbers(1.2, 0.5, 0.6, KNOWN.jitter)
     keys = []
     for s in proxy_errors:
-        predicted = expect(shape_of(s.mask, s.sides), truth)
+        predicted = expect(shape_of(s.mask, s.sides), ground_truth)
         nearer = predicted.pl1_depth / predicted.pl1_uniform
         keys += [Recovered(s.kind, s.share, predicted.inside, predicted.gain, nearer)] * 5
     found = fit_correction_clicks(keys, proxy_errors, KNOWN)
     assert found.apart("gain") < 0.3
-    assert abs(found.numbers.depth - truth.depth) < abs(KNOWN.depth - truth.depth) / 2
+    assert abs(found.numbers.depth - ground_truth.depth) < abs(KNOWN.depth - ground_truth.depth) / 2
     assert draw_later(found, tmp_path).stat().st_size > 2000
     write_proxy_errors(tmp_path / "kept.json.gz", proxy_errors)
     assert read_proxy_errors(tmp_path / "kept.json.gz") == proxy_errors

@@ -36,7 +36,7 @@ def test_clicks_that_are_left_out_are_counted_with_the_reason(tmp_path: Path) ->
     assert file_warnings.left_out(clicks, file_warnings.unasked(["GrabCut", "DAVIS"])) == ""
     played = file_warnings.unplayed({"GrabCut": ["other"], "DAVIS": ["b"]})
     said = file_warnings.left_out(clicks, *played)
-    assert "1 (1 key) on pictures that are not played" in said
+    assert "1 (1 key) on images that are not played" in said
     assert "2 (1 key) of later rounds, made on other models' masks" in said
 
 
@@ -116,7 +116,7 @@ def test_clicks_beside_their_objects_are_told(
     assert _said(changed(few.tolist()), mini) == ""
 
 
-def test_pictures_that_are_not_asked_for_are_not_looked_at(
+def test_images_that_are_not_asked_for_are_not_looked_at(
     good: Path, mini: dict[str, Dataset]
 ) -> None:
     assert file_warnings.astray(read_clicks(good), mini, {"mini": ["nothing"]}) == ""

@@ -57,9 +57,9 @@ def test_maps_from_clicks_agree_with_the_originals(golden: Path) -> None:
 
 def test_the_sound_map_of_clicks_sums_to_one() -> None:
     mask = Mask.box((60, 80), (10, 10), (50, 70))
-    assert from_clicks([(20, 20), (30, 30)], mask, reading="sound").dense().sum() == pytest.approx(
-        1, abs=1e-5
-    )
+    assert from_clicks(
+        [(20, 20), (30, 30)], mask, protocol="corrected"
+    ).dense().sum() == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -77,12 +77,12 @@ def test_published_groups_agree_with_the_originals(
 
 def _three_clicks(case: dict[str, Any], group: int) -> list[list[Any]]:
     """Three rounds on an unchanged prediction, by the legacy generator seeded 42."""
-    values, target, guess = _arrays(case)
+    values, target, prediction = _arrays(case)
     legacy = np.random.RandomState(42)
     done: list[tuple[int, ...]] = []
     rows = []
     for _ in range(3):
-        parts = error_regions(target, guess)
+        parts = error_regions(target, prediction)
         false_negatives, false_positives = (deepest(part, done) for part in parts)
         positive = false_negatives.squared > false_positives.squared
         map = ClickMap.of(values).on(parts[0] if positive else parts[1]).without(done)
@@ -97,8 +97,8 @@ def _three_clicks(case: dict[str, Any], group: int) -> list[list[Any]]:
 
 
 def _check_band(case: dict[str, Any], group: dict[str, Any]) -> None:
-    values, target, guess = _arrays(case)
-    false_negatives, false_positives = error_regions(target, guess)
+    values, target, prediction = _arrays(case)
+    false_negatives, false_positives = error_regions(target, prediction)
     positive = deepest(false_negatives).squared > deepest(false_positives).squared
     map = ClickMap.of(values).on(false_negatives if positive else false_positives)
     low, high = limits(map, share_of_group(group["group"]))
@@ -113,14 +113,14 @@ def _check_band(case: dict[str, Any], group: dict[str, Any]) -> None:
 def _arrays(case: dict[str, Any]) -> tuple[Weights, Target, Mask]:
     shape = (case["h"], case["w"])
     values = np.array(case["map"], dtype=np.float32).reshape(shape)
-    truth = np.array(case["target"]).reshape(shape)
-    ignore = Mask.of(truth == -1) if (truth == -1).any() else None
-    guess = Mask.of(np.array(case["prediction"]).reshape(shape))
-    return values, Target("1", Mask.of(truth == 1), ignore), guess
+    ground_truth = np.array(case["target"]).reshape(shape)
+    ignore = Mask.of(ground_truth == -1) if (ground_truth == -1).any() else None
+    prediction = Mask.of(np.array(case["prediction"]).reshape(shape))
+    return values, Target("1", Mask.of(ground_truth == 1), ignore), prediction
 
 
 @given(weights, st.integers(1, 10), st.floats(0, 0.999))
-def test_published_draws_in_the_box_equal_the_whole_picture(
+def test_published_draws_in_the_box_equal_the_whole_image(
     box: Weights, group: int, drawn: float
 ) -> None:
     map = ClickMap((40, 37), (11, 9), box)
@@ -211,7 +211,7 @@ def test_the_border_counts_as_an_edge_only_when_sound() -> None:
     touching = Mask.box((20, 30), (0, 0), (10, 30))
     top = distance(touching, "published").weights
     assert top[0, 15] == 1
-    assert distance(touching, "sound").weights[0, 15] < 0.3
+    assert distance(touching, "corrected").weights[0, 15] < 0.3
 
 
 def test_bad_maps_and_groups_are_refused() -> None:

@@ -21,7 +21,7 @@ from segmeter.clickability.network import NetworkSource, apply, load  # noqa: E4
 from segmeter.clickability.saliency import SaliencySource, crop_box  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.scenes import Picture, Target  # noqa: E402
+from segmeter.core.scenes import Image, Target  # noqa: E402
 
 Array = npt.NDArray[Any]
 TINY = Size((16, 16, 16, 16), (1, 1, 1, 1), (2, 2, 2, 2), 32)
@@ -100,9 +100,9 @@ def test_logits_and_maps_agree_with_the_original(
     network: Clickability, reference: Path, name: str, seed: int, height: int, width: int
 ) -> None:
     expected = np.load(reference / "net_outputs.npz")
-    picture = _image(seed, height, width).astype(np.float32) / np.float32(255)
+    image = _image(seed, height, width).astype(np.float32) / np.float32(255)
     mean, deviation = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
-    pixels = torch.from_numpy(((picture - mean) / deviation).transpose(2, 0, 1)[None].copy())
+    pixels = torch.from_numpy(((image - mean) / deviation).transpose(2, 0, 1)[None].copy())
     target = _target(height, width)
     planes = np.stack([target, target * (_previous(height, width) > 0.3)]).astype(np.float32)
     maps = torch.from_numpy(planes[None])
@@ -126,12 +126,12 @@ def test_the_wrapper_agrees_with_the_original(
     expected = np.load(reference / "net_outputs.npz")
     target = _target(height, width)
     offset = target[..., None] * np.array([-50, 100, 0])
-    picture = np.clip(_image(seed, height, width) // 8 + 60 + offset, 0, 255).astype(np.uint8)
+    image = np.clip(_image(seed, height, width) // 8 + 60 + offset, 0, 255).astype(np.uint8)
     error_region = target & (_previous(height, width) > 0.3)
     framed = Letterbox((height, width)).put(error_region)
     step = meta[f"padding_{name}"]["error_step"]
     assert np.allclose(framed.ravel()[::step], expected[f"padding_{name}_error"], atol=1e-6)
-    made = apply(network, picture, target, error_region)
+    made = apply(network, image, target, error_region)
     step = meta[f"apply_{name}"]["step"]
     assert np.abs(made.ravel()[::step] - expected[f"apply_{name}"]).max() < 1e-4
 
@@ -179,8 +179,8 @@ def test_a_network_serves_as_a_click_source(tmp_path: Path) -> None:
     path = tmp_path / "tiny.safetensors"
     save_file(Clickability(TINY).state_dict(), path, {"segmeter.size": json.dumps(size)})
     mask = Mask.box((60, 90), (10, 20), (40, 70))
-    scene = Picture("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
-    map = NetworkSource(path).map(scene, scene.targets[0], mask, True, "sound").on(mask)
+    scene = Image("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
+    map = NetworkSource(path).map(scene, scene.targets[0], mask, True, "corrected").on(mask)
     assert map.weights.shape == mask.bits.shape
     assert map.weights.max() > 0
 
@@ -196,10 +196,10 @@ def test_real_saliency_prefers_the_object_to_its_surroundings(
     target = scene.targets[0]
     whole = Mask.box(scene.shape, (0, 0), scene.shape)
     source = SaliencySource(real_weights / "u2netp", cut_out=False)
-    values = source.map(scene, target, whole, True, "sound").dense()
+    values = source.map(scene, target, whole, True, "corrected").dense()
     inside = values[target.mask.dense()].sum() / values.sum()
     assert inside > 0.8
-    cut = SaliencySource(real_weights / "u2netp").map(scene, target, target.mask, True, "sound")
+    cut = SaliencySource(real_weights / "u2netp").map(scene, target, target.mask, True, "corrected")
     assert cut.dense()[~target.mask.dense()].sum() == 0
 
 
@@ -209,12 +209,12 @@ def test_the_crop_grows_by_a_fifth_and_stops_at_the_border() -> None:
 
 def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
     mask = Mask.box((60, 90), (20, 30), (40, 60))
-    scene = Picture("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
+    scene = Image("drawn", "1", _image(3, 60, 90), [Target("1", mask)])
     seen: list[Array] = []
 
-    def redness(picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        seen.append(picture)
-        return np.asarray(picture[..., 0] / np.float32(255), dtype=np.float32)
+    def redness(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        seen.append(image)
+        return np.asarray(image[..., 0] / np.float32(255), dtype=np.float32)
 
     low, high = crop_box(mask)
     crop = scene.pixels[low[0] : high[0], low[1] : high[1]]
@@ -228,8 +228,8 @@ def test_any_saliency_serves_and_sees_the_crop_greyed_or_not() -> None:
     assert np.array_equal(seen[1], crop)
     assert np.array_equal(maps[0].dense(), maps[1].dense())
     assert maps[0].dense().sum() == pytest.approx(1, abs=1e-5)
-    blind = SaliencySource(lambda picture: np.zeros(picture.shape[:2], dtype=np.float32))
-    flat = blind.map(scene, scene.targets[0], mask, True, "sound").dense()
+    blind = SaliencySource(lambda image: np.zeros(image.shape[:2], dtype=np.float32))
+    flat = blind.map(scene, scene.targets[0], mask, True, "corrected").dense()
     assert np.unique(flat[mask.dense()]).size == 1
 
 

@@ -17,7 +17,7 @@ from segmeter.clickability.click_sampling import Draw, drawn_on_prior
 from segmeter.clickability.groups import share_of_group
 from segmeter.clickability.prior import Numbers, prior, prior_on, shipped
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.kernels import set_threads, threads
 
 Bits = npt.NDArray[np.bool_]
@@ -52,7 +52,7 @@ def slivers(shape: tuple[int, int]) -> Bits:
 ERROR_REGIONS: dict[str, Callable[[], Mask]] = {
     "one pixel": lambda: Mask.box(SHAPE, (70, 90), (71, 91)),
     "a pixel in the corner": lambda: Mask.box(SHAPE, (239, 319), (240, 320)),
-    "the whole picture": lambda: Mask.box(SHAPE, (0, 0), SHAPE),
+    "the whole image": lambda: Mask.box(SHAPE, (0, 0), SHAPE),
     "a disc": lambda: Mask.of(disc(SHAPE, 110, 200, 60)),
     "a disc cut by the border": lambda: Mask.of(disc(SHAPE, 5, 310, 40)),
     "slivers": lambda: Mask.of(slivers(SHAPE)),
@@ -90,10 +90,10 @@ def test_no_mistake_has_an_empty_map() -> None:
     assert prior_on(Mask.empty(SHAPE)).weights.size == 0
 
 
-pictures = hnp.arrays(bool, (23, 31))
+images = hnp.arrays(bool, (23, 31))
 points = st.tuples(st.integers(0, 22), st.integers(0, 30))
 wishes = st.tuples(
-    pictures,
+    images,
     st.booleans(),
     st.lists(points, max_size=5),
     st.integers(0, 10),
@@ -102,15 +102,15 @@ wishes = st.tuples(
 )
 
 
-@given(st.lists(wishes, min_size=1, max_size=4), pictures, st.none() | pictures, st.integers(1, 3))
+@given(st.lists(wishes, min_size=1, max_size=4), images, st.none() | images, st.integers(1, 3))
 def test_clicks_drawn_together_are_those_from_the_maps(
     wanted: list[tuple[Bits, bool, list[tuple[int, int]], int, float, int | None]],
-    truth: Bits,
+    ground_truth: Bits,
     ignore: Bits | None,
     count: int,
 ) -> None:
-    target = Target("t", Mask.of(truth), None if ignore is None else Mask.of(ignore))
-    scene = Picture("test", "scene", np.zeros((23, 31, 3), np.uint8), [target])
+    target = Target("t", Mask.of(ground_truth), None if ignore is None else Mask.of(ignore))
+    scene = Image("test", "scene", np.zeros((23, 31, 3), np.uint8), [target])
     draws = [
         Draw(scene, target, Mask.of(b), side, False, tuple(done), share_of_group(g), u, seed)
         for b, side, done, g, u, seed in wanted
@@ -129,10 +129,20 @@ def test_clicks_on_large_mistakes_are_the_same_on_any_number_of_threads(
 ) -> None:
     """Small ones, as above, are not worth a second thread."""
     target = Target("t", Mask.of(disc((480, 640), 240, 300, 200)))
-    scene = Picture("test", "scene", np.zeros((480, 640, 3), np.uint8), [target])
+    scene = Image("test", "scene", np.zeros((480, 640, 3), np.uint8), [target])
     draws = [
-        Draw(scene, target, Mask.of(guess), True, False, ((240, 300),), share_of_group(g), u, seed)
-        for guess in (disc((480, 640), 250, 290, 200), disc((480, 640), 100, 300, 150))
+        Draw(
+            scene,
+            target,
+            Mask.of(prediction),
+            True,
+            False,
+            ((240, 300),),
+            share_of_group(g),
+            u,
+            seed,
+        )
+        for prediction in (disc((480, 640), 250, 290, 200), disc((480, 640), 100, 300, 150))
         for g, u in ((0, 0.5), (1, 0.3), (10, 0.1))
         for seed in (None, 7)
     ]
@@ -149,11 +159,11 @@ def test_the_plain_way_clicks_the_same_pixels(
 ) -> None:
     """Two ways of adding may part where two pixels are equally likely up to rounding."""
     target = Target("t", Mask.of(disc(SHAPE, 120, 150, 80)))
-    scene = Picture("test", "scene", np.zeros((*SHAPE, 3), np.uint8), [target])
-    guesses = [Mask.of(disc(SHAPE, 118 - i, 152 + 3 * i, 80)) for i in range(6)]
+    scene = Image("test", "scene", np.zeros((*SHAPE, 3), np.uint8), [target])
+    predictions = [Mask.of(disc(SHAPE, 118 - i, 152 + 3 * i, 80)) for i in range(6)]
     draws = [
-        Draw(scene, target, guess, side, False, ((120, 72),), share_of_group(g), u, seed)
-        for guess in guesses
+        Draw(scene, target, prediction, side, False, ((120, 72),), share_of_group(g), u, seed)
+        for prediction in predictions
         for side in (True, False)
         for g, u in ((1, 0.3), (5, 0.9), (10, 0.1))
         for seed in [None if published else 7]

@@ -48,7 +48,7 @@ def _filled(recipe: str, seed: int, size: Size, empty: float) -> Weights:
 
 
 def _check(map: ClickMap, share: tuple[float, float]) -> None:
-    """Limits and draws equal those of the plain way over the whole picture."""
+    """Limits and draws equal those of the plain way over the whole image."""
     frame = (*map.shape, *map.low)
     found = limits(map, share)
     assert found == groups._plain_limits(map.weights, map.shape[0] * map.shape[1], *share)

@@ -41,7 +41,7 @@ from segmeter.core.errors import BadInput, BadWeights, NotFound, RunConflict  # 
 from segmeter.datasets.recorded_clicks import Clicks, Key  # noqa: E402
 
 Array = npt.NDArray[Any]
-QUICK = replace(RECIPES["sound"], epochs=2, batch=4, rate=0.004)
+QUICK = replace(RECIPES["corrected"], epochs=2, batch=4, rate=0.004)
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +50,15 @@ def _one_thread() -> None:
 
 
 def _sample(number: int, bright: bool = True) -> TrainingSample:
-    """A box on a dark picture, clicked on its brighter half."""
+    """A box on a dark image, clicked on its brighter half."""
     rng = np.random.default_rng(number)
-    picture = rng.integers(0, 60, (60, 80, 3)).astype(np.uint8)
+    image = rng.integers(0, 60, (60, 80, 3)).astype(np.uint8)
     target = np.zeros((60, 80), dtype=bool)
     y, x = int(rng.integers(5, 25)), int(rng.integers(5, 35))
     target[y : y + 30, x : x + 40] = True
     left = bool(rng.random() < 0.5)
     start = x if left else x + 20
-    picture[y : y + 30, start : start + 20] += 150
+    image[y : y + 30, start : start + 20] += 150
     points = np.stack([rng.integers(y + 8, y + 22, 12), rng.integers(start, start + 20, 12)], 1)
     sizes = np.tile([60, 80], (12, 1))
     return TrainingSample(
@@ -66,7 +66,7 @@ def _sample(number: int, bright: bool = True) -> TrainingSample:
         f"drawn/{number}",
         points,
         sizes,
-        lambda: (picture, target, target.astype(np.float32)),
+        lambda: (image, target, target.astype(np.float32)),
     )
 
 
@@ -122,7 +122,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     assert all(torch.equal(v, _weights(helped)[k]) for k, v in _weights(alone).items())
 
 
-@pytest.mark.parametrize("name", ["published", "sound"])
+@pytest.mark.parametrize("name", ["published", "corrected"])
 def test_a_step_moves_the_network_unless_the_rate_is_zero(name: str, tmp_path: Path) -> None:
     """The published schedule starts with two steps at rate zero."""
     training_samples = [_sample(i) for i in range(4)]
@@ -171,8 +171,8 @@ def test_the_losses_are_those_of_the_definitions() -> None:
     rng = np.random.default_rng(1)
     planes = torch.from_numpy(rng.random((2, 7, 8, 8), dtype=np.float32))
     made = torch.from_numpy(rng.random((2, 1, 8, 8), dtype=np.float32))
-    for name in ("published", "sound"):
-        cut = planes[:, 5].numpy() if name == "sound" else 1.0
+    for name in ("published", "corrected"):
+        cut = planes[:, 5].numpy() if name == "corrected" else 1.0
         p, t = made[:, 0].numpy() * cut, planes[:, 6].numpy()
         p, t = (m / m.sum(axis=(1, 2), keepdims=True) for m in (p, t))
         expected = (t * np.log(t / p)).sum(axis=(1, 2)).mean()
@@ -182,7 +182,7 @@ def test_the_losses_are_those_of_the_definitions() -> None:
 
 
 def test_area_shrinking_keeps_what_bilinear_loses() -> None:
-    """Single-pixel peaks of a large picture fall between the samples of a small frame."""
+    """Single-pixel peaks of a large image fall between the samples of a small frame."""
     dots = np.zeros((640, 640), dtype=np.float32)
     dots[np.random.default_rng(0).integers(0, 640, (2, 60)).tolist()] = 1
     box = Letterbox((640, 640), 64)
@@ -191,7 +191,7 @@ def test_area_shrinking_keeps_what_bilinear_loses() -> None:
 
 
 def test_variation_keeps_the_mistake_in_the_frame_and_the_goal_on_it() -> None:
-    box, planes = framed(_sample(2), "sound", 96)
+    box, planes = framed(_sample(2), "corrected", 96)
     for seed in range(20):
         out = varied(planes, box, np.random.default_rng(seed))
         assert out.shape == planes.shape
@@ -211,8 +211,8 @@ def test_variation_keeps_the_mistake_in_the_frame_and_the_goal_on_it() -> None:
 def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
     training_samples = [_sample(1), _sample(2)]
     a, b = (
-        TrainingSamples(training_samples, "sound", 64),
-        TrainingSamples(training_samples, "sound", 64),
+        TrainingSamples(training_samples, "corrected", 64),
+        TrainingSamples(training_samples, "corrected", 64),
     )
     first = a[(3, 1)]
     _ = b[(0, 0)], b[(2, 1)]
@@ -220,12 +220,12 @@ def test_a_lesson_does_not_depend_on_who_asked_before() -> None:
     assert not np.array_equal(first, a[(4, 1)])
 
 
-def test_pictures_to_choose_by_are_set_aside_whole() -> None:
-    training_samples = [replace(_sample(i), picture=f"drawn/{i % 10}") for i in range(30)]
+def test_images_to_choose_by_are_set_aside_whole() -> None:
+    training_samples = [replace(_sample(i), image=f"drawn/{i % 10}") for i in range(30)]
     learn, choose = split(training_samples, 5)
-    assert {x.picture for x in learn}.isdisjoint({x.picture for x in choose})
+    assert {x.image for x in learn}.isdisjoint({x.image for x in choose})
     assert len(choose) == 3
-    with pytest.raises(BadInput, match="one picture is too few"):
+    with pytest.raises(BadInput, match="one image is too few"):
         split(training_samples[:1], 5)
 
 
@@ -264,9 +264,9 @@ def test_lessons_of_later_rounds_show_the_mistake_of_the_mask_before(tmp_path: P
         samples_of(_clicks(keys), {"mini": data})
 
 
-def test_clicks_on_unknown_pictures_and_objects_are_refused() -> None:
+def test_clicks_on_unknown_images_and_objects_are_refused() -> None:
     data = catalogue.datasets.make("mini")
-    with pytest.raises(NotFound, match="picture 'nowhere'"):
+    with pytest.raises(NotFound, match="image 'nowhere'"):
         samples_of(_clicks([Key("mini", "nowhere", "nowhere", "", "first")]), {"mini": data})
     key = Key("mini", "x", data.scenes()[0], "no such thing", "first")
     (sample,) = samples_of(_clicks([key]), {"mini": data})
@@ -301,7 +301,7 @@ def test_only_a_given_backbone_learns_slower(tmp_path: Path) -> None:
 
 
 def test_wrong_choices_are_named() -> None:
-    with pytest.raises(NotFound, match="did you mean 'sound'"):
+    with pytest.raises(NotFound, match="did you mean 'corrected'"):
         recipe("sounds")
     with pytest.raises(NotFound, match="no network size"):
         _course(size="huge")

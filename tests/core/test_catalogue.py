@@ -80,13 +80,17 @@ def test_looking_a_name_up_imports_one_module_of_its_room() -> None:
     assert done.stdout.strip() == "['segmeter.users.centre_click']"
 
 
-def test_a_name_that_no_source_spells_is_found_by_reading_the_room() -> None:
+def test_a_name_that_no_source_spells_is_found_by_protocol_the_room() -> None:
     sources = [path.read_text() for path in Path(catalogue.__file__).parents[1].rglob("*.py")]
-    shelves = {"users": catalogue.users, "models": catalogue.models, "datasets": catalogue.datasets}
+    registries = {
+        "users": catalogue.users,
+        "models": catalogue.models,
+        "datasets": catalogue.datasets,
+    }
     unspelt = [
         (room, name)
-        for room, shelf in shelves.items()
-        for name in shelf.names()
+        for room, registry in registries.items()
+        for name in registry.names()
         if not any(f'"{name}"' in source for source in sources)
     ]
     assert unspelt, "nothing is registered in a loop any more: this test has no case left"

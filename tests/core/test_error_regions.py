@@ -1,4 +1,4 @@
-"""Error regions of many guesses at once, against one after the other."""
+"""Error regions of many predictions at once, against one after the other."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.kernels import compiled, set_threads, threads
 
-pictures = hnp.arrays(bool, (9, 13))
+images = hnp.arrays(bool, (9, 13))
 points = st.tuples(st.integers(0, 8), st.integers(0, 12))
 
 
 @given(
-    st.lists(st.tuples(pictures, st.lists(points, max_size=6)), min_size=1, max_size=5),
-    pictures,
-    st.none() | pictures,
+    st.lists(st.tuples(images, st.lists(points, max_size=6)), min_size=1, max_size=5),
+    images,
+    st.none() | images,
     st.integers(1, 3),
 )
-def test_many_guesses_at_once_are_as_one_after_the_other(
-    guesses: list[tuple[Any, list[tuple[int, int]]]], truth: Any, ignore: Any, count: int
+def test_many_predictions_at_once_are_as_one_after_the_other(
+    predictions: list[tuple[Any, list[tuple[int, int]]]], ground_truth: Any, ignore: Any, count: int
 ) -> None:
-    target = Target("t", Mask.of(truth), None if ignore is None else Mask.of(ignore))
-    asked = [(target, Mask.of(bits), barred) for bits, barred in guesses]
+    target = Target("t", Mask.of(ground_truth), None if ignore is None else Mask.of(ignore))
+    asked = [(target, Mask.of(bits), barred) for bits, barred in predictions]
     before = threads()
     set_threads(count)
     try:
@@ -49,19 +49,19 @@ def test_nothing_wrong_has_no_deepest_pixel() -> None:
     assert deepest_sides([]) == []
 
 
-def test_a_guess_of_another_size_is_refused() -> None:
+def test_a_prediction_of_another_size_is_refused() -> None:
     target = Target("t", Mask.box((5, 5), (1, 1), (4, 4)))
     with pytest.raises(BadInput, match="different size"):
         deepest_sides([(target, Mask.empty((6, 5)), [])])
 
 
-def test_large_guesses_have_the_same_depths_on_any_number_of_threads(
+def test_large_predictions_have_the_same_depths_on_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Small ones, as above, are not worth a second thread."""
-    truth, *guesses = np.random.default_rng(2).random((6, 300, 400)) < 0.97
-    target = Target("t", Mask.of(truth))
-    asked = [(target, Mask.of(bits), [(150, 200)]) for bits in guesses]
+    ground_truth, *predictions = np.random.default_rng(2).random((6, 300, 400)) < 0.97
+    target = Target("t", Mask.of(ground_truth))
+    asked = [(target, Mask.of(bits), [(150, 200)]) for bits in predictions]
     alone = deepest_sides(asked)
     assert alone == [_plain_sides(*one) for one in asked]
     for count in (2, 4, 30):

@@ -25,7 +25,7 @@ from segmeter.core.masks import (
 )
 
 Array = np.ndarray[Any, np.dtype[np.bool_]]
-pictures = hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20))
+images = hnp.arrays(bool, hnp.array_shapes(min_dims=2, max_dims=2, max_side=20))
 volumes = hnp.arrays(bool, hnp.array_shapes(min_dims=3, max_dims=3, max_side=7))
 
 
@@ -35,12 +35,12 @@ def pairs(draw: st.DrawFn) -> tuple[Array, Array]:
     return draw(hnp.arrays(bool, shape)), draw(hnp.arrays(bool, shape))
 
 
-@given(pictures | volumes)
+@given(images | volumes)
 def test_a_mask_gives_back_its_array(array: Array) -> None:
     assert np.array_equal(Mask.of(array).dense(), array)
 
 
-@given(pictures)
+@given(images)
 def test_the_compiled_box_equals_the_plain_one(array: Array) -> None:
     assert _tight(array) == _plain_tight(array)
 
@@ -80,7 +80,7 @@ def test_the_joint_box_holds_both(pair: tuple[Array, Array]) -> None:
     assert sum(int(m.crop(low, high).sum()) for m in masks) == sum(m.area for m in masks)
 
 
-@given(pictures)
+@given(images)
 def test_run_lengths_are_those_of_coco(array: Array) -> None:
     mask = Mask.of(array)
     theirs = coco.encode(np.asfortranarray(array.astype(np.uint8)))
@@ -88,13 +88,13 @@ def test_run_lengths_are_those_of_coco(array: Array) -> None:
     assert Mask.from_coco(theirs) == mask
 
 
-@given(pictures, st.integers(0, 3), st.integers(0, 3))
+@given(images, st.integers(0, 3), st.integers(0, 3))
 def test_compiled_run_lengths_equal_the_plain_ones(array: Array, below: int, beside: int) -> None:
     mask = Mask.of(np.pad(array, ((below, beside), (beside, below))))
     assert mask._counts() == rle.pack(mask.run_lengths())
 
 
-@given(pictures | volumes)
+@given(images | volumes)
 def test_encoded_masks_come_back(array: Array) -> None:
     mask = Mask.of(array)
     back = Mask.decoded(mask.encoded(), mask.shape)
@@ -103,7 +103,7 @@ def test_encoded_masks_come_back(array: Array) -> None:
     assert Mask.from_coco(mask.to_coco()) == mask
 
 
-@given(pictures)
+@given(images)
 def test_run_lengths_come_back(array: Array) -> None:
     mask = Mask.of(array)
     plain = {"size": list(array.shape), "counts": mask.run_lengths().tolist()}
@@ -149,7 +149,7 @@ def test_a_volumes_damaged_text_is_refused(text: str) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(max_size=40), st.sampled_from([(5, 7), (4, 4, 4)]))
-def test_garbage_run_lengths_are_refused_or_lie_in_the_picture(
+def test_garbage_run_lengths_are_refused_or_lie_in_the_image(
     text: bytes | str, shape: tuple[int, ...]
 ) -> None:
     with suppress(BadInput):

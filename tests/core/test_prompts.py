@@ -23,7 +23,7 @@ from segmeter.core.prompts import (
     round_from_json,
     to_json,
 )
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 
 numbers = st.integers(0, 5000) | st.floats(0, 5000, allow_nan=False)
 points = st.tuples(numbers, numbers) | st.tuples(numbers, numbers, numbers)
@@ -63,14 +63,14 @@ def test_garbage_is_refused_in_a_sentence(text: str) -> None:
     ],
 )
 def test_a_prompt_that_cannot_be_of_the_scene_is_refused(prompt: Any, said: str) -> None:
-    picture = Picture("mine", "1", np.zeros((8, 10, 3), np.uint8), [])
+    image = Image("mine", "1", np.zeros((8, 10, 3), np.uint8), [])
     with pytest.raises(BadInput, match=said):
-        check_inside([prompt], picture)
+        check_inside([prompt], image)
 
 
 def test_prompts_inside_are_taken_and_boxes_may_reach_past_the_edge() -> None:
-    picture = Picture("mine", "1", np.zeros((8, 10, 3), np.uint8), [])
-    check_inside([Click((np.float32(7.4), 9)), Box((-3, 0), (9, 20)), Words("cat")], picture)
+    image = Image("mine", "1", np.zeros((8, 10, 3), np.uint8), [])
+    check_inside([Click((np.float32(7.4), 9)), Box((-3, 0), (9, 20)), Words("cat")], image)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from segmeter.models.drawn import Disc
 
 def session_of_a_disc() -> Session:
     scene = drawn_scene()
-    return Session(scene, Disc(radius=5).look(scene), scene.targets[0])
+    return Session(scene, Disc(radius=5).encode(scene), scene.targets[0])
 
 
 def test_a_session_needs_no_target_and_keeps_a_persons_seconds() -> None:
@@ -23,19 +23,19 @@ def test_a_session_needs_no_target_and_keeps_a_persons_seconds() -> None:
     assert made.scores == {}
     assert made.mask.area > 0
     assert made.seconds_user == 2.5
-    assert session.step(None).content
+    assert session.step(None).stopped
     assert session.rounds[-1].mask == made.mask
 
 
 def test_a_person_who_is_content_at_once_leaves_an_empty_mask() -> None:
     made = session_of_a_disc().step(None)
-    assert (made.number, made.content, made.mask.area) == (1, True, 0)
+    assert (made.number, made.stopped, made.mask.area) == (1, True, 0)
 
 
 def test_several_prompts_of_a_round_reach_the_view_together() -> None:
     session = session_of_a_disc()
     made = session.step([Click((10, 10)), Click((30, 40))])
-    assert made.batch == 1
+    assert made.batch_size == 1
     assert made.prompts == (Click((10, 10)), Click((30, 40)))
     assert made.mask[(10, 10)]
     assert made.mask[(30, 40)]

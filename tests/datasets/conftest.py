@@ -16,7 +16,7 @@ Write = Callable[[Path, Pixels], Path]
 
 @pytest.fixture
 def write() -> Write:
-    """Writes a picture in the format of its suffix; colours are RGB."""
+    """Writes an image in the format of its suffix; colours are RGB."""
 
     def _write(path: Path, pixels: Pixels) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,6 +31,6 @@ def write() -> Write:
 
 @pytest.fixture
 def photo() -> Pixels:
-    """A picture of 12 x 16 pixels in which no two pixels are alike."""
+    """An image of 12 x 16 pixels in which no two pixels are alike."""
     y, x = np.mgrid[:12, :16]
     return np.stack([y * 20, x * 15, (y + x) * 9], axis=2).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""BSDS500: pictures, partitions and boundaries by several people."""
+"""BSDS500: images, partitions and boundaries by several people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 
 
-def _write_truth(path, *maps):
+def _write_ground_truth(path, *maps):
     cells = np.empty((1, len(maps)), dtype=object)
     for place, labels in enumerate(maps):
         edges = np.zeros(labels.shape, np.uint8)
@@ -26,8 +26,8 @@ def made_up(tmp_path, write, photo):
     write(root / "images" / "test" / "12.jpg", photo)
     halves = np.ones((12, 16))
     halves[:, 8:] = 2
-    _write_truth(root / "groundTruth" / "test" / "12.mat", halves, np.ones((12, 16)))
-    _write_truth(root / "groundTruth" / "test" / "9.mat", halves)
+    _write_ground_truth(root / "groundTruth" / "test" / "12.mat", halves, np.ones((12, 16)))
+    _write_ground_truth(root / "groundTruth" / "test" / "9.mat", halves)
     return tmp_path
 
 
@@ -40,18 +40,18 @@ def test_each_person_has_a_partition_and_a_boundary(made_up):
     assert [int(edges.sum()) for edges in data.boundaries("12")] == [16, 16]
 
 
-def test_partitions_without_a_picture_can_be_read(made_up):
+def test_partitions_without_a_image_can_be_read(made_up):
     data = catalogue.datasets.make("bsds500", data=made_up)
     assert data.scenes() == ["12"]
     assert data.annotated() == ["9", "12"]
     assert len(data.partitions("9")) == 1
-    with pytest.raises(NotFound, match="bsds500/9: no picture"):
+    with pytest.raises(NotFound, match="bsds500/9: no image"):
         data.load("9")
 
 
 def test_people_of_different_size_are_refused(made_up):
     path = made_up / "BSDS500" / "groundTruth" / "test" / "9.mat"
-    _write_truth(path, np.ones((12, 16)), np.ones((12, 15)))
+    _write_ground_truth(path, np.ones((12, 16)), np.ones((12, 15)))
     with pytest.raises(BadInput, match="no partitions of one size"):
         catalogue.datasets.make("bsds500", data=made_up).partitions("9")
 
@@ -71,7 +71,7 @@ def test_splits_have_names(made_up):
 
 
 def test_the_real_test_part_has_its_known_numbers(real_data):
-    """The folder's README: 200 ground truths of 60 pictures at hand, 4 to 8 people each,
+    """The folder's README: 200 ground truths of 60 images at hand, 4 to 8 people each,
     labels 1..k without gaps."""
     data = catalogue.datasets.make("bsds500", data=real_data)
     assert (len(data.scenes()), len(data.annotated())) == (60, 200)
@@ -82,7 +82,7 @@ def test_the_real_test_part_has_its_known_numbers(real_data):
             assert np.array_equal(np.unique(labels), np.arange(1, labels.max() + 1))
 
 
-def test_validation_pictures_are_found_in_berkeley(real_data):
+def test_validation_images_are_found_in_berkeley(real_data):
     data = catalogue.datasets.make("bsds500?split=val", data=real_data)
     assert len(data.scenes()) == 17
     scene = data.load(data.scenes()[0])

@@ -73,7 +73,7 @@ def test_real_sets_have_whole_cards(name, real_data):
         ("coco-mval", 80, 800, "720 of 800 objects are not in"),
         ("coco", 15, 130, ""),
         ("lvis", 9, 39, ""),
-        ("bsds500", 60, 0, "140 of 200 photographs are not in"),
+        ("bsds500", 60, 0, "140 of 200 images are not in"),
         ("bsds500?split=train", 13, 0, "187 of 200 partitions are not in"),
         ("bsds500?split=val", 17, 0, "83 of 100 partitions are not in"),
     ],
@@ -88,21 +88,21 @@ def test_what_is_at_hand_and_what_is_missing_is_counted(name, scenes, targets, m
 
 
 @pytest.mark.parametrize(("name", "folder"), [("davis", "DAVIS"), ("coco-mval", "COCO_MVal")])
-def test_a_part_of_the_pictures_beside_all_masks_is_run(name, folder, real_data, tmp_path):
-    """Ten pictures beside all masks at hand: ten scenes, the others named on the card."""
+def test_a_part_of_the_images_beside_all_masks_is_run(name, folder, real_data, tmp_path):
+    """Ten images beside all masks at hand: ten scenes, the others named on the card."""
     source, part = real_data / folder, tmp_path / folder
     (part / "img").mkdir(parents=True)
     (part / "gt").symlink_to(source / "gt")
-    pictures = sorted((source / "img").iterdir())
-    for path in pictures[:10]:
+    images = sorted((source / "img").iterdir())
+    for path in images[:10]:
         (part / "img" / path.name).symlink_to(path)
     data = catalogue.datasets.make(name, data=tmp_path)
-    assert data.scenes() == [path.stem for path in pictures[:10]]
+    assert data.scenes() == [path.stem for path in images[:10]]
     for scene in data.scenes():
         data.load(scene).check()
-    alone = len(pictures) - 10
-    assert f"{alone} of {data.card.targets} pictures are not in" in data.card.missing
-    assert f"the first is '{pictures[10].stem}'" in data.card.missing
+    alone = len(images) - 10
+    assert f"{alone} of {data.card.targets} images are not in" in data.card.missing
+    assert f"the first is '{images[10].stem}'" in data.card.missing
 
 
 def test_the_whole_davis_needs_nothing_more(tmp_path, write, photo):

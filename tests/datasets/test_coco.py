@@ -22,7 +22,7 @@ BOX = [[2, 2, 8, 2, 8, 6, 2, 6]]
 
 
 def content() -> dict:
-    """Two pictures of 16 x 12 pixels, four objects, one of them a crowd."""
+    """Two images of 16 x 12 pixels, four objects, one of them a crowd."""
     image = {"height": 12, "width": 16}
     crowd = {"size": [12, 16], "counts": [30, 20, 142]}
     return {
@@ -64,19 +64,19 @@ def _open(file: Path, **options):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "objects", "pictures"),
+    ("name", "file", "objects", "images"),
     [
         ("coco", "instances_val2017_subset.json", 130, 15),
         ("lvis", "lvis_v0.5_val_subset.json", 39, 9),
     ],
 )
-def test_real_objects_are_those_of_pycocotools(real_data, name, file, objects, pictures):
+def test_real_objects_are_those_of_pycocotools(real_data, name, file, objects, images):
     """133 objects of COCO, 3 of them crowds; 39 of LVIS."""
     data = catalogue.datasets.make(name, data=real_data)
     reference = COCO(str(real_data / "coco" / "annotations" / file))
     assert data.card.targets == objects
     assert data.card.missing == ""
-    assert len(data.scenes()) == pictures
+    assert len(data.scenes()) == images
     count = 0
     for scene in map(data.load, data.scenes()):
         scene.check()
@@ -113,24 +113,24 @@ def test_classes_and_sizes_are_groups(made_up):
     assert target.groups == {"size": "small", "supercategory": "place"}
 
 
-def test_pictures_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
     (made_up.parents[1] / "val2017" / "b.png").unlink()
     data = _open(made_up)
     assert data.scenes() == ["a"]
-    assert data.card.missing.startswith("1 of 2 pictures is not in")
+    assert data.card.missing.startswith("1 of 2 images is not in")
     assert data.card.missing.endswith("the first is 'b'")
-    with pytest.raises(NotFound, match=r"coco/b: no picture 'b\.png'"):
+    with pytest.raises(NotFound, match=r"coco/b: no image 'b\.png'"):
         data.load("b")
 
 
-def test_a_folder_without_any_of_the_pictures_is_refused(made_up, tmp_path):
+def test_a_folder_without_any_of_the_images_is_refused(made_up, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     data = _open(made_up, images=str(tmp_path / "elsewhere"))
-    with pytest.raises(NotFound, match="none of its 2 pictures is in"):
+    with pytest.raises(NotFound, match="none of its 2 images is in"):
         data.scenes()
 
 
-def test_lvis_pictures_are_found_by_their_address(tmp_path, write, photo):
+def test_lvis_images_are_found_by_their_address(tmp_path, write, photo):
     write(tmp_path / "coco" / "train2017" / "000000000042.png", photo)
     image = {"id": 1, "height": 12, "width": 16,
              "coco_url": "http://images.cocodataset.org/train2017/000000000042.png"}  # fmt: skip

@@ -22,7 +22,7 @@ def test_a_hierarchy_is_read_from_matlab_and_numpy_files(tmp_path: Path) -> None
     np.testing.assert_array_equal(read_contour_map(tmp_path / "a.npy"), LEVELS)
 
 
-def test_grey_pictures_are_edge_maps_from_0_to_1(tmp_path: Path) -> None:
+def test_grey_images_are_edge_maps_from_0_to_1(tmp_path: Path) -> None:
     cv2.imwrite(str(tmp_path / "a.png"), np.array([[0, 51, 255]], dtype=np.uint8))
     cv2.imwrite(str(tmp_path / "b.png"), np.array([[0, 13107, 65535]], dtype=np.uint16))
     for name in ("a.png", "b.png"):

@@ -28,9 +28,9 @@ TWO[8:10, 1:5] = 2
 
 def _palette(path: Path, indices: np.ndarray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    picture = Image.fromarray(indices, mode="P")
-    picture.putpalette([0, 0, 0, 200, 0, 0, 0, 200, 0, *[90] * 759])
-    picture.save(path)
+    image = Image.fromarray(indices, mode="P")
+    image.putpalette([0, 0, 0, 200, 0, 0, 0, 200, 0, *[90] * 759])
+    image.save(path)
 
 
 def _areas(data: Folder, scene: str) -> dict[str, int]:
@@ -40,8 +40,8 @@ def _areas(data: Folder, scene: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def pictures(tmp_path, write, photo):
-    """A folder with two photographs in `images`."""
+def images(tmp_path, write, photo):
+    """A folder with two images in `images`."""
     for name in ("a", "b"):
         write(tmp_path / "images" / f"{name}.jpg", photo)
     return tmp_path
@@ -53,90 +53,90 @@ def _masks(folder: Path, write, **masks: np.ndarray) -> Folder:
     return Folder(str(folder))
 
 
-def test_binary_masks_of_any_value(pictures, write):
-    data = _masks(pictures, write, a=BLOCK, b=BLOCK * 255)
+def test_binary_masks_of_any_value(images, write):
+    data = _masks(images, write, a=BLOCK, b=BLOCK * 255)
     assert data.scenes() == ["a", "b"]
     assert _areas(data, "a") == _areas(data, "b") == {"object": 15}
     assert data.recognised == (
-        "2 pictures in 'images', masks in 'masks'; binary masks, every value but 0 the object"
+        "2 images in 'images', masks in 'masks'; binary masks, every value but 0 the object"
     )
     assert data.card.notes == data.recognised
-    assert data.card.name == pictures.name
+    assert data.card.name == images.name
 
 
-def test_masks_with_soft_edges_are_cut_at_half(pictures, write):
+def test_masks_with_soft_edges_are_cut_at_half(images, write):
     soft = np.zeros((60, 60), np.uint8)
     cv2.circle(soft, (30, 30), 20, 255, -1, lineType=cv2.LINE_AA)
     for name in ("a", "b"):
-        write(pictures / "images" / f"{name}.jpg", np.zeros((60, 60, 3), np.uint8))
-    data = _masks(pictures, write, a=soft, b=soft)
+        write(images / "images" / f"{name}.jpg", np.zeros((60, 60, 3), np.uint8))
+    data = _masks(images, write, a=soft, b=soft)
     assert "soft edges" in data.recognised
     assert _areas(data, "a") == {"object": int((soft > 127.5).sum())}
 
 
-def test_masks_with_a_band_leave_it_unjudged(pictures, write):
+def test_masks_with_a_band_leave_it_unjudged(images, write):
     band = BLOCK * 255
     band[2, 4:9] = 128
-    data = _masks(pictures, write, a=band, b=band)
+    data = _masks(images, write, a=band, b=band)
     target = data.load("a").targets[0]
     assert (target.mask.area, target.ignore.area) == (15, 5)
     assert "128 not judged" in data.recognised
 
 
-def test_label_maps_have_an_object_a_value(pictures, write):
-    data = _masks(pictures, write, a=TWO, b=BLOCK)
+def test_label_maps_have_an_object_a_value(images, write):
+    data = _masks(images, write, a=TWO, b=BLOCK)
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert "label maps, every value but 0 an object" in data.recognised
 
 
-def test_sixteen_bits_hold_many_labels(pictures, write):
-    data = _masks(pictures, write, a=TWO.astype(np.uint16) * 400, b=TWO.astype(np.uint16))
+def test_sixteen_bits_hold_many_labels(images, write):
+    data = _masks(images, write, a=TWO.astype(np.uint16) * 400, b=TWO.astype(np.uint16))
     assert _areas(data, "a") == {"400": 15, "800": 8}
 
 
-def test_255_beside_other_labels_is_not_judged(pictures, write):
+def test_255_beside_other_labels_is_not_judged(images, write):
     void = TWO.copy()
     void[0] = 255
-    data = _masks(pictures, write, a=void, b=void)
+    data = _masks(images, write, a=void, b=void)
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert data.load("a").targets[0].ignore.area == 16
     assert "(255 is not judged)" in data.recognised
 
 
-def test_a_palette_gives_its_indices(pictures):
+def test_a_palette_gives_its_indices(images):
     for name in ("a", "b"):
-        _palette(pictures / "masks" / f"{name}.png", TWO)
-    data = Folder(str(pictures))
+        _palette(images / "masks" / f"{name}.png", TWO)
+    data = Folder(str(images))
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert "colour table" in data.recognised
 
 
-def test_a_label_map_in_colour_has_an_object_a_colour(pictures, write):
+def test_a_label_map_in_colour_has_an_object_a_colour(images, write):
     colours = np.zeros((12, 16, 3), np.uint8)
     colours[TWO == 1] = (255, 0, 0)
     colours[TWO == 2] = (0, 0, 255)
-    data = _masks(pictures, write, a=colours, b=colours)
+    data = _masks(images, write, a=colours, b=colours)
     assert _areas(data, "a") == {str(0x0000FF): 8, str(0xFF0000): 15}
     assert "every colour but black" in data.recognised
 
 
-def test_one_file_an_object_in_a_folder_a_picture(pictures, write):
-    write(pictures / "masks" / "a" / "dog_1.png", BLOCK * 255)
-    write(pictures / "masks" / "a" / "2.png", (TWO == 2).astype(np.uint8) * 255)
-    write(pictures / "masks" / "b" / "1.png", BLOCK)
-    data = Folder(str(pictures))
+def test_one_file_an_object_in_a_folder_a_image(images, write):
+    write(images / "masks" / "a" / "dog_1.png", BLOCK * 255)
+    write(images / "masks" / "a" / "2.png", (TWO == 2).astype(np.uint8) * 255)
+    write(images / "masks" / "b" / "1.png", BLOCK)
+    data = Folder(str(images))
     assert _areas(data, "a") == {"2": 8, "dog_1": 15}
     assert [target.label for target in data.load("a").targets] == ["", "dog"]
     assert "3 files of one object each" in data.recognised
 
 
-def test_one_file_an_object_by_name(pictures, write):
-    data = _masks(pictures, write, a_cat=BLOCK, a_dog=TWO // 2, b_1=BLOCK)
+def test_one_file_an_object_by_name(images, write):
+    data = _masks(images, write, a_cat=BLOCK, a_dog=TWO // 2, b_1=BLOCK)
     assert _areas(data, "a") == {"cat": 15, "dog": 8}
     assert data.load("a").targets[0].label == "cat"
 
 
-def test_masks_beside_the_pictures(tmp_path, write, photo):
+def test_masks_beside_the_images(tmp_path, write, photo):
     write(tmp_path / "x.jpg", photo)
     write(tmp_path / "x_mask.png", BLOCK)
     write(tmp_path / "y.jpg", photo)
@@ -148,7 +148,7 @@ def test_masks_beside_the_pictures(tmp_path, write, photo):
     assert "side by side" in data.recognised
 
 
-def test_a_png_of_a_photographs_name_is_its_mask(tmp_path, write, photo):
+def test_a_png_of_a_images_name_is_its_mask(tmp_path, write, photo):
     for name in ("x", "y"):
         write(tmp_path / f"{name}.jpg", photo)
         write(tmp_path / f"{name}.png", TWO)
@@ -157,25 +157,25 @@ def test_a_png_of_a_photographs_name_is_its_mask(tmp_path, write, photo):
     assert "as JPEG, masks of the same names as PNG" in data.recognised
 
 
-def test_run_lengths_in_one_file(pictures):
+def test_run_lengths_in_one_file(images):
     runs = {
         "a.jpg": [Mask.of(BLOCK).to_coco(), {**Mask.of(TWO == 2).to_coco(), "label": "dog"}],
         "b": {"left": Mask.of(BLOCK).to_coco()},
         "gone.jpg": Mask.of(BLOCK).to_coco(),
     }
-    (pictures / "masks.json").write_text(json.dumps(runs))
-    data = Folder(str(pictures))
+    (images / "masks.json").write_text(json.dumps(runs))
+    data = Folder(str(images))
     assert data.scenes() == ["a", "b"]
     assert _areas(data, "a") == {"1": 15, "2": 8}
     assert _areas(data, "b") == {"left": 15}
     assert data.recognised == (
-        "2 pictures with 3 objects as run lengths in 'masks.json';"
-        " 1 entries have no picture, the first is 'gone'"
+        "2 images with 3 objects as run lengths in 'masks.json';"
+        " 1 entries have no image, the first is 'gone'"
     )
     assert data.card.targets == 3
 
 
-def test_run_lengths_beside_each_picture(tmp_path, write, photo):
+def test_run_lengths_beside_each_image(tmp_path, write, photo):
     for name in ("x", "y"):
         write(tmp_path / f"{name}.jpg", photo)
         entry = {"id": 5, "segmentation": Mask.of(TWO == 1).to_coco()}
@@ -185,19 +185,19 @@ def test_run_lengths_beside_each_picture(tmp_path, write, photo):
     assert "run lengths in a JSON file each" in data.recognised
 
 
-def test_one_picture_with_its_json(tmp_path, write, photo):
+def test_one_image_with_its_json(tmp_path, write, photo):
     write(tmp_path / "x.jpg", photo)
     (tmp_path / "x.json").write_text(json.dumps({"annotations": [Mask.of(BLOCK).to_coco()]}))
     assert _areas(Folder(str(tmp_path)), "x") == {"1": 15}
 
 
-def test_run_lengths_of_other_pictures_are_said(pictures):
-    (pictures / "masks.json").write_text(json.dumps({"elk": Mask.of(BLOCK).to_coco()}))
-    with pytest.raises(BadInput, match=r"has masks for 'elk', but .* has no such picture"):
-        Folder(str(pictures))
+def test_run_lengths_of_other_images_are_said(images):
+    (images / "masks.json").write_text(json.dumps({"elk": Mask.of(BLOCK).to_coco()}))
+    with pytest.raises(BadInput, match=r"has masks for 'elk', but .* has no such image"):
+        Folder(str(images))
 
 
-def test_a_coco_file_beside_the_pictures(pictures):
+def test_a_coco_file_beside_the_images(images):
     content = {
         "images": [
             {"id": 1, "file_name": "a.jpg", "height": 12, "width": 16},
@@ -208,20 +208,20 @@ def test_a_coco_file_beside_the_pictures(pictures):
             {"id": 2, "image_id": 2, "segmentation": [[2, 2, 8, 2, 8, 6, 2, 6]]},
         ],
     }
-    (pictures / "annotations").mkdir()
-    (pictures / "annotations" / "mine.json").write_text(json.dumps(content))
-    data = Folder(str(pictures))
+    (images / "annotations").mkdir()
+    (images / "annotations" / "mine.json").write_text(json.dumps(content))
+    data = Folder(str(images))
     assert _areas(data, "a") == {"1": 24}
     assert "in the COCO file 'mine.json', which has 2 objects" in data.recognised
-    assert "1 of 2 pictures is not in" in data.recognised
+    assert "1 of 2 images is not in" in data.recognised
 
 
-def test_pictures_without_mask_and_masks_without_picture_are_counted(pictures, write, photo):
-    write(pictures / "images" / "c.jpg", photo)
-    data = _masks(pictures, write, a=BLOCK, b=BLOCK, zebra=BLOCK)
+def test_images_without_mask_and_masks_without_image_are_counted(images, write, photo):
+    write(images / "images" / "c.jpg", photo)
+    data = _masks(images, write, a=BLOCK, b=BLOCK, zebra=BLOCK)
     assert data.scenes() == ["a", "b"]
-    assert "1 picture without a mask left out, the first is 'c'" in data.recognised
-    assert "1 mask belongs to no picture, the first is 'zebra.png'" in data.recognised
+    assert "1 image without a mask left out, the first is 'c'" in data.recognised
+    assert "1 mask belongs to no image, the first is 'zebra.png'" in data.recognised
 
 
 def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):
@@ -232,15 +232,15 @@ def test_a_name_that_begins_another_keeps_its_own_masks(tmp_path, write, photo):
     assert _areas(data, "car_2") == {"object": 8, "1": 15}
 
 
-def test_options_override_what_values_suggest(pictures, write):
-    data = _masks(pictures, write, a=TWO, b=TWO)
-    whole = catalogue.datasets.make(f"folder?path={pictures}&kind=binary")
+def test_options_override_what_values_suggest(images, write):
+    data = _masks(images, write, a=TWO, b=TWO)
+    whole = catalogue.datasets.make(f"folder?path={images}&kind=binary")
     assert _areas(whole, "a") == {"object": 23}
-    part = catalogue.datasets.make(f"folder?path={pictures}&ignore=2")
+    part = catalogue.datasets.make(f"folder?path={images}&ignore=2")
     assert _areas(part, "a") == {"1": 15}
     assert len(_areas(data, "a")) == 2
     with pytest.raises(BadInput, match="no kind of mask 'shape'; it is one of binary"):
-        Folder(str(pictures), kind="shape")
+        Folder(str(images), kind="shape")
 
 
 def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo):
@@ -253,57 +253,57 @@ def test_what_is_not_recognised_is_told_how_to_lay_it_out(tmp_path, write, photo
         Folder(str(tmp_path))
 
 
-def test_two_pictures_of_one_name_are_refused(pictures, write, photo):
-    write(pictures / "images" / "a.png", photo)
+def test_two_images_of_one_name_are_refused(images, write, photo):
+    write(images / "images" / "a.png", photo)
     with pytest.raises(BadInput, match="differ in their suffix only"):
-        _masks(pictures, write, a=BLOCK)
+        _masks(images, write, a=BLOCK)
 
 
-def test_a_photograph_among_the_masks_is_no_label_map(pictures, write):
+def test_a_image_among_the_masks_is_no_label_map(images, write):
     noise = np.random.default_rng(0).integers(0, 256, (80, 80, 3), dtype=np.uint8)
     for name in ("a", "b"):
-        write(pictures / "images" / f"{name}.jpg", noise)
-    data = _masks(pictures, write, a=noise, b=noise)
-    with pytest.raises(BadInput, match="that is a picture, not a label map"):
+        write(images / "images" / f"{name}.jpg", noise)
+    data = _masks(images, write, a=noise, b=noise)
+    with pytest.raises(BadInput, match="that is an image, not a label map"):
         data.load("a").check()
 
 
-def test_an_empty_mask_and_one_of_another_size_are_said(pictures, write):
-    data = _masks(pictures, write, a=BLOCK * 0, b=BLOCK[:, :9])
+def test_an_empty_mask_and_one_of_another_size_are_said(images, write):
+    data = _masks(images, write, a=BLOCK * 0, b=BLOCK[:, :9])
     with pytest.raises(BadInput, match="'object' is empty"):
         data.load("a").check()
-    with pytest.raises(BadInput, match="picture is 16 x 12 but its mask is 9 x 12"):
+    with pytest.raises(BadInput, match="image is 16 x 12 but its mask is 9 x 12"):
         data.load("b").check()
 
 
-def test_a_damaged_mask_stops_only_its_own_scene(pictures, write):
-    write(pictures / "masks" / "b.png", TWO)
-    (pictures / "masks" / "a.png").write_bytes(b"no picture")
-    data = Folder(str(pictures))
+def test_a_damaged_mask_stops_only_its_own_scene(images, write):
+    write(images / "masks" / "b.png", TWO)
+    (images / "masks" / "a.png").write_bytes(b"no image")
+    data = Folder(str(images))
     assert _areas(data, "b") == {"1": 15, "2": 8}
-    with pytest.raises(BadInput, match=r"a\.png' is not a whole picture"):
+    with pytest.raises(BadInput, match=r"a\.png' is not a whole image"):
         data.load("a").check()
-    (pictures / "masks" / "b.png").write_bytes(b"no picture")
-    with pytest.raises(BadInput, match="is not a whole picture"):
-        Folder(str(pictures))
+    (images / "masks" / "b.png").write_bytes(b"no image")
+    with pytest.raises(BadInput, match="is not a whole image"):
+        Folder(str(images))
 
 
-def test_a_damaged_json_stops_only_its_own_scene(pictures):
-    (pictures / "images" / "a.json").write_text(json.dumps([Mask.of(BLOCK).to_coco()]))
-    (pictures / "images" / "b.json").write_text("{")
-    data = Folder(str(pictures))
+def test_a_damaged_json_stops_only_its_own_scene(images):
+    (images / "images" / "a.json").write_text(json.dumps([Mask.of(BLOCK).to_coco()]))
+    (images / "images" / "b.json").write_text("{")
+    data = Folder(str(images))
     assert _areas(data, "a") == {"1": 15}
     with pytest.raises(BadInput, match=r"b\.json' is not a JSON file"):
         data.load("b").check()
-    (pictures / "images" / "b.json").write_text("{}")
+    (images / "images" / "b.json").write_text("{}")
     with pytest.raises(BadInput, match="holds no run-length mask"):
         data.load("b").check()
 
 
-def test_the_fingerprint_follows_pictures_and_masks(pictures, write):
-    before = _masks(pictures, write, a=BLOCK, b=BLOCK).fingerprint()
-    assert Folder(str(pictures)).fingerprint() == before
-    assert _masks(pictures, write, a=BLOCK, b=TWO).fingerprint() != before
+def test_the_fingerprint_follows_images_and_masks(images, write):
+    before = _masks(images, write, a=BLOCK, b=BLOCK).fingerprint()
+    assert Folder(str(images)).fingerprint() == before
+    assert _masks(images, write, a=BLOCK, b=TWO).fingerprint() != before
 
 
 GOOD = {
@@ -362,15 +362,15 @@ def test_any_json_gives_scenes_or_a_sentence(tmp_path_factory, content, name):
             data.load(scene).check()
 
 
-def test_a_run_begins_by_saying_what_was_recognised(pictures, write, tmp_path_factory):
-    _masks(pictures, write, a=BLOCK, b=TWO)
+def test_a_run_begins_by_saying_what_was_recognised(images, write, tmp_path_factory):
+    _masks(images, write, a=BLOCK, b=TWO)
     out = tmp_path_factory.mktemp("out") / "run"
     done = subprocess.run(
         [sys.executable, "-c", "import segmeter.cli; segmeter.cli.main()", "run", "noc",
-         "--model", "disc", "--dataset", str(pictures), "--rounds", "1", "--workers", "0",
+         "--model", "disc", "--dataset", str(images), "--rounds", "1", "--workers", "0",
          "--out", str(out), "--json"],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert f"{pictures.name}: 2 pictures in 'images', masks in 'masks'; label maps" in done.stderr
+    assert f"{images.name}: 2 images in 'images', masks in 'masks'; label maps" in done.stderr
     json.loads(done.stdout)

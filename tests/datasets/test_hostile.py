@@ -25,13 +25,13 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.folder import Folder
+from segmeter.datasets.image_files import read_bytes, read_values
 from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, void_in
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.numpy_files import read_npy
 from segmeter.datasets.object_files import read_proposals
 from segmeter.datasets.pairing import pair
-from segmeter.datasets.pictures import read_bytes, read_values
 from segmeter.models.fetching.archives import unpack, unpack_one
 from segmeter.report.clickmaps import ShownMap, map_page
 
@@ -41,8 +41,8 @@ SQUARE[3:9, 4:12] = 255
 
 
 @pytest.fixture
-def pictures(tmp_path: Path, write: Write, photo: Any) -> Path:
-    """A folder with one picture and its mask."""
+def images(tmp_path: Path, write: Write, photo: Any) -> Path:
+    """A folder with one image and its mask."""
     write(tmp_path / "images" / "a.png", photo)
     write(tmp_path / "masks" / "a.png", SQUARE)
     return tmp_path
@@ -71,16 +71,16 @@ def _peak(call: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "zero", "nothing", "itself", "folder"])
-def test_what_is_no_regular_file_is_passed_over_and_said(pictures: Path, kind: str) -> None:
-    odd = pictures / "images" / "b.png"
+def test_what_is_no_regular_file_is_passed_over_and_said(images: Path, kind: str) -> None:
+    odd = images / "images" / "b.png"
     if kind == "pipe":
         os.mkfifo(odd)
     elif kind == "folder":
         odd.mkdir()
     else:
-        ends = {"zero": Path("/dev/zero"), "nothing": pictures / "gone.png", "itself": odd}
+        ends = {"zero": Path("/dev/zero"), "nothing": images / "gone.png", "itself": odd}
         odd.symlink_to(ends[kind])
-    data = Folder(str(pictures))
+    data = Folder(str(images))
     assert data.scenes() == ["a"]
     assert "left out, the first is 'b.png'" in data.recognised
     assert data.fingerprint()
@@ -89,82 +89,82 @@ def test_what_is_no_regular_file_is_passed_over_and_said(pictures: Path, kind: s
             read(odd)
 
 
-def test_pipes_as_masks_and_coco_pictures_do_not_hang(pictures: Path) -> None:
-    os.mkfifo(pictures / "masks" / "a_2.png")
-    assert len(Folder(str(pictures)).load("a").targets) == 1
-    os.mkfifo(pictures / "b.json")
-    os.mkfifo(pictures / "images" / "c.png")
+def test_pipes_as_masks_and_coco_images_do_not_hang(images: Path) -> None:
+    os.mkfifo(images / "masks" / "a_2.png")
+    assert len(Folder(str(images)).load("a").targets) == 1
+    os.mkfifo(images / "b.json")
+    os.mkfifo(images / "images" / "c.png")
     with pytest.raises(NotFound, match="none of its"):
-        _coco(pictures, [{"segmentation": [[1, 1, 9, 1, 9, 9]]}], file_name="c.png")
+        _coco(images, [{"segmentation": [[1, 1, 9, 1, 9, 9]]}], file_name="c.png")
 
 
-def test_names_that_are_not_utf8_are_passed_over_and_said(pictures: Path) -> None:
-    odd = os.fsencode(pictures / "images") + b"/caf\xe9.png"
-    Path(os.fsdecode(odd)).write_bytes((pictures / "images" / "a.png").read_bytes())
-    data = Folder(str(pictures))
+def test_names_that_are_not_utf8_are_passed_over_and_said(images: Path) -> None:
+    odd = os.fsencode(images / "images") + b"/caf\xe9.png"
+    Path(os.fsdecode(odd)).write_bytes((images / "images" / "a.png").read_bytes())
+    data = Folder(str(images))
     assert data.scenes() == ["a"]
     assert r"'caf\xe9.png'" in data.recognised
     data.recognised.encode()
 
 
-def test_folders_whose_names_are_not_utf8_are_named(pictures: Path) -> None:
-    (pictures / os.fsdecode(b"masks/\xe9")).mkdir()
-    (pictures / os.fsdecode(b"masks/\xe9/a.png")).touch()
-    data = Folder(str(pictures))
+def test_folders_whose_names_are_not_utf8_are_named(images: Path) -> None:
+    (images / os.fsdecode(b"masks/\xe9")).mkdir()
+    (images / os.fsdecode(b"masks/\xe9/a.png")).touch()
+    data = Folder(str(images))
     assert r"'\xe9/'" in data.recognised
     data.recognised.encode()
-    odd = pictures.rename(pictures.with_name(os.fsdecode(b"caf\xe9")))
+    odd = images.rename(images.with_name(os.fsdecode(b"caf\xe9")))
     with pytest.raises(BadInput, match="is not UTF-8; rename it"):
         Folder(str(odd))
 
 
-def test_gifs_are_said(pictures: Path) -> None:
+def test_gifs_are_said(images: Path) -> None:
     for name in ("b.gif", "c.GIF"):
-        (pictures / "images" / name).write_bytes(b"GIF89a")
-    assert "2 GIFs are not read, the first is 'b.gif'" in Folder(str(pictures)).recognised
+        (images / "images" / name).write_bytes(b"GIF89a")
+    assert "2 GIFs are not read, the first is 'b.gif'" in Folder(str(images)).recognised
 
 
 # Sizes that are claimed.
 
 
-def test_coco_sizes_are_compared_with_the_picture_before_anything_is_filled(pictures: Path) -> None:
+def test_coco_sizes_are_compared_with_the_image_before_anything_is_filled(images: Path) -> None:
     whole = [0, 0, 16000, 0, 16000, 16000, 0, 16000]
-    data = _coco(pictures, [{"segmentation": [whole]}], height=16000, width=16000)
+    data = _coco(images, [{"segmentation": [whole]}], height=16000, width=16000)
 
     def read() -> None:
-        with pytest.raises(BadInput, match="says the picture is 16000 x 16000, but it is 16 x 12"):
+        with pytest.raises(BadInput, match="says the image is 16000 x 16000, but it is 16 x 12"):
             _ = data.load("a").targets
 
     assert _peak(read) < 1 << 22
 
 
-def test_run_lengths_are_compared_with_the_picture_before_they_are_unpacked(pictures: Path) -> None:
+def test_run_lengths_are_compared_with_the_image_before_they_are_unpacked(images: Path) -> None:
     claims = {"size": [16384, 16384], "counts": [0, 16384 * 16384]}
-    (pictures / "masks.json").write_text(json.dumps({"a.png": claims}))
-    data = Folder(str(pictures))
+    (images / "masks.json").write_text(json.dumps({"a.png": claims}))
+    data = Folder(str(images))
 
     def read() -> None:
-        with pytest.raises(BadInput, match="claims a picture of"):
+        with pytest.raises(BadInput, match="claims an image of"):
             _ = data.load("a").targets
 
     assert _peak(read) < 1 << 22
     thing = {"segmentation": claims, "iscrowd": 0}
-    with pytest.raises(BadInput, match="claims a picture of"):
-        _ = _coco(pictures, [thing]).load("a").targets
+    with pytest.raises(BadInput, match="claims an image of"):
+        _ = _coco(images, [thing]).load("a").targets
 
 
-def test_many_masks_that_fill_their_picture_are_refused(
-    pictures: Path, monkeypatch: pytest.MonkeyPatch
+def test_many_masks_that_fill_their_image_are_refused(
+    images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = {"size": [12, 16], "counts": [0, 12 * 16]}
     things = [{"id": n, "segmentation": full} for n in range(20)]
-    (pictures / "list.json").write_text(json.dumps(things))
-    (pictures / "masks.json").write_text(json.dumps({"a.png": things}))
+    (images / "list.json").write_text(json.dumps(things))
+    (images / "masks.json").write_text(json.dumps({"a.png": things}))
     readers: list[Callable[[], object]] = [
-        lambda: read_proposals(pictures / "list.json"),
-        lambda: _coco(pictures, things).load("a").targets,
-        lambda: (pictures / "a_coco.json").unlink(),
-        lambda: Folder(str(pictures)).load("a").targets,
+        lambda: read_proposals(images / "list.json"),
+        lambda: _coco(images, things).load("a").targets,
+        lambda: (images / "a_coco.json").unlink(),
+        lambda: Folder(str(images)).load("a").targets,
     ]
     for most in (20 * 12 * 16, 19 * 12 * 16):
         monkeypatch.setattr("segmeter.datasets.claims.MOST_BITS", most)
@@ -181,16 +181,16 @@ def test_run_lengths_that_claim_much_are_not_painted(tmp_path: Path) -> None:
     file.write_text(json.dumps({"size": [16384, 16384], "counts": [5, 3, 16384 * 16384 - 8]}))
 
     def read() -> None:
-        with pytest.raises(BadInput, match="save the label map as a picture"):
+        with pytest.raises(BadInput, match="save the label map as an image"):
             read_results(file)
 
     assert _peak(read) < 1 << 22
 
 
 def _palette(path: Path, indices: Any, bits: int = 8, **info: Any) -> Path:
-    picture = Image.frombytes("P", indices.shape[::-1], indices.tobytes())
-    picture.putpalette(list(range(256)) * 3)
-    picture.save(path, bits=bits, **info)
+    image = Image.frombytes("P", indices.shape[::-1], indices.tobytes())
+    image.putpalette(list(range(256)) * 3)
+    image.save(path, bits=bits, **info)
     return path
 
 
@@ -228,33 +228,33 @@ def test_palette_masks_of_14000_a_side_are_read(tmp_path: Path) -> None:
 # Names and ids.
 
 
-def test_a_coco_name_that_no_file_can_have_leaves_out_that_picture_only(pictures: Path) -> None:
+def test_a_coco_name_that_no_file_can_have_leaves_out_that_image_only(images: Path) -> None:
     record = {"height": 12, "width": 16}
-    images = [{"id": n, "file_name": name, **record} for n, name in
+    listed = [{"id": n, "file_name": name, **record} for n, name in
               enumerate(["a.png", "b\0.png", "c\ud800.png"])]  # fmt: skip
     things = [{"id": n, "image_id": n, "segmentation": [[1, 1, 9, 1, 9, 9]]} for n in range(3)]
-    file = pictures / "things.json"
-    file.write_text(json.dumps({"images": images, "annotations": things, "categories": []}))
-    data = CocoJson(Folder(str(pictures)).card, file, pictures / "images")
+    file = images / "things.json"
+    file.write_text(json.dumps({"images": listed, "annotations": things, "categories": []}))
+    data = CocoJson(Folder(str(images)).card, file, images / "images")
     assert data.scenes() == ["a"]
-    assert "2 of 3 pictures are not in" in data.card.missing
+    assert "2 of 3 images are not in" in data.card.missing
     data.card.missing.encode()
 
 
-def test_objects_of_one_name_go_by_their_files_names(pictures: Path, write: Write) -> None:
-    (pictures / "masks" / "a.png").unlink()
+def test_objects_of_one_name_go_by_their_files_names(images: Path, write: Write) -> None:
+    (images / "masks" / "a.png").unlink()
     for name in ("a_1", "a-1", "a_2"):
-        write(pictures / "masks" / f"{name}.png", SQUARE)
-    data = Folder(str(pictures))
+        write(images / "masks" / f"{name}.png", SQUARE)
+    data = Folder(str(images))
     scene = data.load("a")
     assert sorted(target.id for target in scene.targets) == ["2", "a-1", "a_1"]
     assert "2 objects of like names go by their files' names" in data.recognised
     scene.check()
 
 
-def test_two_objects_of_one_id_are_refused(pictures: Path) -> None:
+def test_two_objects_of_one_id_are_refused(images: Path) -> None:
     outline = {"segmentation": [[1, 1, 9, 1, 9, 9]]}
-    scene = _coco(pictures, [outline, outline]).load("a")
+    scene = _coco(images, [outline, outline]).load("a")
     with pytest.raises(BadInput, match="two targets are called '1'"):
         scene.check()
 
@@ -276,24 +276,24 @@ def test_masks_are_paired_in_linear_time(tmp_path: Path) -> None:
 
     from segmeter.datasets import pairing
 
-    pairs.pictures = Counting(pairs.pictures)
+    pairs.images = Counting(pairs.images)
     for path in sorted((tmp_path / "masks").iterdir()):
         pairing._assign(pairs, path)
     assert len(looked) <= 4 * 200
     assert len(pairs.paired) == 200
-    assert not pairs.lonely
+    assert not pairs.unpaired
 
 
 @pytest.mark.parametrize("name", ["2024", "true", "1e5", "null", "[1]", '"x"', "a&b", "NaN", "-1"])
 def test_a_folder_may_have_a_name_that_looks_like_json(
-    pictures: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    images: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = Spec("folder", {"path": name})
     assert Spec.parse(str(spec)) == spec
-    (pictures / name).mkdir()
+    (images / name).mkdir()
     for part in ("images", "masks"):
-        (pictures / part).rename(pictures / name / part)
-    monkeypatch.chdir(pictures)
+        (images / part).rename(images / name / part)
+    monkeypatch.chdir(images)
     assert Folder(**Spec.parse(str(spec)).options).scenes() == ["a"]
 
 
@@ -321,7 +321,7 @@ def test_5000_objects_are_a_label_map(tmp_path: Path, write: Write) -> None:
     assert len(found) == 4999
     assert {target.mask.area for target in found} == {16}
     noise = np.random.default_rng(0).integers(0, 60_000, (200, 300)).astype(np.uint16)
-    with pytest.raises(BadInput, match="a picture, not a label map"):
+    with pytest.raises(BadInput, match="an image, not a label map"):
         objects_in(write(tmp_path / "b.png", noise), "labels", None)
 
 
@@ -385,8 +385,8 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path: Path, suffix: 
 
 
 def test_a_title_that_reads_like_a_mark_stays_a_title() -> None:
-    picture = cv2.imencode(".png", SQUARE)[1].tobytes()
-    shown = ShownMap(picture, (12, 16), {"IoU": np.zeros((12, 16))}, (0, 0), 1, (3, 3))
+    image = cv2.imencode(".png", SQUARE)[1].tobytes()
+    shown = ShownMap(image, (12, 16), {"IoU": np.zeros((12, 16))}, (0, 0), 1, (3, 3))
     page = map_page('{{ data }}"><script>{{ title }}', shown, [("{{ names }}", "{% if %}")])
     assert "<title>{{ data }}&#34;&gt;&lt;script&gt;{{ title }} · segmeter</title>" in page
     assert page.count('"shape"') == 1

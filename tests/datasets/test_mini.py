@@ -1,4 +1,4 @@
-"""`mini`: clean masks on photographs that come inside two packages."""
+"""`mini`: clean masks on images that come inside two packages."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.datasets import mini
 
 DATA = catalogue.datasets.make("mini")
-RECORDS = json.loads(Path(mini.__file__).with_name("mini.json").read_text())["pictures"]
+RECORDS = json.loads(Path(mini.__file__).with_name("mini.json").read_text())["images"]
 WHEELS = {"skimage": "scikit-image", "matplotlib": "matplotlib"}
 
 
-def test_there_are_at_least_24_objects_on_9_photographs():
+def test_there_are_at_least_24_objects_on_9_images():
     assert len(DATA.scenes()) >= 9
     count = sum(len(DATA.load(scene).targets) for scene in DATA.scenes())
     assert count == DATA.card.targets >= 24
-    assert f"{count} objects on {len(DATA.scenes())} photographs" in DATA.card.summary
+    assert f"{count} objects on {len(DATA.scenes())} images" in DATA.card.summary
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["id"])
-def test_each_photograph_is_a_file_of_its_wheel(record):
+def test_each_image_is_a_file_of_its_wheel(record):
     """The wheel's own list has the file and its digest: it was not fetched afterwards."""
     wheel = importlib.metadata.distribution(WHEELS[record["package"]])
     listed = {row[0]: row[1] for row in csv.reader((wheel.read_text("RECORD") or "").splitlines())}
@@ -52,7 +52,7 @@ def test_nothing_is_downloaded(monkeypatch):
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["id"])
-def test_masks_fit_their_photograph_and_are_clean(record):
+def test_masks_fit_their_image_and_are_clean(record):
     """No specks, no pinholes, no two objects of one name; every object is named."""
     scene = DATA.load(record["id"])
     scene.check()
@@ -80,14 +80,14 @@ def test_groups_cover_sizes_and_shapes():
     assert {g["shape"] for g in groups} == {"compact", "thin", "cut up"}
 
 
-def test_another_picture_under_the_name_is_refused(tmp_path, monkeypatch, write, photo):
+def test_another_image_under_the_name_is_refused(tmp_path, monkeypatch, write, photo):
     monkeypatch.setattr(mini, "_installed", lambda package: tmp_path)
     write(tmp_path / "data" / "chelsea.png", photo)
-    with pytest.raises(BadInput, match="not the picture the masks were drawn on"):
+    with pytest.raises(BadInput, match="not the image the masks were drawn on"):
         DATA.load("chelsea").check()
 
 
-def test_the_same_pixels_in_another_packing_are_the_picture(tmp_path, monkeypatch, write):
+def test_the_same_pixels_in_another_packing_are_the_image(tmp_path, monkeypatch, write):
     pixels = DATA.load("chelsea").pixels
     monkeypatch.setattr(mini, "_installed", lambda package: tmp_path)
     write(tmp_path / "data" / "chelsea.png", pixels)

@@ -25,7 +25,7 @@ def root(tmp_path, write, photo):
     return tmp_path
 
 
-def test_masks_are_brought_to_their_pictures_size_and_named_as_the_join_names_them(root):
+def test_masks_are_brought_to_their_images_size_and_named_as_the_join_names_them(root):
     data = catalogue.datasets.make("open-images", data=root)
     (target,) = data.load("i1").targets
     assert target.mask.shape == (12, 16)
@@ -40,11 +40,11 @@ def test_masks_are_brought_to_their_pictures_size_and_named_as_the_join_names_th
     assert list(person_groups(read_boxes(people), masks)) == [f"i1/{target.id}"]
 
 
-def test_a_table_of_another_kind_and_a_folder_without_pictures_are_refused(root):
+def test_a_table_of_another_kind_and_a_folder_without_images_are_refused(root):
     table = root / "open-images" / TABLE
-    table.write_text("MaskPath,Picture\na.png,i1\n")
+    table.write_text("MaskPath,Image\na.png,i1\n")
     with pytest.raises(BadInput, match="no ImageID or no LabelName"):
         catalogue.datasets.make("open-images", data=root)
     table.write_text(HEAD + "a.png,i9,/m/x,b,0,1,0,1\n")
-    with pytest.raises(NotFound, match="none of its pictures"):
+    with pytest.raises(NotFound, match="none of its images"):
         catalogue.datasets.make("open-images", data=root)

@@ -23,7 +23,7 @@ def disc(y: int = 30, x: int = 40, radius: int = 15) -> npt.NDArray[np.bool_]:
     return np.asarray((rows - y) ** 2 + (columns - x) ** 2 < radius * radius)
 
 
-def picture() -> Image.Image:
+def pattern() -> Image.Image:
     rows, columns = np.mgrid[: SHAPE[0], : SHAPE[1]]
     return Image.fromarray(np.dstack([columns * 3, rows * 4, rows + columns]).astype(np.uint8))
 
@@ -34,7 +34,7 @@ def saved(image: Image.Image, path: Path, **how: Any) -> None:
 
 
 def folder(root: Path, mask: Image.Image, name: str = "a.png", **how: Any) -> Path:
-    saved(picture(), root / "images" / "a.jpg")
+    saved(pattern(), root / "images" / "a.jpg")
     saved(mask, root / "masks" / name, **how)
     return root
 
@@ -67,7 +67,7 @@ def test_a_mask_in_the_transparency_alone(tmp_path: Path) -> None:
     assert "transparency" in Folder(str(tmp_path)).recognised
 
 
-def test_a_cut_out_photograph_is_a_mask(tmp_path: Path) -> None:
+def test_a_cut_out_image_is_a_mask(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (*SHAPE, 3), dtype=np.uint8)
     big = np.kron(noise, np.ones((3, 3, 1), np.uint8))[: SHAPE[0], : SHAPE[1]]
     whole = noise if np.unique(noise.reshape(-1, 3), axis=0).shape[0] > 4096 else big
@@ -102,14 +102,14 @@ def test_names_are_paired_however_systems_spell_them(tmp_path: Path) -> None:
     mask = Image.fromarray(disc())
     for name in ("Möwe", "IMG_1", "图片 2"):
         spelt = unicodedata.normalize("NFD", name).lower()
-        saved(picture(), tmp_path / "images" / f"{name}.jpg")
+        saved(pattern(), tmp_path / "images" / f"{name}.jpg")
         saved(mask, tmp_path / "masks" / f"{spelt}.png")
     assert sorted(Folder(str(tmp_path)).scenes()) == ["IMG_1", "Möwe", "图片 2"]
 
 
 def test_names_that_differ_in_capitals_only_are_not_mixed_up(tmp_path: Path) -> None:
     for name, shape in (("a", disc()), ("A", disc(20, 20))):
-        saved(picture(), tmp_path / "images" / f"{name}.jpg")
+        saved(pattern(), tmp_path / "images" / f"{name}.jpg")
         saved(Image.fromarray(shape), tmp_path / "masks" / f"{name}.png")
     data = Folder(str(tmp_path))
     (upper,) = data.load("A").targets
@@ -120,12 +120,12 @@ def test_of_two_masks_the_one_that_is_spelt_alike_counts(tmp_path: Path) -> None
     folder(tmp_path, Image.fromarray(disc()))
     saved(Image.fromarray(disc(20, 20)), tmp_path / "masks" / "A.png")
     assert differs(tmp_path) == 0
-    assert "1 mask belongs to no picture, the first is 'A.png'" in Folder(str(tmp_path)).recognised
+    assert "1 mask belongs to no image, the first is 'A.png'" in Folder(str(tmp_path)).recognised
 
 
-def test_pictures_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
+def test_images_in_folders_have_masks_in_folders(tmp_path: Path) -> None:
     for part in ("dogs", "cats"):
-        saved(picture(), tmp_path / "images" / part / "1.jpg")
+        saved(pattern(), tmp_path / "images" / part / "1.jpg")
         saved(Image.fromarray(disc()), tmp_path / "masks" / part / "1.png")
     data = Folder(str(tmp_path))
     assert list(data.scenes()) == ["cats/1", "dogs/1"]
@@ -140,30 +140,30 @@ def test_what_lies_one_folder_deeper_is_named(tmp_path: Path) -> None:
 
 
 def test_other_tools_files_are_called_by_their_names(tmp_path: Path) -> None:
-    saved(picture(), tmp_path / "labelme" / "a.jpg")
+    saved(pattern(), tmp_path / "labelme" / "a.jpg")
     (tmp_path / "labelme" / "a.json").write_text('{"shapes": []}')
     with pytest.raises(BadInput, match="LabelMe's"):
         Folder(str(tmp_path / "labelme"))
-    saved(picture(), tmp_path / "yolo" / "images" / "a.jpg")
+    saved(pattern(), tmp_path / "yolo" / "images" / "a.jpg")
     (tmp_path / "yolo" / "labels").mkdir()
     (tmp_path / "yolo" / "labels" / "a.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5")
     with pytest.raises(BadInput, match="YOLO's"):
         Folder(str(tmp_path / "yolo"))
 
 
-def test_a_mask_that_was_not_turned_with_its_photograph_is_named(tmp_path: Path) -> None:
-    photograph = picture()
-    exif = photograph.getexif()
+def test_a_mask_that_was_not_turned_with_its_image_is_named(tmp_path: Path) -> None:
+    turned = pattern()
+    exif = turned.getexif()
     exif[0x112] = 6
-    saved(photograph, tmp_path / "images" / "a.jpg", exif=exif)
+    saved(turned, tmp_path / "images" / "a.jpg", exif=exif)
     saved(Image.fromarray(disc()), tmp_path / "masks" / "a.png")
-    with pytest.raises(BadInput, match="turn the mask as the photograph's EXIF turns it"):
+    with pytest.raises(BadInput, match="turn the mask as the image's EXIF turns it"):
         Folder(str(tmp_path)).load("a").check()
 
 
 def coco(root: Path, *, image: dict[str, Any] | None = None, **thing: Any) -> Path:
-    """A COCO file with one picture, and one object unless told otherwise."""
-    saved(picture(), root / "images" / "a.jpg")
+    """A COCO file with one image, and one object unless told otherwise."""
+    saved(pattern(), root / "images" / "a.jpg")
     size = {"height": SHAPE[0], "width": SHAPE[1]}
     images = [{"id": 1, "file_name": "a.jpg", **size} if image is None else image]
     outline = [[10, 10, 40, 10, 40, 40, 10, 40]]
@@ -186,7 +186,7 @@ def test_ids_of_coco_may_be_of_any_size_or_text(tmp_path: Path) -> None:
     [
         ({"segmentation": None}, "its outline cannot be read: there is none"),
         ({"segmentation": [[1, 2, 3]]}, "a polygon is a list of at least two corners"),
-        ({"image_id": 99}, "an object is of the picture 99, which is not listed"),
+        ({"image_id": 99}, "an object is of the image 99, which is not listed"),
         ({"image": {"id": 1, "file_name": "a.jpg"}}, "a record has no 'height'"),
     ],
 )
@@ -199,10 +199,10 @@ def test_what_is_wrong_in_a_coco_file_is_said_in_words(
     assert "Error" not in str(error.value)
 
 
-def test_two_pictures_of_one_id_are_refused(tmp_path: Path) -> None:
+def test_two_images_of_one_id_are_refused(tmp_path: Path) -> None:
     path = coco(tmp_path) / "annotations.json"
     content = json.loads(path.read_text())
     content["images"].append({**content["images"][0], "file_name": "b.jpg"})
     path.write_text(json.dumps(content))
-    with pytest.raises(BadInput, match="two pictures have the id 1"):
+    with pytest.raises(BadInput, match="two images have the id 1"):
         Folder(str(tmp_path))

@@ -12,8 +12,8 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.image_files import read_colours
 from segmeter.datasets.paired import _class_and_number, trimap, union
-from segmeter.datasets.pictures import read_colours
 
 NAMES = {
     "GrabCut": "grabcut",
@@ -54,15 +54,15 @@ def test_masks_are_those_of_the_whole_sets(name, real_data):
         assert data.load(scene).targets[0].mask == Mask.from_coco(whole[scene])
 
 
-def test_the_names_of_all_800_tell_class_and_photograph(real_data):
-    """Ten of each class but toaster (9) and toilet (11), on 722 photographs."""
+def test_the_names_of_all_800_tell_class_and_image(real_data):
+    """Ten of each class but toaster (9) and toilet (11), on 722 images."""
     with gzip.open(real_data / "masks_only" / "COCO_MVal.json.gz") as file:
         about = [_class_and_number(stem) for stem in json.load(file)]
     classes = [label for label, _ in about]
     assert len(set(classes)) == 80
     odd = {label: classes.count(label) for label in classes if classes.count(label) != 10}
     assert odd == {"toaster": 9, "toilet": 11}
-    assert len({groups["photograph"] for _, groups in about}) == 722
+    assert len({groups["image"] for _, groups in about}) == 722
 
 
 def test_real_oddities_are_read_as_the_pages_say(real_data):
@@ -77,15 +77,15 @@ def test_real_oddities_are_read_as_the_pages_say(real_data):
         assert berkeley.load(scene).targets[0].mask.area == green.sum() + lost
 
 
-def test_berkeleys_tripled_photographs_share_a_group(real_data):
+def test_berkeleys_tripled_images_share_a_group(real_data):
     data = catalogue.datasets.make("berkeley", data=real_data)
-    shown = [data.load(scene).targets[0].groups["photograph"] for scene in data.scenes()]
+    shown = [data.load(scene).targets[0].groups["image"] for scene in data.scenes()]
     assert len(shown) == 100
     assert len(set(shown)) == 96
     assert shown.count("189011") == shown.count("239007") == 3
 
 
-def test_coco_mval_names_tell_class_and_photograph(real_data):
+def test_coco_mval_names_tell_class_and_image(real_data):
     data = catalogue.datasets.make("coco-mval", data=real_data)
     labels = [data.load(scene).targets[0].label for scene in data.scenes()]
     assert len(set(labels)) == 80
@@ -112,7 +112,7 @@ def _grabcut(folder, write, photo, mask):
     return catalogue.datasets.make("grabcut", data=folder)
 
 
-def test_masks_may_be_of_another_format_than_pictures(tmp_path, write, photo):
+def test_masks_may_be_of_another_format_than_images(tmp_path, write, photo):
     mask = np.zeros((12, 16), dtype=np.uint8)
     mask[3:6, 4:9] = 255
     scene = _grabcut(tmp_path, write, photo, mask).load("a")
@@ -122,7 +122,7 @@ def test_masks_may_be_of_another_format_than_pictures(tmp_path, write, photo):
 
 def test_a_mask_of_another_size_is_said(tmp_path, write, photo):
     scene = _grabcut(tmp_path, write, photo, np.full((12, 15), 255, np.uint8)).load("a")
-    with pytest.raises(BadInput, match="picture is 16 x 12 but its mask is 15 x 12"):
+    with pytest.raises(BadInput, match="image is 16 x 12 but its mask is 15 x 12"):
         scene.check()
 
 
@@ -136,15 +136,15 @@ def test_a_missing_mask_is_said_and_other_scenes_go_on(tmp_path, write, photo):
     data.load("a").check()
 
 
-def test_an_empty_folder_of_pictures_is_said(tmp_path):
+def test_an_empty_folder_of_images_is_said(tmp_path):
     for part in ("data_GT", "boundary_GT"):
         (tmp_path / "GrabCut" / part).mkdir(parents=True)
     data = catalogue.datasets.make("grabcut", data=tmp_path)
-    with pytest.raises(NotFound, match="'grabcut': no picture in"):
+    with pytest.raises(NotFound, match="'grabcut': no image in"):
         data.scenes()
 
 
-def test_two_pictures_of_one_name_are_refused(tmp_path, write, photo):
+def test_two_images_of_one_name_are_refused(tmp_path, write, photo):
     _grabcut(tmp_path, write, photo, np.full((12, 16), 255, np.uint8))
     write(tmp_path / "GrabCut" / "data_GT" / "a.jpg", photo)
     with pytest.raises(BadInput, match="same name up to the dot"):

@@ -74,13 +74,13 @@ def test_a_polygon_that_passes_too_many_columns_is_refused():
         fill(zigzag, (16384, 16384))
 
 
-def test_many_polygons_that_cover_the_picture_again_and_again_are_refused():
+def test_many_polygons_that_cover_the_image_again_and_again_are_refused():
     whole = [0, 0, 8000, 0, 8000, 8000, 0, 8000]
     with pytest.raises(BadInput, match="over and over"):
         outline([whole] * 20, (8000, 8000), "here")
 
 
-def test_a_polygon_outside_the_picture_has_no_pixels():
+def test_a_polygon_outside_the_image_has_no_pixels():
     assert not fill([50, 50, 60, 50, 60, 60], (20, 20))
     assert not fill([-9, -9, -2, -9, -2, -2], (20, 20))
 

@@ -51,7 +51,7 @@ def test_a_click_is_a_row_with_its_key_point_and_size(tmp_path: Path) -> None:
         Key("TETRIS", "a b.c_______255_mivos_fp", "a b.c", "255", "fp"),
     )
     assert clicks.key_of.tolist() == [0, 1, 0]
-    # A click beside the picture is moved to its border.
+    # A click beside the image is moved to its border.
     assert clicks.points.tolist() == [[20, 10], [0, 99], [20, 10]]
     assert clicks.sizes.tolist() == [[80, 100]] * 3
     assert clicks.mobile.tolist() == [False, True, False]
@@ -69,8 +69,8 @@ WRONG: dict[str, Callable[[], str]] = {
     "NaN": lambda: row(x="NaN"),
     "'' is not a whole number": lambda: row(y=""),
     "'1.5' is not a whole number": lambda: row(y="1.5"),
-    "the click at x 400, y 20 lies outside the picture of w 100 x h 80": lambda: row(x=400),
-    "the click at x 10, y 20 lies outside the picture of w 5 x h 80": lambda: row(w=5),
+    "the click at x 400, y 20 lies outside the image of w 100 x h 80": lambda: row(x=400),
+    "the click at x 10, y 20 lies outside the image of w 5 x h 80": lambda: row(w=5),
     "sides are 1 to 100000 pixels, not w 0 x h 80": lambda: row(w=0),
     "'click_type' is none of": lambda: row(click_type="second"),
     "'device' is none of": lambda: row(device="watch"),
@@ -188,13 +188,13 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> Non
     assert len(read_clicks(path)) == 1
 
 
-def test_an_unknown_picture_is_named_with_its_row(tmp_path: Path) -> None:
+def test_an_unknown_image_is_named_with_its_row(tmp_path: Path) -> None:
     path = written(tmp_path / "clicks.csv", FIRST, LATER)
     assert len(read_clicks(path, {"GrabCut": ["banana1"]})) == 2
     assert len(read_clicks(path, ["banana1", "a b.c"])) == 2
-    with pytest.raises(BadInput, match=r"row 2: picture 'banana1' is not in .* 'GrabCut'"):
+    with pytest.raises(BadInput, match=r"row 2: image 'banana1' is not in .* 'GrabCut'"):
         read_clicks(path, {"GrabCut": ["banana2"]})
-    with pytest.raises(BadInput, match=r"row 3: picture 'a b\.c'"):
+    with pytest.raises(BadInput, match=r"row 3: image 'a b\.c'"):
         read_clicks(path, ["banana1"])
 
 
@@ -284,8 +284,8 @@ def test_a_previous_mask_is_found_by_its_key(tmp_path: Path) -> None:
     assert previous_mask(tmp_path, key) == pytest.approx(np.array([[0, 1], [0.2, 0]]))
     with pytest.raises(NotFound, match="no previous mask"):
         previous_mask(tmp_path, Key("GrabCut", "../banana1_sam_fn", "banana1", "", "fn"))
-    (tmp_path / "broken.png").write_bytes(b"no picture")
-    with pytest.raises(BadInput, match="is not a picture"):
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(BadInput, match="is not an image"):
         previous_mask(tmp_path, Key("GrabCut", "broken", "broken", "", "fn"))
 
 

@@ -1,4 +1,4 @@
-"""SBD: one scene a photograph, its objects by number."""
+"""SBD: one scene an image, its objects by number."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_a_missing_mask_and_a_damaged_one_are_said(made_up):
         data.load("2008_2").check()
 
 
-def test_photographs_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
+def test_images_that_are_not_here_are_named_and_the_rest_goes_on(made_up):
     (made_up / "SBD" / "img" / "2008_2.jpg").unlink()
     data = catalogue.datasets.make("sbd", data=made_up)
     assert data.scenes() == ["2008_1"]
-    assert data.card.missing.startswith("1 of 2 photographs is not in")
+    assert data.card.missing.startswith("1 of 2 images is not in")
     assert data.card.targets == 6671
     (made_up / "SBD" / "img" / "2008_1.jpg").unlink()
-    with pytest.raises(NotFound, match="none of its 2 pictures is in"):
+    with pytest.raises(NotFound, match="none of its 2 images is in"):
         catalogue.datasets.make("sbd", data=made_up).scenes()

@@ -30,7 +30,7 @@ def test_labels_are_read_with_blue_as_the_high_byte(made_up):
     assert [(t.id, t.mask.area) for t in scene.targets] == [("1", 16), ("65536", 24)]
 
 
-def test_a_limit_shrinks_picture_and_masks_alike(made_up):
+def test_a_limit_shrinks_image_and_masks_alike(made_up):
     data = catalogue.datasets.make("tetris?longest=8", data=made_up)
     scene = data.load("man. 30 years")
     scene.check()
@@ -48,7 +48,7 @@ def test_a_list_of_names_chooses_scenes(made_up):
 
 
 @given(st.integers(1, 9000), st.integers(1, 9000))
-def test_the_long_side_is_limited_and_small_pictures_stay(height, width):
+def test_the_long_side_is_limited_and_small_images_stay(height, width):
     tall, wide = fitted((height, width), 2048)
     assert max(tall, wide) == min(max(height, width), 2048)
     if max(height, width) <= 2048:
@@ -57,12 +57,12 @@ def test_the_long_side_is_limited_and_small_pictures_stay(height, width):
 
 def test_what_is_not_here_is_counted(made_up):
     data = catalogue.datasets.make("tetris", data=made_up)
-    assert "1998 of 2000 pictures are not in" in data.card.missing
+    assert "1998 of 2000 images are not in" in data.card.missing
     assert "1 of 2 masks is not in" in data.card.missing
     (made_up / "val.txt").write_text("wide\nnot there\n")
     listed = catalogue.datasets.make("tetris", data=made_up, stems=str(made_up / "val.txt"))
-    assert "1 of 2 listed pictures is not in" in listed.card.missing
+    assert "1 of 2 listed images is not in" in listed.card.missing
     (made_up / "none.txt").write_text("nothing\n")
     empty = catalogue.datasets.make("tetris", data=made_up, stems=str(made_up / "none.txt"))
-    with pytest.raises(NotFound, match="no picture in"):
+    with pytest.raises(NotFound, match="no image in"):
         empty.scenes()

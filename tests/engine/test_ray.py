@@ -197,11 +197,11 @@ def test_a_node_without_the_folder_gets_the_files(folder: Path) -> None:
 
 PARTITIONS = '''
 import numpy as np
-from segmeter.core.scenes import DatasetCard, Picture
+from segmeter.core.scenes import DatasetCard, Image
 
 
 class Squares:
-    """Four pictures of two halves, with a partition drawn by one person."""
+    """Four images of two halves, with a partition drawn by one person."""
 
     card = DatasetCard("squares", "halves", "none", "none")
 
@@ -215,5 +215,5 @@ class Squares:
         pixels = np.zeros((24, 32, 3), np.uint8)
         pixels[:, 8 + 4 * int(scene) :] = 200
         halves = (pixels[..., 0] > 0).astype(np.int32)
-        return Picture("squares", scene, pixels, (), partitions=lambda: [halves, halves])
+        return Image("squares", scene, pixels, (), partitions=lambda: [halves, halves])
 '''

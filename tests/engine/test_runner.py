@@ -19,9 +19,9 @@ import pytest
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, RunConflict, SegmeterError
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction
+from segmeter.core.models import Prediction, Request
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.engine import Tally, run_plan
 from segmeter.engine.jobs import Outcome
 from segmeter.kernels import threads
@@ -39,7 +39,7 @@ PLAN = Plan(
     rounds=3,
     limit=4,
 )
-TIMES = {"seconds_look", "seconds_answer", "seconds_user"}
+TIMES = {"seconds_encode", "seconds_predict", "seconds_user"}
 
 
 def rows(run: Path) -> list[tuple[Any, ...]]:
@@ -84,9 +84,9 @@ def test_the_same_rows_with_one_two_and_four_workers(whole: Path, tmp_path: Path
 
 
 def test_the_trail_says_how_to_cite_a_model(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("grabcut"),), limit=1, rounds=1)
+    plan = replace(PLAN, segmenters=(Spec("grabcut"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0)
-    trail = Run.open(tmp_path / "run").provenance["subjects"]["grabcut"]
+    trail = Run.open(tmp_path / "run").provenance["segmenters"]["grabcut"]
     assert trail["citation"].startswith("Rother, Kolmogorov, Blake.")
 
 
@@ -94,9 +94,9 @@ def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path
     pytest.importorskip("torch", reason="needs the extra 'models'")
     from segmeter.models.weights import fingerprint
 
-    plan = replace(PLAN, subjects=(Spec("mobile-sam"),), limit=1, rounds=1)
+    plan = replace(PLAN, segmenters=(Spec("mobile-sam"),), limit=1, rounds=1)
     run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
-    trail = Run.open(tmp_path / "run").provenance["subjects"]["mobile-sam"]
+    trail = Run.open(tmp_path / "run").provenance["segmenters"]["mobile-sam"]
     assert trail["weights"] == str(real_weights / "mobile-sam")
     assert trail["fingerprint"] == fingerprint(real_weights / "mobile-sam")
 
@@ -104,7 +104,7 @@ def test_the_trail_says_where_the_weights_lay(tmp_path: Path, real_weights: Path
 def test_the_order_of_options_changes_nothing(tmp_path: Path) -> None:
     """A run is gone on with, and its report complete, however its model was spelled."""
     for spelled, made in (("grabcut?side=64&rounds=1", 2), ("grabcut?rounds=1&side=64", 0)):
-        plan = replace(PLAN, subjects=(Spec.parse(spelled),), limit=2, rounds=1)
+        plan = replace(PLAN, segmenters=(Spec.parse(spelled),), limit=2, rounds=1)
         watch = Watch()
         run_plan(plan, tmp_path, workers=0, progress=watch)
         assert len(watch.outcomes) == made
@@ -126,7 +126,7 @@ def test_a_model_that_takes_clicks_only_is_refused_before_anything_is_written(
     class Clicks(Disc):
         card = replace(Disc.card, name="clicks", abilities=frozenset({"click"}))
 
-    plan = replace(PLAN, subjects=(Spec("clicks"),), users=(Spec("centre-click"), Spec(user)))
+    plan = replace(PLAN, segmenters=(Spec("clicks"),), users=(Spec("centre-click"), Spec(user)))
     with pytest.raises(BadInput, match=f"'clicks' takes no {words} gives"):
         run_plan(plan, tmp_path / "run", objects={"clicks": Clicks()})
     assert not (tmp_path / "run").exists()
@@ -138,7 +138,7 @@ def test_a_model_that_takes_boxes_only_is_not_clicked_at(tmp_path: Path) -> None
     class Boxes(Disc):
         card = replace(Disc.card, name="boxes", abilities=frozenset({"box"}))
 
-    plan = replace(PLAN, subjects=(Spec("boxes"),), rounds=1)
+    plan = replace(PLAN, segmenters=(Spec("boxes"),), rounds=1)
     with pytest.raises(BadInput, match="'boxes' takes no click prompts, which user 'centre-click'"):
         run_plan(plan, tmp_path / "run", objects={"boxes": Boxes()})
     boxed = replace(plan, users=(Spec("box"),), limit=1)
@@ -171,7 +171,7 @@ def test_another_plan_is_refused_and_says_what_differs(whole: Path) -> None:
     with pytest.raises(RunConflict, match="different rounds"):
         run_plan(replace(PLAN, rounds=4), whole, workers=0)
     with pytest.raises(RunConflict, match="different models or methods"):
-        run_plan(replace(PLAN, subjects=(Spec("disc"),)), whole, workers=0)
+        run_plan(replace(PLAN, segmenters=(Spec("disc"),)), whole, workers=0)
 
 
 def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
@@ -191,12 +191,12 @@ def test_a_run_that_is_being_written_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"subjects": (Spec("dics"),)}, NotFound, "did you mean 'disc'"),
+        ({"segmenters": (Spec("dics"),)}, NotFound, "did you mean 'disc'"),
         ({"datasets": (Spec("drown"),)}, NotFound, "did you mean 'drawn'"),
         ({"users": (Spec("centre-clik"),)}, NotFound, "did you mean 'centre-click'"),
         ({"measures": ("iuo",)}, NotFound, "did you mean 'iou'"),
         ({"benchmark": "nocs"}, NotFound, "did you mean 'noc'"),
-        ({"subjects": ()}, BadInput, "at least one model"),
+        ({"segmenters": ()}, BadInput, "at least one model"),
         ({"datasets": ()}, BadInput, "at least one data set"),
         ({"rounds": -1}, BadInput, "at least 1"),
     ],
@@ -215,15 +215,15 @@ class Moody(Oracle):
     def __init__(self, failures: int) -> None:
         self.left = failures
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         if scene.id.endswith("1") and self.left:
             self.left -= 1
             raise ZeroDivisionError("moody")
-        return super().look(scene)
+        return super().encode(scene)
 
 
 def moody_run(failures: int, out: Path) -> Tally:
-    plan = replace(PLAN, subjects=(Spec("moody"),))
+    plan = replace(PLAN, segmenters=(Spec("moody"),))
     return run_plan(plan, out, objects={"moody": Moody(failures)})
 
 
@@ -235,7 +235,7 @@ def test_a_job_that_fails_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Pat
     assert moody_run(2, tmp_path / "run") == Tally(done=3, before=0, failed=1)
     (error,) = Run.open(tmp_path / "run").sql("select * from errors").to_pylist()
     assert error["error"].startswith("ZeroDivisionError: moody (test_runner.py, line ")
-    assert "look" in error["detail"]
+    assert "encode" in error["detail"]
     assert moody_run(0, tmp_path / "run") == Tally(done=1, before=3, failed=0)
     assert Run.open(tmp_path / "run").sql("select * from errors").num_rows == 0
 
@@ -246,12 +246,12 @@ def test_a_worker_that_dies_costs_one_job_at_most(tmp_path: Path) -> None:
         "import os\n"
         "from segmeter.models.drawn import Oracle\n"
         "class Deadly(Oracle):\n"
-        "    def look(self, scene):\n"
+        "    def encode(self, scene):\n"
         "        if scene.id.endswith('1'):\n"
         "            os._exit(9)\n"
-        "        return super().look(scene)\n"
+        "        return super().encode(scene)\n"
     )
-    plan = replace(PLAN, subjects=(Spec(f"{file}:Deadly"),))
+    plan = replace(PLAN, segmenters=(Spec(f"{file}:Deadly"),))
     watch = Watch()
     tally = run_plan(plan, tmp_path / "run", workers=2, progress=watch)
     assert tally == Tally(done=3, before=0, failed=1)
@@ -283,14 +283,14 @@ class Recorder(Disc):
         super().__init__()
         self.looks: list[str] = []
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         self.looks.append(scene.id)
-        return super().look(scene)
+        return super().encode(scene)
 
 
-def test_every_scene_is_looked_at_once_for_all_targets_users_and_readings(tmp_path: Path) -> None:
+def test_every_scene_is_looked_at_once_for_all_targets_users_and_protocols(tmp_path: Path) -> None:
     model = Recorder()
-    plan = replace(PLAN, subjects=(Spec("recorder"),))
+    plan = replace(PLAN, segmenters=(Spec("recorder"),))
     run_plan(plan, tmp_path / "run", objects={"recorder": model})
     assert len(model.looks) == len(set(model.looks)) == 4
 
@@ -339,14 +339,14 @@ def test_a_killed_run_loses_only_the_open_jobs(whole: Path, tmp_path: Path, work
 class Interrupting(Oracle):
     """Stops at the third scene, as a person would with Ctrl-C."""
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         if scene.id.endswith("2"):
             raise KeyboardInterrupt
-        return super().look(scene)
+        return super().encode(scene)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("mine"),))
+    plan = replace(PLAN, segmenters=(Spec("mine"),))
     with pytest.raises(KeyboardInterrupt):
         run_plan(plan, tmp_path / "run", objects={"mine": Interrupting()})
     assert run_plan(plan, tmp_path / "run", objects={"mine": Oracle()}).before == 2
@@ -358,13 +358,13 @@ class Answering(Oracle):
     def __init__(self) -> None:
         self.calls: list[int] = []
 
-    def look(self, scene: Scene) -> Any:
-        view, calls = super().look(scene), self.calls
+    def encode(self, scene: Scene) -> Any:
+        encoded, calls = super().encode(scene), self.calls
 
         class Counting:
-            def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
-                calls.append(len(asks))
-                answers: Sequence[Prediction] = view.answer(asks)
+            def predict(self, requests: Sequence[Request]) -> Sequence[Prediction]:
+                calls.append(len(requests))
+                answers: Sequence[Prediction] = encoded.predict(requests)
                 return answers
 
         return Counting()
@@ -372,7 +372,7 @@ class Answering(Oracle):
 
 def test_one_call_a_round_serves_all_players(tmp_path: Path) -> None:
     model = Answering()
-    plan = replace(PLAN, subjects=(Spec("mine"),), limit=1, readings=("published",))
+    plan = replace(PLAN, segmenters=(Spec("mine"),), limit=1, protocols=("published",))
     run_plan(plan, tmp_path / "run", objects={"mine": model})
     assert len(model.calls) <= PLAN.rounds
 
@@ -390,7 +390,7 @@ class Bare:
 
     def load(self, scene: str) -> Scene:
         pixels = np.zeros((8, 8, 3), np.uint8)
-        return Picture("bare", scene, pixels, self.targets[scene], partitions=self.partitions)
+        return Image("bare", scene, pixels, self.targets[scene], partitions=self.partitions)
 
     def fingerprint(self) -> str:
         return "1"
@@ -430,7 +430,7 @@ def test_a_data_set_of_the_wrong_sort_is_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_measures_of_pictures_are_left_out_for_volumes_and_refused_when_asked_for(
+def test_measures_of_images_are_left_out_for_volumes_and_refused_when_asked_for(
     tmp_path: Path,
 ) -> None:
     plan = Plan("noc", (Spec("oracle"),), (Spec("mini-volumes"),), rounds=1, limit=1)

@@ -1,4 +1,4 @@
-"""A toy model on small volumes through the same engine, store and report as pictures."""
+"""A toy model on small volumes through the same engine, store and report as images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from segmeter.runtime.roots import Roots
 from segmeter.store import Run
 
 PLAN = Plan("noc", (Spec("disc"),), (Spec("mini-volumes"),), rounds=2, limit=2)
-TIMES = ("seconds_look", "seconds_answer", "seconds_user")
+TIMES = ("seconds_encode", "seconds_predict", "seconds_user")
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -58,14 +58,16 @@ def test_surfaces_are_scored_later_in_the_millimetres_of_each_header(tmp_path: P
     for row in rows(out):
         scene = volumes.load(row["scene"])
         (target,) = (t for t in scene.targets if t.id == row["target"])
-        guess = Mask.decoded(row["mask"], scene.shape)
+        prediction = Mask.decoded(row["mask"], scene.shape)
         for measure in (nsd, hd95, mean_surface_distance):
-            wanted = measure(target.mask, guess, scene.spacing_mm)
+            wanted = measure(target.mask, prediction, scene.spacing_mm)
             assert row[measure.id.replace("-", "_")] == wanted
 
 
-def test_surfaces_of_pictures_are_refused_before_and_after_a_run(tmp_path: Path) -> None:
-    plan = Plan("noc", (Spec("disc"),), (Spec("mini"),), rounds=1, limit=1, readings=("sound",))
+def test_surfaces_of_images_are_refused_before_and_after_a_run(tmp_path: Path) -> None:
+    plan = Plan(
+        "noc", (Spec("disc"),), (Spec("mini"),), rounds=1, limit=1, protocols=("corrected",)
+    )
     run_plan(plan, tmp_path / "run", workers=0)
     with pytest.raises(BadInput, match="surface measures compare volumes"):
         score_run(tmp_path / "run", "hd95", Roots())
@@ -74,7 +76,7 @@ def test_surfaces_of_pictures_are_refused_before_and_after_a_run(tmp_path: Path)
         run_plan(asked, tmp_path / "other", workers=0)
 
 
-def test_a_benchmark_of_pictures_scores_surfaces_of_volumes_in_millimetres(tmp_path: Path) -> None:
+def test_a_benchmark_of_images_scores_surfaces_of_volumes_in_millimetres(tmp_path: Path) -> None:
     plan = Plan(
         "noc", (Spec("disc"),), (Spec("mini-volumes"),), rounds=1, measures=("hd95",), limit=1
     )

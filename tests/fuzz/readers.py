@@ -27,10 +27,10 @@ from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.edge_files import read_contour_map, read_edge_map
 from segmeter.datasets.folder import Folder
 from segmeter.datasets.groups import read_groups
+from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.labelmaps import read_results
 from segmeter.datasets.mask_files import objects_in, readable, told_from, void_in
 from segmeter.datasets.object_files import read_object, read_objects, read_proposals
-from segmeter.datasets.pictures import read_rgb
 from segmeter.models import weights
 from segmeter.models.fetching.archives import unpack
 from segmeter.stats.effort import CostModel
@@ -84,16 +84,16 @@ def _encoded(suffix: str, pixels: Any, *options: int) -> bytes:
     return bytes(raw.tobytes())
 
 
-def _pictures() -> list[bytes]:
+def _images() -> list[bytes]:
     return [_encoded(suffix, PHOTO) for suffix in (".png", ".jpg", ".bmp", ".tif", ".webp")]
 
 
 def _palette(bits: int) -> bytes:
     out = io.BytesIO()
     indices = (LABELS & ((1 << bits) - 1)).astype(np.uint8)
-    picture = Image.frombytes("P", (16, 12), indices.tobytes())
-    picture.putpalette(list(range(256)) * 3)
-    picture.save(out, "png", bits=bits)
+    image = Image.frombytes("P", (16, 12), indices.tobytes())
+    image.putpalette(list(range(256)) * 3)
+    image.save(out, "png", bits=bits)
     return out.getvalue()
 
 
@@ -129,7 +129,7 @@ def _coco() -> list[bytes]:
     ]
 
 
-def _with_picture(folder: Path) -> None:
+def _with_image(folder: Path) -> None:
     (folder / "a.png").write_bytes(_encoded(".png", PHOTO))
 
 
@@ -184,11 +184,11 @@ def _saved(save: Callable[[io.BytesIO], object]) -> bytes:
 
 
 def _matlab() -> list[bytes]:
-    truth = np.empty((1, 1), dtype=object)
-    truth[0, 0] = {"Segmentation": LABELS.astype(float)}
+    ground_truth = np.empty((1, 1), dtype=object)
+    ground_truth[0, 0] = {"Segmentation": LABELS.astype(float)}
     levels = np.zeros((25, 33))
     contents: list[dict[str, Any]] = [
-        {"labels": LABELS}, {"ucm2": levels}, {"groundTruth": truth}, {"E": levels},
+        {"labels": LABELS}, {"ucm2": levels}, {"groundTruth": ground_truth}, {"E": levels},
     ]  # fmt: skip
     plain = [_saved(lambda out, c=c: savemat(out, c)) for c in contents]
     return [*plain, *(_saved(lambda out, c=c: savemat(out, c, do_compression=True))
@@ -441,9 +441,9 @@ def _groups() -> list[bytes]:
 
 
 def _logs() -> list[bytes]:
-    line = {"annotator": "a", "picture": "p", "object": "1", "event": "click", "time": 1.5}
+    line = {"annotator": "a", "image": "p", "object": "1", "event": "click", "time": 1.5}
     rows = [line | {"time": 1.5 + k} for k in range(3)]
-    text = "annotator,picture,object,event,time\na,p,1,click,2024-01-01T00:00:00Z\n"
+    text = "annotator,image,object,event,time\na,p,1,click,2024-01-01T00:00:00Z\n"
     return ["\n".join(map(json.dumps, rows)).encode(), text.encode()]
 
 
@@ -502,10 +502,10 @@ PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
 PARTS = _of_run("**/*.parquet")
 
 READERS: dict[str, Reader] = {
-    "pictures": Reader(_pictures, read_rgb, "a.png", png_changed),
+    "images": Reader(_images, read_rgb, "a.png", png_changed),
     "masks": Reader(_masks, _read_mask, "a.png", png_changed),
-    "coco": Reader(_coco, _read_coco, "things.json", json_changed, _with_picture),
-    "runs": Reader(_runs, _read_runs, "masks.json", json_changed, _with_picture),
+    "coco": Reader(_coco, _read_coco, "things.json", json_changed, _with_image),
+    "runs": Reader(_runs, _read_runs, "masks.json", json_changed, _with_image),
     "mask-lists": Reader(
         _mask_list, _each(read_proposals, read_objects, read_object), "a.json", json_changed
     ),

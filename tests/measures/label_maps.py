@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from segmeter.datasets.bsds500 import Bsds500
-from segmeter.datasets.pictures import read_values
+from segmeter.datasets.image_files import read_values
 
 Labels = npt.NDArray[Any]
 DTYPES = [np.uint8, np.uint16, np.int32, np.int64]
@@ -30,7 +30,7 @@ def partitions(draw: st.DrawFn, count: int, most: int = 6) -> list[Labels]:
 
 @lru_cache(maxsize=32)
 def annotations(data: Path, number: str, split: str = "test") -> tuple[Labels, ...]:
-    """All partitions of a BSDS500 photograph."""
+    """All partitions of a BSDS500 image."""
     return tuple(Bsds500(data, split=split).partitions(number))  # type: ignore[arg-type]
 
 

@@ -39,9 +39,11 @@ def sweep_of(stored: dict[str, Any]) -> Sweep:
     if stored["measure"] == "fop":
         thresholds = np.arange(len(stored["thresholds"]), dtype=float)
         return MeanScores(thresholds, np.array(stored["P"]), np.array(stored["R"]))
-    matched, found, guess = (np.array(stored[k]) for k in ("cntR", "cntP", "sumP"))
-    truth = np.repeat(np.array(stored["sumR"])[:, None], matched.shape[1], axis=1)
-    return PooledCounts(np.array(stored["threshold_values"]), matched, truth, found, guess)
+    matched, found, prediction = (np.array(stored[k]) for k in ("cntR", "cntP", "sumP"))
+    ground_truth = np.repeat(np.array(stored["sumR"])[:, None], matched.shape[1], axis=1)
+    return PooledCounts(
+        np.array(stored["threshold_values"]), matched, ground_truth, found, prediction
+    )
 
 
 def test_stored_counts_give_the_published_numbers_under_every_rule(golden: Path) -> None:
@@ -86,7 +88,7 @@ def test_equal_f_at_two_thresholds_takes_the_first() -> None:
         assert summarize(sweep, rule).ods.threshold == 0.1
 
 
-def test_ois_lets_each_picture_choose_and_pools_the_counts() -> None:
+def test_ois_lets_each_image_choose_and_pools_the_counts() -> None:
     good, bad = BoundaryCounts(9, 10, 9, 10), BoundaryCounts(1, 10, 1, 10)
     curve = summarize(PooledCounts.of([0.1, 0.2], [[good, bad], [bad, good]]), "bench")
     assert curve.ods.f == pytest.approx(0.5)
@@ -98,9 +100,9 @@ def test_rules_differ_in_what_an_empty_set_of_boundaries_is_worth() -> None:
     nothing = PooledCounts.of([0.5, 0.9], [[BoundaryCounts(0, 10, 0, 0)] * 2])
     assert summarize(nothing, "seism").precision.tolist() == [1, 1]
     assert summarize(nothing, "bench").precision.tolist() == [0, 0]
-    no_truth = PooledCounts.of([0.5], [[BoundaryCounts(0, 0, 0, 10)]])
-    assert summarize(no_truth, "seism").recall.tolist() == [1]
-    assert summarize(no_truth, "edges").recall.tolist() == [0]
+    no_ground_truth = PooledCounts.of([0.5], [[BoundaryCounts(0, 0, 0, 10)]])
+    assert summarize(no_ground_truth, "seism").recall.tolist() == [1]
+    assert summarize(no_ground_truth, "edges").recall.tolist() == [0]
     neither = PooledCounts.of([0.5], [[BoundaryCounts(0, 0, 0, 0)]])
     assert (summarize(neither).precision[0], summarize(neither).recall[0]) == (1, 0)
     for rule in RULES:
@@ -135,12 +137,14 @@ def test_the_sound_area_follows_the_upper_envelope() -> None:
 def sweeps(draw: st.DrawFn) -> PooledCounts:
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.integers(1, 5)), draw(st.integers(1, 6))
-    truth, guess = (generator.integers(0, 30, shape) for _ in range(2))
-    matched_truth, matched_guess = (
-        generator.integers(0, truth + 1),
-        generator.integers(0, guess + 1),
+    ground_truth, prediction = (generator.integers(0, 30, shape) for _ in range(2))
+    matched_ground_truth, matched_prediction = (
+        generator.integers(0, ground_truth + 1),
+        generator.integers(0, prediction + 1),
     )
-    return PooledCounts(np.arange(shape[1]) / 10, matched_truth, truth, matched_guess, guess)
+    return PooledCounts(
+        np.arange(shape[1]) / 10, matched_ground_truth, ground_truth, matched_prediction, prediction
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -157,11 +161,11 @@ def test_every_number_stays_in_its_range(sweep: PooledCounts, rule: Any) -> None
 
 def test_wrong_input_is_refused_with_a_sentence() -> None:
     counts = [BoundaryCounts(1, 1, 1, 1)] * 2
-    with pytest.raises(BadInput, match="picture 2 has counts at 1 thresholds, not 2"):
+    with pytest.raises(BadInput, match="image 2 has counts at 1 thresholds, not 2"):
         PooledCounts.of([0.1, 0.2], [counts, counts[:1]])
-    with pytest.raises(BadInput, match="at least one picture"):
+    with pytest.raises(BadInput, match="at least one image"):
         PooledCounts.of([0.1], [])
-    with pytest.raises(BadInput, match="pictures x 3 thresholds, but one is 2 x 2"):
+    with pytest.raises(BadInput, match="images x 3 thresholds, but one is 2 x 2"):
         MeanScores(np.arange(3.0), np.zeros((2, 2)), np.zeros((2, 2)))
     with pytest.raises(BadInput, match="did you mean 'bench'"):
         summarize(PooledCounts.of([0.1, 0.2], [counts]), "bensh")  # type: ignore[arg-type]

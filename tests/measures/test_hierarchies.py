@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.pictures import read_values
+from segmeter.datasets.image_files import read_values
 from segmeter.measures.hierarchies import Hierarchy, partition_at, sweep
 from segmeter.measures.partitions import scores, scores_of
 from segmeter.measures.tables import regions
@@ -40,10 +40,12 @@ def test_a_level_by_merging_is_the_level_by_cutting(levels: Labels, threshold: f
 @given(contour_maps, st.data())
 def test_a_sweep_gives_the_measures_of_every_level(levels: Labels, data: st.DataObject) -> None:
     hierarchy = Hierarchy.of(levels)
-    truth = data.draw(arrays.arrays(np.int64, hierarchy.shape, elements=st.integers(0, 3)))
+    ground_truth = data.draw(arrays.arrays(np.int64, hierarchy.shape, elements=st.integers(0, 3)))
     thresholds = [0, 0.25, 0.6, 1]
-    for threshold, level in zip(thresholds, sweep(truth, hierarchy, thresholds), strict=True):
-        wanted = scores(truth, partition_at(levels, threshold))
+    for threshold, level in zip(
+        thresholds, sweep(ground_truth, hierarchy, thresholds), strict=True
+    ):
+        wanted = scores(ground_truth, partition_at(levels, threshold))
         assert scores_of(level) == pytest.approx(wanted, nan_ok=True)
 
 

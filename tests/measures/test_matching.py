@@ -82,13 +82,13 @@ def test_no_matching_has_more_pairs_nor_as_many_at_less_distance(
 
 def test_as_many_pairs_as_can_be_come_before_short_distances() -> None:
     # The middle pixel sits on the middle one, but then the outer two would stay alone.
-    guess, truth = np.array([3, 5]), np.array([1, 3])
-    assert solve(guess, truth, 9, 4).tolist() == [0, 1]
+    prediction, ground_truth = np.array([3, 5]), np.array([1, 3])
+    assert solve(prediction, ground_truth, 9, 4).tolist() == [0, 1]
 
 
 def test_of_equally_near_partners_even_rows_take_the_first_and_odd_rows_the_last() -> None:
-    truth = np.array([1, 3, 21, 23])
-    assert solve(np.array([2, 22]), truth, 10, 1).tolist() == [0, 3]
+    ground_truth = np.array([1, 3, 21, 23])
+    assert solve(np.array([2, 22]), ground_truth, 10, 1).tolist() == [0, 3]
 
 
 def test_a_tolerance_reaches_exactly_its_distance_and_not_past_the_rim() -> None:

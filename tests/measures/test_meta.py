@@ -1,4 +1,4 @@
-"""Meta-measures: Table 2 and the 2013 table from stored scores, and both readings."""
+"""Meta-measures: Table 2 and the 2013 table from stored scores, and both protocols."""
 
 from __future__ import annotations
 
@@ -88,20 +88,20 @@ def test_every_method_is_taken_at_its_best_setting(golden: Path, measure: str) -
     sabd = against_baselines(methods, [sweep("QuadTree")])
     assert sabd.value == pytest.approx(expected["sabd"], abs=1e-9)
     assert against_swapped(methods, swapped).value == pytest.approx(expected["sisd"], abs=1e-9)
-    # Chosen on the other pictures, the settings hardly move on two hundred of them.
-    sound = against_baselines(methods, [sweep("QuadTree")], "sound").value
-    assert sound == pytest.approx(sabd.value, abs=0.02)
+    # Chosen on the other images, the settings hardly move on two hundred of them.
+    corrected = against_baselines(methods, [sweep("QuadTree")], "corrected").value
+    assert corrected == pytest.approx(sabd.value, abs=0.02)
 
 
 def test_ties_are_right_when_published_and_half_when_sound() -> None:
     method, equal = Sweep(np.array([[0.5], [0.7]])), Sweep(np.array([[0.5], [0.1]]))
     assert against_baselines([method], [equal]).value == 1
-    assert against_baselines([method], [equal], "sound").value == 0.75
-    assert against_swapped([method], [equal], "sound").by_picture.tolist() == [0.5, 1]
+    assert against_baselines([method], [equal], "corrected").value == 0.75
+    assert against_swapped([method], [equal], "corrected").by_image.tolist() == [0.5, 1]
 
 
-def test_sound_settings_are_chosen_without_the_picture_itself() -> None:
-    """Setting 1 is best overall only because of the first picture."""
+def test_sound_settings_are_chosen_without_the_image_itself() -> None:
+    """Setting 1 is best overall only because of the first image."""
     sweep = Sweep(np.array([[0.0, 1.0], [0.6, 0.5], [0.6, 0.5]]))
     assert sweep.best_setting() == 1
     assert sweep.best_elsewhere().tolist() == [0, 1, 1]
@@ -110,7 +110,7 @@ def test_sound_settings_are_chosen_without_the_picture_itself() -> None:
 
 def test_settings_may_come_from_other_data() -> None:
     sweep, baseline = Sweep(np.array([[0.9, 0.1]])), Sweep(np.array([[0.5]]))
-    assert against_baselines([sweep], [baseline], "sound", settings=[1]).value == 0
+    assert against_baselines([sweep], [baseline], "corrected", settings=[1]).value == 0
     assert against_swapped([sweep], [Sweep(np.array([[0.0, 0.5]]))], settings=[0]).value == 1
 
 

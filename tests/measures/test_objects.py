@@ -24,10 +24,12 @@ def test_toy_objects_have_the_counted_values_void_left_out(golden: Path) -> None
     toys = json.loads((golden / "seism" / "toy.json").read_text())["objects"]
     assert len(toys) == 7
     for toy in toys:
-        truth, guess = (Mask.of(np.array(toy[key])) for key in ("ground_truth", "mask"))
+        ground_truth, prediction = (Mask.of(np.array(toy[key])) for key in ("ground_truth", "mask"))
         void = None if toy["void"] is None else Mask.of(np.array(toy["void"]))
         # The two programs differ on two empty masks only: 0 in one, 1 in the other and here.
-        assert iou(truth, guess, void) == pytest.approx(toy["J_davis"], abs=1e-12), toy["name"]
+        assert iou(ground_truth, prediction, void) == pytest.approx(toy["J_davis"], abs=1e-12), toy[
+            "name"
+        ]
         both, false_positives, false_negatives = toy["tp"], toy["fp"], toy["fn"]
         if both + false_positives and both + false_negatives:
             wanted = {
@@ -36,19 +38,23 @@ def test_toy_objects_have_the_counted_values_void_left_out(golden: Path) -> None
                 recall: both / (both + false_negatives),
             }
             for measure, value in wanted.items():
-                assert measure(truth, guess, void) == pytest.approx(value, abs=1e-12)
+                assert measure(ground_truth, prediction, void) == pytest.approx(value, abs=1e-12)
 
 
 @given(masks, masks)
-def test_jaccard_and_f_rise_and_fall_together(truth: Mask, guess: Mask) -> None:
-    overlap, f = iou(truth, guess), dice(truth, guess)
+def test_jaccard_and_f_rise_and_fall_together(ground_truth: Mask, prediction: Mask) -> None:
+    overlap, f = iou(ground_truth, prediction), dice(ground_truth, prediction)
     assert overlap == pytest.approx(f / (2 - f))
     assert f == pytest.approx(2 * overlap / (1 + overlap))
 
 
 @given(masks, masks, masks)
-def test_of_two_guesses_both_measures_prefer_the_same(truth: Mask, a: Mask, b: Mask) -> None:
-    assert (iou(truth, a) > iou(truth, b)) == (dice(truth, a) > dice(truth, b))
+def test_of_two_predictions_both_measures_prefer_the_same(
+    ground_truth: Mask, a: Mask, b: Mask
+) -> None:
+    assert (iou(ground_truth, a) > iou(ground_truth, b)) == (
+        dice(ground_truth, a) > dice(ground_truth, b)
+    )
 
 
 @given(masks, masks)
@@ -67,10 +73,12 @@ def test_an_object_agrees_with_itself(mask: Mask) -> None:
 
 
 @given(masks, masks, masks)
-def test_what_lies_in_the_void_changes_nothing(truth: Mask, guess: Mask, void: Mask) -> None:
-    painted = guess | void
+def test_what_lies_in_the_void_changes_nothing(
+    ground_truth: Mask, prediction: Mask, void: Mask
+) -> None:
+    painted = prediction | void
     for measure in (*REGION, morphological_f, object_boundary_f):
-        assert measure(truth, guess, void) == measure(truth, painted, void)
+        assert measure(ground_truth, prediction, void) == measure(ground_truth, painted, void)
 
 
 @given(masks.filter(bool))
@@ -82,12 +90,14 @@ def test_one_empty_mask_scores_zero_and_two_score_one(mask: Mask) -> None:
 
 
 @given(masks, masks, st.booleans())
-def test_turned_masks_have_the_same_values(truth: Mask, guess: Mask, over: bool) -> None:
+def test_turned_masks_have_the_same_values(
+    ground_truth: Mask, prediction: Mask, over: bool
+) -> None:
     """Boundary pixels lie on the upper left of a line, so only transposing keeps them."""
-    a, b = (Mask.of(m.dense().T) for m in (truth, guess))
+    a, b = (Mask.of(m.dense().T) for m in (ground_truth, prediction))
     for measure in (*REGION, boundary_iou, morphological_f):
-        assert measure(a, b) == pytest.approx(measure(truth, guess))
+        assert measure(a, b) == pytest.approx(measure(ground_truth, prediction))
     if over:
-        a, b = (Mask.of(m.dense()[::-1]) for m in (truth, guess))
+        a, b = (Mask.of(m.dense()[::-1]) for m in (ground_truth, prediction))
         for measure in (*REGION, boundary_iou):
-            assert measure(a, b) == pytest.approx(measure(truth, guess))
+            assert measure(a, b) == pytest.approx(measure(ground_truth, prediction))

@@ -33,7 +33,7 @@ EXCHANGED = (("dhd", "sdhd"), ("sc", "ssc"), ("pr", "rr"), ("pop", "rop"))
 DISTANCES = ("voi",)
 
 
-def guess_of(row: dict[str, str], golden: Path, data: Path) -> Labels:
+def prediction_of(row: dict[str, str], golden: Path, data: Path) -> Labels:
     """The partition of a golden case."""
     if row["map"]:
         return golden_map(golden, row["map"])
@@ -50,8 +50,8 @@ def told(counts: OpCounts) -> dict[str, float]:
     """Counts under the golden files' names."""
     names = ("oS", "pS", "frS", "nS", "oG", "pG", "frG", "nG")
     values = (
-        counts.guess_objects, counts.guess_parts, counts.guess_fragments, counts.guess_regions,
-        counts.truth_objects, counts.truth_parts, counts.truth_fragments, counts.truth_regions,
+        counts.prediction_objects, counts.prediction_parts, counts.prediction_fragments, counts.prediction_regions,
+        counts.ground_truth_objects, counts.ground_truth_parts, counts.ground_truth_fragments, counts.ground_truth_regions,
     )  # fmt: skip
     return dict(zip(names, map(float, values), strict=True))
 
@@ -63,17 +63,17 @@ def test_all_measures_equal_the_originals_on_forty_real_cases(
         rows = list(csv.DictReader(file))
     assert len(rows) == 40
     for row in rows:
-        truths = annotations(real_data, row["gt_image"])
-        chosen = [truths[int(k) - 1] for k in row["gt_annotators"].split()]
+        ground_truths = annotations(real_data, row["gt_image"])
+        chosen = [ground_truths[int(k) - 1] for k in row["gt_annotators"].split()]
         if "rot90" in row["kind"]:
-            chosen = [np.rot90(truth) for truth in chosen]
-        guess = guess_of(row, golden, real_data)
-        found = scores(chosen, guess)
+            chosen = [np.rot90(ground_truth) for ground_truth in chosen]
+        prediction = prediction_of(row, golden, real_data)
+        found = scores(chosen, prediction)
         for name, value in found.items():
             assert abs(value - float(row[name])) < 1e-12, (row["case"], name)
-        for reading in ("published", "paper"):
-            counts = told(count_objects_and_parts(compare(chosen, guess), reading))
-            wanted = dict(part.split("=") for part in row[f"fop_counts_{reading}"].split())
+        for protocol in ("published", "paper"):
+            counts = told(count_objects_and_parts(compare(chosen, prediction), protocol))
+            wanted = dict(part.split("=") for part in row[f"fop_counts_{protocol}"].split())
             assert counts == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-12)
 
 
@@ -81,17 +81,17 @@ def test_all_measures_equal_the_originals_on_toy_cases(golden: Path) -> None:
     cases = json.loads((golden / "seism" / "toy.json").read_text())["partitions"]
     assert len(cases) == 14
     for case in cases:
-        truths = [np.array(truth) for truth in case["ground_truths"]]
-        found = scores(truths, np.array(case["partition"]))
+        ground_truths = [np.array(ground_truth) for ground_truth in case["ground_truths"]]
+        found = scores(ground_truths, np.array(case["partition"]))
         paper = {f"{k}_paper": v for k, v in case["paper"].items() if k != "fop_counts"}
         for name, wanted in {**case["published"], **paper}.items():
             if wanted is None:
                 assert math.isnan(found[name]), (case["name"], name)
             else:
                 assert abs(found[name] - wanted) < 1e-12, (case["name"], name)
-        tables_found = compare(truths, np.array(case["partition"])).tables
+        tables_found = compare(ground_truths, np.array(case["partition"])).tables
         for table, each in zip(tables_found, case["per_ground_truth"], strict=True):
-            full = np.zeros((table.guess_areas.size, table.truth_areas.size), dtype=int)
+            full = np.zeros((table.prediction_areas.size, table.ground_truth_areas.size), dtype=int)
             full[table.rows, table.columns] = table.shared
             assert sorted(map(sorted, full.tolist())) == sorted(map(sorted, each["table"]))
 
@@ -117,9 +117,11 @@ def test_measures_are_symmetric_where_the_literature_says_so(pair: list[Labels])
 
 @given(partitions(3), st.permutations(range(7)))
 def test_other_names_for_the_regions_change_nothing(maps: list[Labels], names: list[int]) -> None:
-    truths, guess = maps[:2], maps[2]
-    renamed = (np.array(names) * 1000 + 7)[guess]
-    assert scores(truths, renamed) == pytest.approx(scores(truths, guess), nan_ok=True)
+    ground_truths, prediction = maps[:2], maps[2]
+    renamed = (np.array(names) * 1000 + 7)[prediction]
+    assert scores(ground_truths, renamed) == pytest.approx(
+        scores(ground_truths, prediction), nan_ok=True
+    )
 
 
 @given(partitions(3))
@@ -141,15 +143,15 @@ def test_values_stay_in_their_range(maps: list[Labels]) -> None:
             assert math.isnan(found[entry.name]) or low <= found[entry.name] <= high + 1e-12
     for name in ("pr", "rr", "pop", "rop", "rop_paper"):
         assert math.isnan(found[name]) or 0 <= found[name] <= 1 + 1e-12, name
-    # The paper's precision is not divided by the number of truths.
+    # The paper's precision is not divided by the number of ground truths.
     assert 0 <= found["pop_paper"] <= 2 + 1e-12
 
 
 @given(partitions(3))
-def test_several_truths_are_averaged_where_the_measure_says_so(maps: list[Labels]) -> None:
-    first, second, guess = maps
-    each = scores(first, guess), scores(second, guess)
-    both = scores([first, second], guess)
+def test_several_ground_truths_are_averaged_where_the_measure_says_so(maps: list[Labels]) -> None:
+    first, second, prediction = maps
+    each = scores(first, prediction), scores(second, prediction)
+    both = scores([first, second], prediction)
     for name in (
         "dhd",
         "sdhd",
@@ -169,7 +171,9 @@ def test_several_truths_are_averaged_where_the_measure_says_so(maps: list[Labels
 
 
 @given(partitions(2))
-def test_naming_a_truth_twice_changes_nothing_but_the_papers_precision(pair: list[Labels]) -> None:
+def test_naming_a_ground_truth_twice_changes_nothing_but_the_papers_precision(
+    pair: list[Labels],
+) -> None:
     once, twice = scores(pair[0], pair[1]), scores([pair[0], pair[0]], pair[1])
     for name, value in once.items():
         if name not in ("pop_paper", "fop_paper"):
@@ -200,33 +204,36 @@ def test_one_region_against_one_region_is_perfect() -> None:
 
 
 def test_the_measures_of_the_catalogue_give_what_scores_gives() -> None:
-    truths = [np.array([[1, 1, 2], [1, 2, 2]]), np.array([[1, 2, 2], [1, 2, 3]])]
-    guess = np.array([[4, 4, 4], [4, 9, 9]])
-    found = scores(truths, guess)
+    ground_truths = [np.array([[1, 1, 2], [1, 2, 2]]), np.array([[1, 2, 2], [1, 2, 3]])]
+    prediction = np.array([[4, 4, 4], [4, 9, 9]])
+    found = scores(ground_truths, prediction)
     for name in (*measures.FORMULAS, "fr", "fop"):
-        assert catalogue.measures.make(name)(truths, guess) == found[name], name
-    assert measures.objects_and_parts(truths, guess, "paper") == found["fop_paper"]
+        assert catalogue.measures.make(name)(ground_truths, prediction) == found[name], name
+    assert measures.objects_and_parts(ground_truths, prediction, "paper") == found["fop_paper"]
 
 
 def test_scores_are_the_same_without_the_compiled_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(5)
-    truths, guess = [rng.integers(0, 9, (40, 30)) for _ in range(3)], rng.integers(0, 300, (40, 30))
-    fast = scores(truths, guess)
+    ground_truths, prediction = (
+        [rng.integers(0, 9, (40, 30)) for _ in range(3)],
+        rng.integers(0, 300, (40, 30)),
+    )
+    fast = scores(ground_truths, prediction)
     monkeypatch.setattr(tables, "compiled", None)
-    assert scores(truths, guess) == fast
+    assert scores(ground_truths, prediction) == fast
 
 
 def test_regions_are_objects_parts_fragments_or_noise() -> None:
     """Left half found whole; the right half in two parts, and in noise along its lower rim."""
-    truth = np.repeat([[1, 2]], 20, axis=0).repeat(20, axis=1)
-    guess = truth.copy()
-    guess[:9, 20:], guess[18:, 10:30] = 3, 4
-    mine, (theirs,) = region_classes(compare(truth, guess))
+    ground_truth = np.repeat([[1, 2]], 20, axis=0).repeat(20, axis=1)
+    prediction = ground_truth.copy()
+    prediction[:9, 20:], prediction[18:, 10:30] = 3, 4
+    mine, (theirs,) = region_classes(compare(ground_truth, prediction))
     names = [RegionClass(value).name for value in mine]
     assert names == ["object", "part", "part", "noise"]
     assert [RegionClass(value).name for value in theirs] == ["object", "fragmented"]
-    counts = count_objects_and_parts(compare(truth, guess))
-    assert counts.truth_fragments == pytest.approx((180 + 200) / 400)
+    counts = count_objects_and_parts(compare(ground_truth, prediction))
+    assert counts.ground_truth_fragments == pytest.approx((180 + 200) / 400)
     assert counts.precision == pytest.approx((1 + 2 * 0.1) / 4)

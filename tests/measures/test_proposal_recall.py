@@ -1,4 +1,4 @@
-"""Average recall of proposals: COCO's values, counted picture by picture."""
+"""Average recall of proposals: COCO's values, counted image by image."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(golden: Path) -> dict[str, Any]:
 
 
 def average(told: dict[str, Any], number: int, letter: str = "") -> dict[str, float]:
-    """AR of all pictures of the golden set, by size, from counts of each."""
+    """AR of all images of the golden set, by size, from counts of each."""
     frequency = {c["id"]: c["frequency"] for c in told["gt"]["categories"]}
     sizes = size_ranges("published")
     matched = {name: np.zeros(10) for name in sizes}
@@ -72,7 +72,7 @@ def test_recall_by_frequency_keeps_all_proposals(told: dict[str, Any], letter: s
 
 
 def test_an_evaluator_for_federated_data_loses_proposals(told: dict[str, Any]) -> None:
-    """What the rule avoids: classes that a picture was not searched for are dropped first."""
+    """What the rule avoids: classes that an image was not searched for are dropped first."""
     lost = told["expected"]["lvis_use_cats_0_all_dt_category_1@1000"]["all"]
     assert average(told, 1000)["all"] > lost + 0.1
 
@@ -83,22 +83,22 @@ boxes = st.tuples(st.integers(0, 15), st.integers(0, 15), st.integers(2, 8), st.
 
 
 @given(st.lists(boxes, min_size=1, max_size=4), st.lists(boxes, max_size=8))
-def test_more_proposals_never_recall_less(truths: list[Mask], proposals: list[Mask]) -> None:
-    found = recalled(truths, proposals, numbers=(1, 2, 4, 8))["all"]
+def test_more_proposals_never_recall_less(ground_truths: list[Mask], proposals: list[Mask]) -> None:
+    found = recalled(ground_truths, proposals, numbers=(1, 2, 4, 8))["all"]
     assert (np.diff(found.matched, axis=0) >= 0).all()
     assert (np.diff(found.matched, axis=1) <= 0).all()  # a higher threshold matches no more
-    again = recalled(truths, [*proposals, *truths], numbers=(100,))["all"].matched[0]
+    again = recalled(ground_truths, [*proposals, *ground_truths], numbers=(100,))["all"].matched[0]
     assert (again >= found.matched[-1]).all()
-    assert again[-1] >= len(set(truths))  # each is proposed exactly
+    assert again[-1] >= len(set(ground_truths))  # each is proposed exactly
 
 
 @given(st.lists(boxes, min_size=1, max_size=4), st.lists(boxes, min_size=1, max_size=6))
 def test_the_bound_by_boxes_skips_nothing_that_matters(
-    truths: list[Mask], proposals: list[Mask]
+    ground_truths: list[Mask], proposals: list[Mask]
 ) -> None:
-    found = overlaps_of(truths, proposals)
+    found = overlaps_of(ground_truths, proposals)
     for i, p in enumerate(proposals):
-        for j, t in enumerate(truths):
+        for j, t in enumerate(ground_truths):
             iou = p.overlap(t) / (p.area + t.area - p.overlap(t))
             assert found[i, j] == (iou if iou >= 0.5 else found[i, j])
             assert found[i, j] in (0, iou)
@@ -106,8 +106,8 @@ def test_the_bound_by_boxes_skips_nothing_that_matters(
 
 def test_an_object_at_the_limit_of_two_sizes_counts_twice_as_published_only() -> None:
     thing = Mask.box((64, 64), (0, 0), (32, 32))
-    for reading, counts in (("published", (1, 1)), ("sound", (0, 1))):
-        found = recalled([thing], [thing], sizes=size_ranges(reading))
+    for protocol, counts in (("published", (1, 1)), ("corrected", (0, 1))):
+        found = recalled([thing], [thing], sizes=size_ranges(protocol))
         assert (found["small"].objects, found["medium"].objects) == counts
 
 

@@ -23,10 +23,10 @@ filled = masks.filter(bool)
 
 def test_every_statistic_equals_the_golden_one(golden: Path) -> None:
     data = json.loads((golden / "seism" / "proposals.json").read_text())
-    pictures = []
+    images = []
     for image in data["images"]:
         objects = np.array(image["object_map"])
-        pictures.append(
+        images.append(
             judge(
                 [Mask.of(objects == number) for number in image["object_ids"]],
                 [Mask.of(np.array(proposal)) for proposal in image["proposals"]],
@@ -35,7 +35,7 @@ def test_every_statistic_equals_the_golden_one(golden: Path) -> None:
             )
         )
     wanted = data["expected"]
-    found = curve(pictures, wanted["n_proposals"])
+    found = curve(images, wanted["n_proposals"])
     for mine, name in (
         (found.mean_number, "mean_number"),
         (found.best, "best_J"),
@@ -53,19 +53,19 @@ def test_every_statistic_equals_the_golden_one(golden: Path) -> None:
 @given(st.lists(filled, min_size=1, max_size=3), st.lists(masks, min_size=1, max_size=5))
 def test_quality_is_the_jaccard_index(objects: list[Mask], proposals: list[Mask]) -> None:
     found = judge(objects, proposals)
-    for i, truth in enumerate(objects):
-        for j, guess in enumerate(proposals):
-            assert found.quality[i, j] == pytest.approx(iou(truth, guess))
+    for i, ground_truth in enumerate(objects):
+        for j, prediction in enumerate(proposals):
+            assert found.quality[i, j] == pytest.approx(iou(ground_truth, prediction))
 
 
 @given(st.lists(filled, min_size=1, max_size=3), st.lists(masks, max_size=6), st.integers(0, 99))
 def test_more_proposals_are_never_worse_and_order_does_not_matter_for_all(
     objects: list[Mask], proposals: list[Mask], seed: int
 ) -> None:
-    picture = judge(objects, proposals)
-    found = curve([picture], range(1, 9))
+    image = judge(objects, proposals)
+    found = curve([image], range(1, 9))
     assert (np.diff(found.best, axis=1) >= 0).all()
-    mixed = curve([shuffled(picture, np.random.default_rng(seed))], [100])
+    mixed = curve([shuffled(image, np.random.default_rng(seed))], [100])
     assert np.array_equal(mixed.best[:, 0], found.best[:, -1])
 
 
@@ -75,9 +75,9 @@ def test_of_equal_proposals_the_earliest_counts() -> None:
     first, second = Mask.box(frame, (0, 0), (1, 4)), Mask.box(frame, (1, 0), (2, 8))
     small, large = Mask.box(frame, (0, 0), (1, 2)), Mask.box(frame, (0, 0), (1, 8))
     for order, wanted in (((small, large), (2 + 8) / (4 + 8)), ((large, small), 12 / 16)):
-        picture = judge([first, second], [*order, second], classes=["thing", "thing"])
-        assert picture.quality[0, :2].tolist() == [0.5, 0.5]
-        assert curve([picture], [3]).by_class["thing"][0] == pytest.approx(wanted)
+        image = judge([first, second], [*order, second], classes=["thing", "thing"])
+        assert image.quality[0, :2].tolist() == [0.5, 0.5]
+        assert curve([image], [3]).by_class["thing"][0] == pytest.approx(wanted)
 
 
 def test_the_boundary_version_takes_its_own_best() -> None:
@@ -92,13 +92,13 @@ def test_pixels_of_a_class_are_those_of_the_best_by_jaccard() -> None:
     """The boundary likes the shifted square, J the cut one; the class follows J."""
     square = Mask.box((60, 60), (10, 10), (50, 50))
     cut, shifted = Mask.box((60, 60), (10, 10), (50, 48)), Mask.box((60, 60), (11, 11), (51, 51))
-    picture = judge([square], [cut, shifted], quality=morphological_f)
-    assert picture.quality[0, 0] < picture.quality[0, 1]
+    image = judge([square], [cut, shifted], quality=morphological_f)
+    assert image.quality[0, 0] < image.quality[0, 1]
     assert iou(square, cut) > iou(square, shifted)
-    assert curve([picture], [2]).class_mean[0] == pytest.approx(iou(square, cut))
+    assert curve([image], [2]).class_mean[0] == pytest.approx(iou(square, cut))
 
 
-def test_pictures_without_proposals_score_zero_and_count_in_the_mean_number() -> None:
+def test_images_without_proposals_score_zero_and_count_in_the_mean_number() -> None:
     thing = Mask.box((4, 4), (0, 0), (2, 2))
     found = curve([judge([thing], []), judge([thing], [thing])], [5])
     assert found.best[:, 0].tolist() == [0, 1]

@@ -32,7 +32,7 @@ from segmeter.stats.rounds import failed
 EMPTY = Mask.empty((6, 6))
 SOME = Mask.box((6, 6), (1, 1), (3, 3))
 HALVES = np.array([[1, 1, 2, 2]] * 4)
-ANY: Any = "sonud"  # a reading that somebody misspelt
+ANY: Any = "sonud"  # a protocol that somebody misspelt
 
 
 @pytest.mark.parametrize("side", [3, 7, 10, 33, 57, 100, 321])
@@ -46,11 +46,15 @@ def test_a_map_without_variation_scores_0_whatever_its_size(side: int, value: fl
 @pytest.mark.parametrize("name", ["iou", "dice", "precision", "recall"])
 def test_masks_may_be_given_by_name(name: str) -> None:
     measure = catalogue.measures.make(name)
-    assert measure(truth=EMPTY, guess=EMPTY) == measure.both_empty
-    assert measure(SOME, guess=EMPTY) == measure(guess=EMPTY, truth=SOME) == measure.one_empty
-    assert measure(truth=SOME, guess=SOME, ignore=SOME) == measure.both_empty
+    assert measure(ground_truth=EMPTY, prediction=EMPTY) == measure.both_empty
+    assert (
+        measure(SOME, prediction=EMPTY)
+        == measure(prediction=EMPTY, ground_truth=SOME)
+        == measure.one_empty
+    )
+    assert measure(ground_truth=SOME, prediction=SOME, ignore=SOME) == measure.both_empty
     assert measure(SOME, SOME, ignore=SOME) == measure(SOME, SOME, SOME) == measure.both_empty
-    assert measure(guess=SOME, truth=SOME) == 1.0
+    assert measure(prediction=SOME, ground_truth=SOME) == 1.0
 
 
 def test_a_difference_that_is_no_number_is_refused_not_called_certain() -> None:
@@ -67,12 +71,12 @@ def test_models_are_compared_where_both_have_a_value() -> None:
     keys = list("abcde")
     first = PairedValues("one", keys, keys, np.array([1.0, np.nan, 3.0, 4.0, np.inf]))
     second = PairedValues("two", keys, keys, np.array([0.0, 0.0, np.nan, 2.0, 0.0]))
-    found = paired_difference(Where("d", "u", "sound", "x"), first, second)
+    found = paired_difference(Where("d", "u", "corrected", "x"), first, second)
     assert (found.targets, found.value) == (2, 1.5)
     assert found.p == 0.5
 
 
-def test_boundary_iou_is_for_pictures() -> None:
+def test_boundary_iou_is_for_images() -> None:
     cube = Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6))
     with pytest.raises(BadInput, match="nsd and hd95"):
         boundary_iou(cube, cube)
@@ -95,13 +99,13 @@ def test_boundary_iou_of_a_volume_is_refused_without_the_kernels_too() -> None:
 
 
 def test_where_both_bands_are_ignored_the_judged_parts_are_compared() -> None:
-    truth = Mask.box((60, 60), (2, 2), (20, 20))
+    ground_truth = Mask.box((60, 60), (2, 2), (20, 20))
     elsewhere = Mask.box((60, 60), (40, 40), (58, 58))
-    ignore = (truth | elsewhere) - (
+    ignore = (ground_truth | elsewhere) - (
         Mask.box((60, 60), (6, 6), (16, 16)) | Mask.box((60, 60), (44, 44), (54, 54))
     )
-    assert boundary_iou(truth, truth, ignore) == 1.0
-    assert boundary_iou(truth, elsewhere, ignore) == 0.0
+    assert boundary_iou(ground_truth, ground_truth, ignore) == 1.0
+    assert boundary_iou(ground_truth, elsewhere, ignore) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -119,18 +123,18 @@ def test_where_both_bands_are_ignored_the_judged_parts_are_compared() -> None:
         lambda: failed([[0.5, 0.9]], 0.8, ANY),
     ],
 )
-def test_a_misspelt_reading_or_rule_is_refused(call: Callable[[], object]) -> None:
+def test_a_misspelt_protocol_or_rule_is_refused(call: Callable[[], object]) -> None:
     with pytest.raises(BadInput, match="sonud"):
         call()
 
 
-def _sweep(pictures: int) -> Sweep:
-    return Sweep(np.linspace(0.1, 0.9, 2 * pictures).reshape(pictures, 2))
+def _sweep(images: int) -> Sweep:
+    return Sweep(np.linspace(0.1, 0.9, 2 * images).reshape(images, 2))
 
 
-def test_methods_are_judged_on_the_same_pictures() -> None:
+def test_methods_are_judged_on_the_same_images() -> None:
     for test in (against_baselines, against_swapped):
-        with pytest.raises(BadInput, match=r"over 2 pictures .* over 1"):
+        with pytest.raises(BadInput, match=r"over 2 images .* over 1"):
             test([_sweep(2)], [_sweep(1)])
         assert 0 <= test([_sweep(2)], [_sweep(2)]).value <= 1
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.pictures import read_values
+from segmeter.datasets.image_files import read_values
 from segmeter.measures.region_benchmark import region_counts, region_summary
 from segmeter.measures.tables import compare
 
@@ -19,14 +19,14 @@ from .label_maps import annotations
 def test_the_example_of_the_original_comes_out(golden: Path, real_data: Path) -> None:
     folder = golden / "seism"
     data = json.loads((folder / "bench5.json").read_text())
-    pictures = [
+    images = [
         region_counts(
             compare(annotations(real_data, str(image)), read_values(path))
             for path in sorted((folder / "bench5").glob(f"{image}_*.png"))
         )
         for image in data["images"]
     ]
-    wanted, found = data["region"], region_summary(pictures)
+    wanted, found = data["region"], region_summary(images)
     for name, at_best in (("cover", found.covering), ("pri", found.pri), ("voi", found.voi)):
         assert at_best.ods == pytest.approx(wanted[f"{name}_ods"]["value"], abs=1e-12)
         assert data["thresholds"][at_best.place] == wanted[f"{name}_ods"]["thr"]
@@ -35,26 +35,28 @@ def test_the_example_of_the_original_comes_out(golden: Path, real_data: Path) ->
     each = wanted["per_image"]
     for mine, name in (
         ("covered", "cntR"),
-        ("guess_covered", "cntP"),
+        ("prediction_covered", "cntP"),
         ("pri", "RI"),
         ("voi", "VOI"),
     ):
         np.testing.assert_allclose(
-            [getattr(p, mine) for p in pictures], each[name], rtol=1e-12, err_msg=name
+            [getattr(p, mine) for p in images], each[name], rtol=1e-12, err_msg=name
         )
-    assert [p.coverable for p in pictures] == [row[0] for row in each["sumR"]]
+    assert [p.coverable for p in images] == [row[0] for row in each["sumR"]]
 
 
 def test_best_lets_every_region_choose_its_own_setting() -> None:
     """One setting finds the left region exactly, the other the right one."""
-    truth = np.array([[1, 1, 2, 2, 3, 3]])
+    ground_truth = np.array([[1, 1, 2, 2, 3, 3]])
     settings = [np.array([[1, 1, 2, 2, 2, 2]]), np.array([[1, 1, 1, 1, 2, 2]])]
-    found = region_summary([region_counts(compare(truth, guess) for guess in settings)])
+    found = region_summary(
+        [region_counts(compare(ground_truth, prediction) for prediction in settings)]
+    )
     assert found.covering.ods == pytest.approx((2 + 1 + 1) / 6)
     assert found.best == pytest.approx((2 + 1 + 2) / 6)
 
 
-def test_pictures_with_other_settings_are_refused() -> None:
+def test_images_with_other_settings_are_refused() -> None:
     one = compare(np.array([[1, 2]]), np.array([[1, 2]]))
     with pytest.raises(BadInput, match="share one list of settings"):
         region_summary([region_counts([one]), region_counts([one, one])])

@@ -38,15 +38,19 @@ def clouds(seed: int, shape: tuple[int, int, int] = (14, 20, 18)) -> list[npt.ND
 def test_surface_measures_agree_with_deepminds_tool(spacing: tuple[float, ...]) -> None:
     # Convention: corners between voxels, weighted by area; its NumPy names are of 2018.
     tool = pytest.importorskip("surface_distance")
-    truth, guess = clouds(3)
+    ground_truth, prediction = clouds(3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        theirs = tool.compute_surface_distances(truth, guess, spacing)
-    masks = Mask.of(truth), Mask.of(guess)
+        theirs = tool.compute_surface_distances(ground_truth, prediction, spacing)
+    masks = Mask.of(ground_truth), Mask.of(prediction)
     ours = surface_distances(*masks, spacing)
-    np.testing.assert_allclose(np.sort(ours.truth_mm), theirs["distances_gt_to_pred"], rtol=1e-12)
-    np.testing.assert_allclose(np.sort(ours.guess_mm), theirs["distances_pred_to_gt"], rtol=1e-12)
-    assert ours.truth_area.sum() == pytest.approx(theirs["surfel_areas_gt"].sum(), rel=1e-12)
+    np.testing.assert_allclose(
+        np.sort(ours.ground_truth_mm), theirs["distances_gt_to_pred"], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.sort(ours.prediction_mm), theirs["distances_pred_to_gt"], rtol=1e-12
+    )
+    assert ours.ground_truth_area.sum() == pytest.approx(theirs["surfel_areas_gt"].sum(), rel=1e-12)
     for tolerance in (0.5, 1.0, 2.0):
         expected = tool.compute_surface_dice_at_tolerance(theirs, tolerance)
         assert nsd(*masks, spacing, tolerance) == pytest.approx(expected, abs=1e-12)
@@ -69,22 +73,22 @@ def test_corner_areas_are_deepminds(spacing: tuple[float, ...]) -> None:
 
 def test_voxel_surfaces_agree_with_scipy_on_the_whole_volume() -> None:
     # Convention: centres of outermost voxels, each counted once (as MONAI and medpy do).
-    truth, guess = clouds(5)
-    outer = [m & ~ndimage.binary_erosion(m) for m in (truth, guess)]
-    to_guess = ndimage.distance_transform_edt(~outer[1], sampling=(3, 1, 1))[outer[0]]
-    to_truth = ndimage.distance_transform_edt(~outer[0], sampling=(3, 1, 1))[outer[1]]
-    ours = voxel_surface_distances(Mask.of(truth), Mask.of(guess), (3, 1, 1))
-    np.testing.assert_allclose(np.sort(ours.truth_mm), np.sort(to_guess), rtol=1e-12)
-    assert ours.mean() == pytest.approx((to_guess.mean() + to_truth.mean()) / 2)
+    ground_truth, prediction = clouds(5)
+    outer = [m & ~ndimage.binary_erosion(m) for m in (ground_truth, prediction)]
+    to_prediction = ndimage.distance_transform_edt(~outer[1], sampling=(3, 1, 1))[outer[0]]
+    to_ground_truth = ndimage.distance_transform_edt(~outer[0], sampling=(3, 1, 1))[outer[1]]
+    ours = voxel_surface_distances(Mask.of(ground_truth), Mask.of(prediction), (3, 1, 1))
+    np.testing.assert_allclose(np.sort(ours.ground_truth_mm), np.sort(to_prediction), rtol=1e-12)
+    assert ours.mean() == pytest.approx((to_prediction.mean() + to_ground_truth.mean()) / 2)
 
 
 def test_a_face_moved_by_one_slice_lies_one_spacing_away() -> None:
-    truth = Mask.box((20, 20, 20), (2, 2, 2), (10, 18, 18))
-    guess = Mask.box((20, 20, 20), (2, 2, 2), (11, 18, 18))
-    found = surface_distances(truth, guess, (5.0, 1.0, 1.0))
-    assert found.truth_mm.max() == 5.0
-    assert nsd(truth, guess, (5.0, 1.0, 1.0), tolerance_mm=4.9) < 1.0
-    assert nsd(truth, guess, (5.0, 1.0, 1.0), tolerance_mm=5.0) == 1.0
+    ground_truth = Mask.box((20, 20, 20), (2, 2, 2), (10, 18, 18))
+    prediction = Mask.box((20, 20, 20), (2, 2, 2), (11, 18, 18))
+    found = surface_distances(ground_truth, prediction, (5.0, 1.0, 1.0))
+    assert found.ground_truth_mm.max() == 5.0
+    assert nsd(ground_truth, prediction, (5.0, 1.0, 1.0), tolerance_mm=4.9) < 1.0
+    assert nsd(ground_truth, prediction, (5.0, 1.0, 1.0), tolerance_mm=5.0) == 1.0
 
 
 def test_empty_cases_are_what_the_cards_say() -> None:
@@ -106,34 +110,42 @@ masks = st.integers(0, 2**27 - 1).map(
 
 @given(masks, masks, st.sampled_from(SPACINGS))
 def test_the_compiled_surfaces_equal_the_plain_ones(
-    truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_], spacing: tuple[float, ...]
+    ground_truth: npt.NDArray[np.bool_],
+    prediction: npt.NDArray[np.bool_],
+    spacing: tuple[float, ...],
 ) -> None:
-    truth, guess = np.pad(truth, ((0, 2), (1, 0), (0, 1))), np.pad(guess, ((2, 0), (0, 1), (0, 1)))
-    truth[0, 1, 0] = guess[2, 0, 0] = True
-    ours = surface_distances(Mask.of(truth), Mask.of(guess), spacing)
-    plain = surfaces._plain_surfaces(truth, guess, spacing)
-    np.testing.assert_allclose(ours.truth_mm, plain[0], rtol=1e-12)
-    np.testing.assert_allclose(ours.guess_mm, plain[2], rtol=1e-12)
+    ground_truth, prediction = (
+        np.pad(ground_truth, ((0, 2), (1, 0), (0, 1))),
+        np.pad(prediction, ((2, 0), (0, 1), (0, 1))),
+    )
+    ground_truth[0, 1, 0] = prediction[2, 0, 0] = True
+    ours = surface_distances(Mask.of(ground_truth), Mask.of(prediction), spacing)
+    plain = surfaces._plain_surfaces(ground_truth, prediction, spacing)
+    np.testing.assert_allclose(ours.ground_truth_mm, plain[0], rtol=1e-12)
+    np.testing.assert_allclose(ours.prediction_mm, plain[2], rtol=1e-12)
     areas = corner_areas(spacing)
-    np.testing.assert_array_equal(ours.truth_area, areas[plain[1].astype(int)])
+    np.testing.assert_array_equal(ours.ground_truth_area, areas[plain[1].astype(int)])
 
 
 @given(masks, st.permutations([0, 1, 2]))
 def test_turning_both_masks_and_the_spacing_changes_nothing(
-    truth: npt.NDArray[np.bool_], axes: list[int]
+    ground_truth: npt.NDArray[np.bool_], axes: list[int]
 ) -> None:
-    truth = np.pad(truth, 1)
-    truth[1, 1, 1] = True
-    guess = ndimage.binary_dilation(truth)[::-1]
+    ground_truth = np.pad(ground_truth, 1)
+    ground_truth[1, 1, 1] = True
+    prediction = ndimage.binary_dilation(ground_truth)[::-1]
     spacing = (4.0, 1.5, 0.8)
-    turned = [Mask.of(np.ascontiguousarray(m.transpose(axes)[:, ::-1])) for m in (truth, guess)]
+    turned = [
+        Mask.of(np.ascontiguousarray(m.transpose(axes)[:, ::-1]))
+        for m in (ground_truth, prediction)
+    ]
     turned_spacing = tuple(spacing[a] for a in axes)
     for measure in (nsd, hd95, mean_surface_distance):
-        before = measure(Mask.of(truth), Mask.of(guess), spacing)
+        before = measure(Mask.of(ground_truth), Mask.of(prediction), spacing)
         assert measure(turned[0], turned[1], turned_spacing) == pytest.approx(before, abs=1e-9)
 
 
-def test_pictures_and_bad_spacing_are_refused_in_one_sentence() -> None:
+def test_images_and_bad_spacing_are_refused_in_one_sentence() -> None:
     flat, solid = Mask.box((5, 5), (1, 1), (3, 3)), Mask.box((5, 5, 5), (1, 1, 1), (3, 3, 3))
     with pytest.raises(BadInput, match="compare volumes"):
         nsd(flat, flat)

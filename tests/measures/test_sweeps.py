@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from segmeter.core.errors import BadInput
 from segmeter.datasets.bsds500 import Bsds500
-from segmeter.datasets.pictures import read_values
+from segmeter.datasets.image_files import read_values
 from segmeter.measures.boundaries import outlines
 from segmeter.measures.curves import PooledCounts, summarize
 from segmeter.measures.hierarchies import Hierarchy
@@ -31,19 +31,23 @@ def test_edge_maps_have_the_counts_of_the_edges_toolbox(golden: Path) -> None:
     expected = json.loads((golden / "zeroshot" / "edges" / "eval_expected.json").read_text())
     width = int(stored["gts_shape"][-1])
     drawn = np.unpackbits(stored["gts"], axis=-1)[..., :width].astype(bool)
-    pictures = []
+    images = []
     for strengths, people, rows in zip(
         stored["preds"], drawn, expected["per_threshold[thr,cntR,sumR,cntP,sumP]"], strict=True
     ):
-        truths = [Outline.of(person) for person in people]
-        found = sweep_edge_map(truths, strengths / 255, max_dist=expected["max_dist"], threads=2)
-        for counts, (_, matched, truth, matched_guess, guess) in zip(found, rows, strict=True):
-            assert (counts.truth, counts.guess) == (truth, guess)
+        ground_truths = [Outline.of(person) for person in people]
+        found = sweep_edge_map(
+            ground_truths, strengths / 255, max_dist=expected["max_dist"], threads=2
+        )
+        for counts, (_, matched, ground_truth, matched_prediction, prediction) in zip(
+            found, rows, strict=True
+        ):
+            assert (counts.ground_truth, counts.prediction) == (ground_truth, prediction)
             # Theirs is random and falls short by up to three; ours is the maximum.
-            assert matched <= counts.matched_truth <= matched + 3
-            assert abs(counts.matched_guess - matched_guess) <= 3
-        pictures.append(found)
-    curve = summarize(PooledCounts.of(THRESHOLDS, pictures), "edges")
+            assert matched <= counts.matched_ground_truth <= matched + 3
+            assert abs(counts.matched_prediction - matched_prediction) <= 3
+        images.append(found)
+    curve = summarize(PooledCounts.of(THRESHOLDS, images), "edges")
     summary = expected["summary"]
     assert curve.ods.f == pytest.approx(summary["odsF"], abs=0.003)
     assert curve.ois.f == pytest.approx(summary["oisF"], abs=0.003)
@@ -54,18 +58,18 @@ def test_the_example_of_the_bsds_benchmark_comes_out(golden: Path, real_data: Pa
     example = json.loads((golden / "seism" / "bench5.json").read_text())
     expected = example["boundary_exact_matching"]
     data, val = Bsds500(real_data), Bsds500(real_data, "val")
-    pictures = []
+    images = []
     for row, image in enumerate(example["images"]):
         reader = data if str(image) in data.annotated() else val
         maps = [read_values(golden / "seism" / "bench5" / f"{image}_{k}.png") for k in range(1, 6)]
         found = sweep_partitions(outlines(reader.partitions(str(image))), maps, threads=2)
-        assert [c.matched_truth for c in found] == expected["cntR"][row]
-        assert [c.truth for c in found] == expected["sumR"][row]
-        assert [c.guess for c in found] == expected["sumP"][row]
+        assert [c.matched_ground_truth for c in found] == expected["cntR"][row]
+        assert [c.ground_truth for c in found] == expected["sumR"][row]
+        assert [c.prediction for c in found] == expected["sumP"][row]
         for counts, matched in zip(found, expected["cntP"][row], strict=True):
-            assert counts.matched_guess == pytest.approx(matched, rel=0.015)
-        pictures.append(found)
-    curve = summarize(PooledCounts.of(example["thresholds"], pictures), "bench")
+            assert counts.matched_prediction == pytest.approx(matched, rel=0.015)
+        images.append(found)
+    curve = summarize(PooledCounts.of(example["thresholds"], images), "bench")
     (printed,) = example["stored_by_authors"]["test_1"]["eval_bdry"]
     ours = [
         curve.ods.threshold, curve.ods.recall, curve.ods.precision, curve.ods.f,
@@ -103,27 +107,29 @@ def test_cutting_the_strengths_gives_the_boundaries_of_the_partition(
 def test_rules_differ_at_a_strength_equal_to_the_threshold() -> None:
     strengths = np.zeros((5, 5))
     strengths[:, 2] = 0.5
-    truth = [Outline.of(strengths > 0)]
-    assert sweep_edge_map(truth, strengths, [0.5], "bench")[0].guess == 5
-    assert sweep_edge_map(truth, strengths, [0.5], "seism")[0].guess == 0
-    assert sweep_edge_map(truth, strengths, [0.0], "bench")[0].guess == 5  # never all of it
+    ground_truth = [Outline.of(strengths > 0)]
+    assert sweep_edge_map(ground_truth, strengths, [0.5], "bench")[0].prediction == 5
+    assert sweep_edge_map(ground_truth, strengths, [0.5], "seism")[0].prediction == 0
+    assert (
+        sweep_edge_map(ground_truth, strengths, [0.0], "bench")[0].prediction == 5
+    )  # never all of it
 
 
 def test_thresholds_in_any_order_and_number_of_threads_give_the_same_counts() -> None:
     strengths = np.random.default_rng(0).random((40, 50))
-    truths = [Outline.of(strengths > 0.8), Outline.of(strengths.round(1) == 0.5)]
-    up = sweep_edge_map(truths, strengths, [0.2, 0.5, 0.9, 2.0])
-    down = sweep_edge_map(truths, strengths, [2.0, 0.9, 0.5, 0.2], threads=3)
+    ground_truths = [Outline.of(strengths > 0.8), Outline.of(strengths.round(1) == 0.5)]
+    up = sweep_edge_map(ground_truths, strengths, [0.2, 0.5, 0.9, 2.0])
+    down = sweep_edge_map(ground_truths, strengths, [2.0, 0.9, 0.5, 0.2], threads=3)
     assert up == down[::-1]
 
 
 def test_wrong_input_is_refused_with_a_sentence() -> None:
-    truth = [Outline.of(np.eye(4, dtype=bool))]
+    ground_truth = [Outline.of(np.eye(4, dtype=bool))]
     with pytest.raises(BadInput, match="edge map is H x W, but this is 4 x 4 x 3"):
-        sweep_edge_map(truth, np.zeros((4, 4, 3)))
+        sweep_edge_map(ground_truth, np.zeros((4, 4, 3)))
     with pytest.raises(BadInput, match="finite strengths"):
-        sweep_edge_map(truth, np.full((4, 4), np.nan))
+        sweep_edge_map(ground_truth, np.full((4, 4), np.nan))
     with pytest.raises(BadInput, match="result is 5 x 4 but a ground truth is 4 x 4"):
-        sweep_edge_map(truth, np.ones((4, 5)))
+        sweep_edge_map(ground_truth, np.ones((4, 5)))
     with pytest.raises(BadInput, match="2H \\+ 1 rows and 2W \\+ 1 columns, but this is 4 x 5"):
         contour_strengths(np.zeros((4, 5)))

@@ -16,12 +16,12 @@ from .label_maps import Labels, partitions
 
 
 def test_a_table_counts_what_two_maps_share() -> None:
-    guess = np.array([[5, 5, 2], [5, 2, 2]])
-    truth = np.array([[1, 1, 1], [0, 0, 0]])
-    (table,) = compare(truth, guess).tables
+    prediction = np.array([[5, 5, 2], [5, 2, 2]])
+    ground_truth = np.array([[1, 1, 1], [0, 0, 0]])
+    (table,) = compare(ground_truth, prediction).tables
     found = list(zip(table.rows, table.columns, table.shared, strict=True))
     assert found == [(0, 0, 2), (0, 1, 1), (1, 0, 1), (1, 1, 2)]
-    assert table.guess_areas.tolist() == [3, 3]
+    assert table.prediction_areas.tolist() == [3, 3]
 
 
 def test_regions_are_numbered_by_first_appearance() -> None:
@@ -58,15 +58,15 @@ def test_labels_beyond_the_lookup_array_are_numbered_too() -> None:
 def test_merging_the_table_equals_counting_merged_labels(
     pair: list[Labels], data: st.DataObject
 ) -> None:
-    truth, guess = pair
-    fine = regions(guess)
+    ground_truth, prediction = pair
+    fine = regions(prediction)
     joined = np.array(
         data.draw(st.lists(st.integers(0, 3), min_size=fine.count, max_size=fine.count))
     )
     groups = tables.number_regions(joined)[0].astype(np.int64)
-    merged = compare(truth, fine).merged(groups).tables[0]
-    counted = compare(truth, groups[fine.numbers].reshape(fine.shape)).tables[0]
-    for name in ("rows", "columns", "shared", "guess_areas", "truth_areas"):
+    merged = compare(ground_truth, fine).merged(groups).tables[0]
+    counted = compare(ground_truth, groups[fine.numbers].reshape(fine.shape)).tables[0]
+    for name in ("rows", "columns", "shared", "prediction_areas", "ground_truth_areas"):
         assert np.array_equal(getattr(merged, name), getattr(counted, name)), name
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Ask, ModelCard
+from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 from segmeter.models.adapters import as_model, mask_from
 from segmeter.models.conformance import check, drawn_scene
 
@@ -63,15 +63,17 @@ def test_an_error_names_the_line_of_ones_own_file(tmp_path: Path) -> None:
 def test_a_predictor_answers_points_as_x_y_and_shows_its_best_mask() -> None:
     model = as_model(Predictor(), "mine")
     assert check(model) == []
-    view = model.look(drawn_scene())
-    clicked, boxed = view.answer([Ask((Click((10, 20)),)), Ask((Box((30, 40), (50, 60)),))])
+    encoded = model.encode(drawn_scene())
+    clicked, boxed = encoded.predict(
+        [Request((Click((10, 20)),)), Request((Box((30, 40), (50, 60)),))]
+    )
     assert (clicked.mask().low, clicked.mask().high) == ((10, 20), (14, 27))
     assert boxed.mask().low == (30, 40)
-    assert clicked.memory.shape == (1, 8, 8)
+    assert clicked.state.shape == (1, 8, 8)
 
 
-class OfItsPicture(Predictor):
-    """Finds what is as bright as the point clicked on, in the picture that it was shown last."""
+class OfItsImage(Predictor):
+    """Finds what is as bright as the point clicked on, in the image that it was shown last."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -84,15 +86,18 @@ class OfItsPicture(Predictor):
         return (self.image == self.image[y, x])[None], np.ones(1)
 
 
-def test_views_of_a_predictor_ask_about_their_own_pictures() -> None:
+def test_views_of_a_predictor_ask_about_their_own_images() -> None:
     """Slices of a volume are looked at one after the other, and asked about again later."""
-    predictor = OfItsPicture()
+    predictor = OfItsImage()
     model = as_model(predictor, "mine")
     pixels = np.zeros((2, 20, 30, 3), np.uint8)
     pixels[0, 2:8, 3:9], pixels[1, 10:18, 12:25] = 200, 200
-    views = [model.look(Picture("made", str(k), one, [])) for k, one in enumerate(pixels)]
-    for view, point, area in ((views[0], (4, 5), 36), (views[1], (12, 15), 104)) * 2:
-        assert view.answer([Ask((Click(point),))] * 2)[1].mask().area == area
+    encoded_scenes = [model.encode(Image("made", str(k), one, [])) for k, one in enumerate(pixels)]
+    for encoded, point, area in (
+        (encoded_scenes[0], (4, 5), 36),
+        (encoded_scenes[1], (12, 15), 104),
+    ) * 2:
+        assert encoded.predict([Request((Click(point),))] * 2)[1].mask().area == area
     assert predictor.looks == 2 + 4
 
 
@@ -129,22 +134,25 @@ class Wrong:
     def __init__(self, gives: Any) -> None:
         self.gives = gives
 
-    def look(self, scene: Any) -> Wrong:
+    def encode(self, scene: Any) -> Wrong:
         return self
 
-    def answer(self, asks: Any) -> Any:
-        return self.gives(asks)
+    def predict(self, requests: Any) -> Any:
+        return self.gives(requests)
 
 
 @pytest.mark.parametrize(
     ("gives", "said"),
     [
-        (lambda asks: None, "gives nothing"),
-        (lambda asks: np.zeros((3, 4, 4)), "gives an array of float64"),
-        (lambda asks: [np.full((4, 4), -1.0)] * len(asks), r"\(4, 4\) of logits; wrap each mask"),
-        (lambda asks: [np.full((4, 4), 0.5)] * len(asks), "of probabilities; wrap"),
-        (lambda asks: [[1, 0]] * len(asks), "gives a list; wrap"),
-        (lambda asks: 1 / 0, "ZeroDivisionError"),
+        (lambda requests: None, "gives nothing"),
+        (lambda requests: np.zeros((3, 4, 4)), "gives an array of float64"),
+        (
+            lambda requests: [np.full((4, 4), -1.0)] * len(requests),
+            r"\(4, 4\) of logits; wrap each mask",
+        ),
+        (lambda requests: [np.full((4, 4), 0.5)] * len(requests), "of probabilities; wrap"),
+        (lambda requests: [[1, 0]] * len(requests), "gives a list; wrap"),
+        (lambda requests: 1 / 0, "ZeroDivisionError"),
     ],
 )
 def test_check_names_a_wrong_answer_in_one_sentence(gives: Any, said: str) -> None:
@@ -155,7 +163,7 @@ def test_check_names_a_wrong_answer_in_one_sentence(gives: Any, said: str) -> No
 
 def test_a_look_that_raises_is_one_sentence() -> None:
     class Blind(Wrong):
-        def look(self, scene: Any) -> Wrong:
+        def encode(self, scene: Any) -> Wrong:
             raise RuntimeError("no weights")
 
     (fault,) = check(Blind(None))  # type: ignore[arg-type]

@@ -9,59 +9,63 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.models.classical import GrabCut, RandomWalker
 from segmeter.models.conformance import drawn_scene
 from segmeter.models.sam.model import _CREDITS
 
 SCENE = drawn_scene()
-TRUTH = SCENE.targets[0].mask
+GROUND_TRUTH = SCENE.targets[0].mask
 CLICK = Click((48, 64))
 
 
-def iou(guess: Mask) -> float:
-    both = TRUTH.overlap(guess)
-    return both / (TRUTH.area + guess.area - both)
+def iou(prediction: Mask) -> float:
+    both = GROUND_TRUTH.overlap(prediction)
+    return both / (GROUND_TRUTH.area + prediction.area - both)
 
 
 @pytest.mark.parametrize("name", ["grabcut", "random-walker"])
 @pytest.mark.parametrize(
     "prompt",
-    [CLICK, Box(TRUTH.low, tuple(h - 1 for h in TRUTH.high)), Scribble(((40, 60), (55, 68)))],
+    [
+        CLICK,
+        Box(GROUND_TRUTH.low, tuple(h - 1 for h in GROUND_TRUTH.high)),
+        Scribble(((40, 60), (55, 68))),
+    ],
 )
 def test_one_prompt_finds_a_bright_thing_on_a_dark_ground(name: str, prompt: Prompt) -> None:
-    view = catalogue.models.make(name).look(SCENE)
-    assert iou(view.answer([Ask((prompt,))])[0].mask()) > 0.9
+    encoded = catalogue.models.make(name).encode(SCENE)
+    assert iou(encoded.predict([Request((prompt,))])[0].mask()) > 0.9
 
 
 @pytest.mark.parametrize("name", ["grabcut", "random-walker"])
 def test_a_negative_prompt_alone_shows_nothing(name: str) -> None:
-    view = catalogue.models.make(name).look(SCENE)
-    assert not view.answer([Ask((Click((3, 3), positive=False),))])[0].mask()
+    encoded = catalogue.models.make(name).encode(SCENE)
+    assert not encoded.predict([Request((Click((3, 3), positive=False),))])[0].mask()
 
 
 def test_grabcut_starts_from_a_hint_and_from_its_own_memory() -> None:
-    view = GrabCut().look(SCENE)
-    hint = view.answer([Ask((MaskHint(TRUTH),))])[0]
+    encoded = GrabCut().encode(SCENE)
+    hint = encoded.predict([Request((MaskHint(GROUND_TRUTH),))])[0]
     assert iou(hint.mask()) > 0.9
-    again = view.answer([Ask((CLICK,), hint.memory)])[0]
+    again = encoded.predict([Request((CLICK,), hint.state)])[0]
     assert iou(again.mask()) > 0.9
 
 
 @pytest.mark.parametrize("model", [GrabCut(side=48), RandomWalker(side=48)])
-def test_a_smaller_copy_still_answers_at_the_pictures_size(model: GrabCut | RandomWalker) -> None:
-    mask = model.look(SCENE).answer([Ask((CLICK,))])[0].mask()
+def test_a_smaller_copy_still_answers_at_the_images_size(model: GrabCut | RandomWalker) -> None:
+    mask = model.encode(SCENE).predict([Request((CLICK,))])[0].mask()
     assert mask.shape == SCENE.shape
     assert iou(mask) > 0.85
 
 
 @pytest.mark.parametrize("name", ["grabcut", "random-walker"])
 def test_a_box_around_everything_does_not_fail(name: str) -> None:
-    plain = Picture("drawn", "flat", np.full((20, 30, 3), 7, np.uint8), [Target("t", TRUTH)])
-    view = catalogue.models.make(name).look(plain)
-    assert view.answer([Ask((Box((0, 0), (19, 29)),))])[0].mask().shape == (20, 30)
+    plain = Image("drawn", "flat", np.full((20, 30, 3), 7, np.uint8), [Target("t", GROUND_TRUTH)])
+    encoded = catalogue.models.make(name).encode(plain)
+    assert encoded.predict([Request((Box((0, 0), (19, 29)),))])[0].mask().shape == (20, 30)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.scenes import Scene
 from segmeter.models.conformance import check, drawn_scene
-from segmeter.models.drawn import Disc, DiscView
+from segmeter.models.drawn import Disc, DiscEncodedScene
 
 SHARED = Path(os.environ.get("SEGMETER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
@@ -48,28 +48,32 @@ class _Faulty:
         abilities = {"click", "words"} if self.fault == "abilities" else {"click", "box"}
         return ModelCard("faulty", "", frozenset(abilities))
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         if self.fault == "pixels":
             scene.pixels[0, 0] = 255 - scene.pixels[0, 0]
-        return _FaultyView(self, Disc(radius=5).look(scene), scene.shape)
+        return _FaultyEncodedScene(self, Disc(radius=5).encode(scene), scene.shape)
 
 
 @dataclass
-class _FaultyView:
+class _FaultyEncodedScene:
     model: _Faulty
-    view: DiscView
+    encoded: DiscEncodedScene
     shape: tuple[int, ...]
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[MaskPrediction]:
+    def predict(self, requests: Sequence[Request]) -> Sequence[MaskPrediction]:
         fault = self.model.fault
         self.model.rounds += 1
-        if fault == "abilities" and any("Words" in repr(a.prompts) for a in asks):
+        if fault == "abilities" and any("Words" in repr(a.prompts) for a in requests):
             raise TypeError("what are words?")
         if fault == "leak":
-            return list(self.view.answer([Ask(asks[0].prompts)] * len(asks))) if asks else []
-        predictions = self.view.answer(asks)
+            return (
+                list(self.encoded.predict([Request(requests[0].prompts)] * len(requests)))
+                if requests
+                else []
+            )
+        predictions = self.encoded.predict(requests)
         if fault == "size":
-            return [MaskPrediction(Mask.box((3, 3), (0, 0), (2, 2))) for _ in asks]
+            return [MaskPrediction(Mask.box((3, 3), (0, 0), (2, 2))) for _ in requests]
         if fault == "state":
             seen = Mask.box(self.shape, (0, 0), (self.model.rounds, 5))
             return [MaskPrediction(p.result | seen) for p in predictions]
@@ -112,7 +116,7 @@ def test_a_view_without_answer_is_named() -> None:
     class Blind:
         card = ModelCard("blind", "", frozenset({"click"}))
 
-        def look(self, scene: Scene) -> object:
+        def encode(self, scene: Scene) -> object:
             return scene
 
     assert check(Blind()) == ["what look gives has no answer(asks)"]  # type: ignore[arg-type]
@@ -132,10 +136,10 @@ def test_the_command_checks_a_model_of_ones_own(
         "from segmeter.core.models import MaskPrediction, ModelCard\n"
         "class Tiny:\n"
         "    card = ModelCard('tiny', '', frozenset({'click'}))\n"
-        "    def look(self, scene):\n"
+        "    def encode(self, scene):\n"
         "        return self\n"
-        "    def answer(self, asks):\n"
-        "        return [MaskPrediction(Mask.empty((2, 2))) for _ in asks]\n"
+        "    def predict(self, requests):\n"
+        "        return [MaskPrediction(Mask.empty((2, 2))) for _ in requests]\n"
     )
     assert command(f"{file}:Tiny") == Exit.WITH_ERRORS
     assert "a mask has size (2, 2) in a scene of size (96, 128)" in capsys.readouterr().out

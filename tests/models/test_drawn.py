@@ -7,19 +7,19 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.models.drawn import Disc
 
 SHAPE = (40, 60)
 SMALL = Target("small", Mask.box(SHAPE, (10, 10), (20, 20)))
 LARGE = Target("large", Mask.box(SHAPE, (5, 5), (30, 50)))
-SCENE = Picture("drawn", "two", np.zeros((*SHAPE, 3), np.uint8), [LARGE, SMALL])
+SCENE = Image("drawn", "two", np.zeros((*SHAPE, 3), np.uint8), [LARGE, SMALL])
 
 
 def first_mask(name: str, *prompts: object) -> Mask:
-    return catalogue.models.make(name).look(SCENE).answer([Ask(tuple(prompts))])[0].mask()  # type: ignore[arg-type]
+    return catalogue.models.make(name).encode(SCENE).predict([Request(tuple(prompts))])[0].mask()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_the_stubborn_model_never_changes() -> None:
 
 
 def test_discs_are_painted_and_erased_in_order() -> None:
-    view = Disc(radius=3).look(SCENE)
+    encoded = Disc(radius=3).encode(SCENE)
     on, off = Click((20, 20)), Click((20, 20), positive=False)
-    there, gone = view.answer([Ask((on,)), Ask((on, off))])
+    there, gone = encoded.predict([Request((on,)), Request((on, off))])
     assert there.mask().area == 29  # lattice points within 3 of the centre
     assert not gone.mask()
 
 
 def test_a_disc_at_the_border_is_cut_off() -> None:
-    mask = Disc(radius=3).look(SCENE).answer([Ask((Click((0, 0)),))])[0].mask()
+    mask = Disc(radius=3).encode(SCENE).predict([Request((Click((0, 0)),))])[0].mask()
     assert mask.low == (0, 0)
     assert mask.high == (4, 4)

@@ -7,9 +7,9 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.models import Method
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.measures.hierarchies import Hierarchy
-from segmeter.measures.partitions import covering_of_truth
+from segmeter.measures.partitions import covering_of_ground_truth
 from segmeter.models import _merging
 from segmeter.models.quadtree import Quadtree
 
@@ -31,7 +31,7 @@ def scene() -> Scene:
     colours = np.array([[200, 40, 40], [40, 200, 40], [40, 40, 200], [220, 220, 90]])
     noise = np.random.default_rng(1).integers(-6, 7, (*QUARTERS.shape, 3))
     pixels = (colours[QUARTERS] + noise).clip(0, 255).astype(np.uint8)
-    return Picture("drawn", "quarters", pixels, ())
+    return Image("drawn", "quarters", pixels, ())
 
 
 def finest(method: Method, scene: Scene) -> np.ndarray:
@@ -40,7 +40,7 @@ def finest(method: Method, scene: Scene) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_covers_the_picture_and_repeats_itself(name: str, scene: Scene) -> None:
+def test_a_method_covers_the_image_and_repeats_itself(name: str, scene: Scene) -> None:
     first, second = (finest(catalogue.methods.make(name), scene) for _ in range(2))
     assert first.shape == scene.shape
     assert first.min() >= 0
@@ -57,7 +57,7 @@ def test_a_method_that_looks_finds_four_quarters(name: str, scene: Scene) -> Non
         labels = hierarchy.labels(hierarchy.threshold_for(4))
     else:
         labels = found.labels
-    assert covering_of_truth(QUARTERS, labels) > 0.9
+    assert covering_of_ground_truth(QUARTERS, labels) > 0.9
 
 
 @pytest.mark.parametrize("name", ["felzenszwalb", "mean-shift"])
@@ -77,7 +77,7 @@ def test_hierarchies_are_ultrametric(scene: Scene) -> None:
         assert counts[0] > 20, name
 
 
-def test_random_joins_depend_on_seed_and_picture_alone(scene: Scene) -> None:
+def test_random_joins_depend_on_seed_and_image_alone(scene: Scene) -> None:
     make = catalogue.methods.make
     same = [make("random-hierarchy").segment(scene).levels for _ in range(2)]
     other = make("random-hierarchy?seed=1").segment(scene).levels
@@ -86,8 +86,8 @@ def test_random_joins_depend_on_seed_and_picture_alone(scene: Scene) -> None:
 
 
 def test_the_published_quadtree_of_a_landscape_is_a_turned_portrait() -> None:
-    landscape = Picture("drawn", "wide", np.zeros((48, 64, 3), np.uint8), ())
-    portrait = Picture("drawn", "tall", np.zeros((64, 48, 3), np.uint8), ())
+    landscape = Image("drawn", "wide", np.zeros((48, 64, 3), np.uint8), ())
+    portrait = Image("drawn", "tall", np.zeros((64, 48, 3), np.uint8), ())
     turned = Quadtree(turned=True).segment(landscape).levels
     assert np.array_equal(turned, np.rot90(Quadtree().segment(portrait).levels))
     assert turned.shape == (97, 129)

@@ -1,4 +1,4 @@
-"""Replaying the reference sessions click by click on real weights and real pictures.
+"""Replaying the reference sessions click by click on real weights and real images.
 
 Golden values: `golden/traces`, the authors' own loop. The clicks are theirs, so each round
 stands for itself: IoU within 0.002 and which mask was shown must agree everywhere, the mask
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
-from segmeter.core.models import Ask, keeps_memory, render
+from segmeter.core.models import Request, keeps_state, render
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 
@@ -52,17 +52,17 @@ def test_a_replayed_session_follows_the_trace(
         looked[name] = catalogue.models.make(name, weights=str(real_weights))
     trace = rows(golden / "traces" / f"{name}_{data}.csv.gz", scene_id)
     scene = catalogue.datasets.make(data.lower(), data=str(real_data)).load(scene_id)
-    view = looked[name].look(scene)
+    encoded = looked[name].encode(scene)
     prompts: tuple[Prompt, ...] = ()
-    memory = None
+    state = None
     equal = 0
     for row in trace:
         prompts += (Click((int(row["y"]), int(row["x"])), row["positive"] == "1"),)
-        fed = memory is not None and keeps_memory(view, prompts, "published")
-        assert fed == (row["fed"] == "1")
-        prediction = view.answer([Ask(prompts, memory if fed else None)])[0]
-        memory = prediction.memory
-        mask = render(view, [prediction])[0]
+        mask_fed_back = state is not None and keeps_state(encoded, prompts, "published")
+        assert mask_fed_back == (row["mask_fed_back"] == "1")
+        prediction = encoded.predict([Request(prompts, state if mask_fed_back else None)])[0]
+        state = prediction.state
+        mask = render(encoded, [prediction])[0]
         assert prediction.shown == int(row["chosen"])
         assert prediction.scores[prediction.shown] == pytest.approx(float(row["score"]), abs=1e-4)
         assert iou(scene.targets[0], mask.dense()) == pytest.approx(float(row["iou"]), abs=0.002)
@@ -76,10 +76,10 @@ def rows(file: Path, scene_id: str) -> list[dict[str, str]]:
         return [r for r in csv.DictReader(stream) if Path(r["target"]).stem == scene_id]
 
 
-def iou(target: Target, guess: Any) -> float:
-    judged = np.ones(guess.shape, dtype=bool)
+def iou(target: Target, prediction: Any) -> float:
+    judged = np.ones(prediction.shape, dtype=bool)
     if target.ignore is not None:
         judged &= ~target.ignore.dense()
-    truth = target.mask.dense() & judged
-    guess = guess & judged
-    return float((truth & guess).sum() / (truth | guess).sum())
+    ground_truth = target.mask.dense() & judged
+    prediction = prediction & judged
+    return float((ground_truth & prediction).sum() / (ground_truth | prediction).sum())

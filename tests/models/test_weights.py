@@ -17,10 +17,10 @@ safetensors = pytest.importorskip("safetensors.torch")
 
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadWeights, NotFound  # noqa: E402
-from segmeter.core.scenes import Picture  # noqa: E402
+from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models import weights  # noqa: E402
 
-SCENE = Picture("drawn", "grey", np.full((32, 48, 3), 99, np.uint8), [])
+SCENE = Image("drawn", "grey", np.full((32, 48, 3), 99, np.uint8), [])
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_an_unsafe_pickle_is_not_opened(tmp_path: Path) -> None:
     torch.save({"a": _Trap(sprung)}, tmp_path / "mobile_sam.pt")
     model = catalogue.models.make("mobile-sam", weights=str(tmp_path / "mobile_sam.pt"))
     with pytest.raises(BadWeights, match="could run code"):
-        model.look(SCENE)
+        model.encode(SCENE)
     (tmp_path / "bare.pt").write_bytes(pickle.dumps(_Trap(sprung)))
     with pytest.raises(BadWeights):
         weights.read(tmp_path / "bare.pt")
@@ -186,7 +186,7 @@ def test_a_config_that_does_not_fit_its_tensors_is_refused(
     safetensors.save_file({"mask_decoder.iou_token.weight": torch.zeros(1, 256)}, file)
     model = catalogue.models.make("sam2-hiera-tiny", weights=str(tmp_path))
     with pytest.raises(BadWeights, match="they lack 'shared_image_embedding"):
-        model.look(SCENE)
+        model.encode(SCENE)
 
 
 def test_the_official_checkpoint_and_safetensors_are_the_same_network(
@@ -223,10 +223,10 @@ def test_the_digest_of_large_files_is_kept_until_they_change(
     assert weights.fingerprint(file) not in (first, "no digest")
 
 
-@pytest.mark.parametrize("content", [{0: torch.zeros(2)}, {"model": [torch.zeros(2)]}])
-def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, content: Any) -> None:
+@pytest.mark.parametrize("stopped", [{0: torch.zeros(2)}, {"model": [torch.zeros(2)]}])
+def test_a_checkpoint_without_names_is_refused_in_a_sentence(tmp_path: Path, stopped: Any) -> None:
     found = tmp_path / "a.pth"
-    torch.save(content, found)
+    torch.save(stopped, found)
     with pytest.raises(BadWeights, match="holds no named tensors; take the original checkpoint"):
         weights.named_tensors(found, "model")
     inside = {"model": {"a": torch.ones(1)}, "epoch": 3}

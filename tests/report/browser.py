@@ -128,7 +128,7 @@ class Tab:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
-    def picture(self, path: Path) -> None:
+    def image(self, path: Path) -> None:
         """A screenshot of the window."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))

@@ -56,8 +56,8 @@ def table() -> Table:
             Column("count", digits=0),
         ],
         [
-            [Label(f"a {HOSTILE}", reading="sound"), Value(2.5, 1.0, 4.0), 0.25, 10],
-            [Label("b", link="replay-1", reading="published"), Value(1.5, 1.2, 2.0), 0.5, 9],
+            [Label(f"a {HOSTILE}", protocol="corrected"), Value(2.5, 1.0, 4.0), 0.25, 10],
+            [Label("b", link="replay-1", protocol="published"), Value(1.5, 1.2, 2.0), 0.5, 9],
             ["c", Value(None), None, 11],
         ],
         caption=f"A table {HOSTILE}",
@@ -91,7 +91,7 @@ def slices(key: str) -> Slices:
     return Slices(key, HOSTILE, voxels, steps, ball(10), (2.0, 1.0, 1.0), HOSTILE)
 
 
-def picture_file(kind: str) -> bytes:
+def image_file(kind: str) -> bytes:
     file = io.BytesIO()
     Image.fromarray(pixels()).save(file, kind)
     return file.getvalue()
@@ -117,7 +117,7 @@ def page() -> Page:
         close=True,
         prompts=said,
         link="replay-2",
-        outlines=(Outline(disc(20), "truth", HOSTILE), Outline(disc(5), "false_negatives")),
+        outlines=(Outline(disc(20), "ground_truth", HOSTILE), Outline(disc(5), "false_negatives")),
     )
     return Page(
         HOSTILE,
@@ -139,13 +139,13 @@ def page() -> Page:
                 ],
             ),
             Section(
-                "Pictures",
+                "Images",
                 blocks=[
                     Gallery(
                         [
                             shown,
-                            Illustration(picture_file("PNG")),
-                            Illustration(picture_file("JPEG")),
+                            Illustration(image_file("PNG")),
+                            Illustration(image_file("JPEG")),
                         ]
                     )
                 ],

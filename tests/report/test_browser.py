@@ -90,7 +90,7 @@ def test_play_can_be_started_and_paused(tab: Any) -> None:
     assert tab.run(state) == "false"
 
 
-def test_a_link_from_a_picture_leads_to_its_replay(tab: Any) -> None:
+def test_a_link_from_a_image_leads_to_its_replay(tab: Any) -> None:
     hidden = "document.getElementById('replay-2').hidden"
     assert tab.run(hidden) is True
     tab.click(".gallery a[href='#replay-2']")
@@ -234,7 +234,7 @@ def on_canvas(tab: Any, event: str) -> None:
     tab.run(f"document.querySelector('#slices-1 canvas').dispatchEvent({event}); 0")
 
 
-def test_a_volume_opens_where_most_of_the_truth_lies(tab: Any) -> None:
+def test_a_volume_opens_where_most_of_the_ground_truth_lies(tab: Any) -> None:
     assert slices_state(tab) == ("Axial", 8, 2)
     assert slices_state(tab, "slices-2") == ("Axial", 8, 2)
     said = tab.run("document.querySelector('#slices-1 .where').textContent")

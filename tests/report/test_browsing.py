@@ -98,19 +98,19 @@ def test_sessions_are_filtered_sorted_opened_and_left(
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_a_leaderboard_shows_the_reading_that_is_chosen(
+def test_a_leaderboard_shows_the_protocol_that_is_chosen(
     running: Any, played: Run, tmp_path: Path, width: int, scheme: str
 ) -> None:
     file = tmp_path / "board.html"
     file.write_text(render(board(played, 1)))
     go(running, file.as_uri(), width, scheme)
     check_look(running, width, scheme)
-    assert visible(running) == ["sound"]
+    assert visible(running) == ["corrected"]
     running.click("input[value=published]")
     assert visible(running) == ["published"]
     check_look(running, width, scheme)
     running.emulate("print")
-    assert visible(running) == ["sound", "published"]
+    assert visible(running) == ["corrected", "published"]
 
 
 def visible(tab: Any) -> list[str]:

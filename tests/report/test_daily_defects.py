@@ -44,9 +44,9 @@ def page(*blocks: object) -> str:
 
 def test_the_goal_of_a_replay_stands_clear_of_the_curve() -> None:
     mask = Mask.box((20, 20), (2, 2), (9, 9))
-    picture = Illustration(np.zeros((20, 20, 3), np.uint8))
+    image = Illustration(np.zeros((20, 20, 3), np.uint8))
     frames = [ReplayFrame(mask, None, {"IoU": s}) for s in (0.2, 0.6, 0.92)]
-    html = page(Replay("k", "t", picture, frames, mask, 0.9))
+    html = page(Replay("k", "t", image, frames, mask, 0.9))
     (label,) = re.findall(r'<text[^>]*class="tick[^"]*"[^>]*>goal 90</text>', html)
     assert "end" not in label  # the curve ends at the goal, so its name stands at the start
 
@@ -96,11 +96,11 @@ def own(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_one_picture_is_one_picture(own: Path) -> None:
+def test_one_image_is_one_image(own: Path) -> None:
     from segmeter.core import catalogue
 
     said = catalogue.datasets.make(Spec("folder", {"path": str(own)})).recognised  # type: ignore[attr-defined]
-    assert said.startswith("1 picture ")
+    assert said.startswith("1 image ")
 
 
 def test_a_page_says_which_benchmark_and_how_much(own: Path, tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ from segmeter.core.sections import (
     Value,
 )
 from segmeter.report.charts import chart_svg
+from segmeter.report.images import window_of
 from segmeter.report.marks import Palette
 from segmeter.report.outlines import outline_path
-from segmeter.report.pictures import window_of
 from segmeter.report.scales import fitted, round_ticks
 from segmeter.report.tables import table_view
 from segmeter.report.wording import amount
@@ -64,11 +64,9 @@ def test_a_ragged_outline_is_drawn_coarser_rather_than_longer() -> None:
     assert len(outline_path(Mask.of(noise), 1.6)) < 40_000
 
 
-def test_a_close_picture_shows_object_and_clicks_and_stays_inside() -> None:
-    picture = Illustration(np.zeros((1000, 2000, 3), np.uint8), close=True)
-    window = window_of(
-        picture, [Mask.box((1000, 2000), (0, 1900), (50, 2000))], [Click((80, 1880))]
-    )
+def test_a_close_image_shows_object_and_clicks_and_stays_inside() -> None:
+    image = Illustration(np.zeros((1000, 2000, 3), np.uint8), close=True)
+    window = window_of(image, [Mask.box((1000, 2000), (0, 1900), (50, 2000))], [Click((80, 1880))])
     assert window.top == 0
     assert window.left + window.width == 2000
     assert window.left <= 1880
@@ -160,13 +158,13 @@ def test_the_best_number_is_set_strong_and_only_that() -> None:
     assert best == [[False, False, False], [False, True, True], [False, False, False]]
 
 
-def test_only_rows_of_one_reading_and_data_set_compete() -> None:
+def test_only_rows_of_one_protocol_and_data_set_compete() -> None:
     rows = [
-        [Label("a", reading="published"), "d", 1.0],
-        [Label("a", reading="sound"), "d", 2.0],
-        [Label("b", reading="sound"), "d", 3.0],
-        [Label("a", reading="sound"), "e", 5.0],
-        [Label("b", reading="sound"), "e", 4.0],
+        [Label("a", protocol="published"), "d", 1.0],
+        [Label("a", protocol="corrected"), "d", 2.0],
+        [Label("b", protocol="corrected"), "d", 3.0],
+        [Label("a", protocol="corrected"), "e", 5.0],
+        [Label("b", protocol="corrected"), "e", 4.0],
     ]
     table = Table("t", [Column("m"), Column("data"), Column("up", "", 1, better="higher")], rows)
     best = [row[2].best for row in table_view(table).rows]
@@ -188,7 +186,9 @@ def test_rows_named_as_curves_are_keyed_in_their_style() -> None:
     for name in "ab":
         assert palette[name] is palette.known(name)
     columns = [Column("model"), Column("seconds", digits=1, plot=True)]
-    table = Table("t", columns, [[Label("b", reading="sound"), Value(2.0, 1.0, 3.0)], ["c", 1.0]])
+    table = Table(
+        "t", columns, [[Label("b", protocol="corrected"), Value(2.0, 1.0, 3.0)], ["c", 1.0]]
+    )
     keyed, plain = table_view(table, palette).rows
     assert palette["b"].colour in str(keyed[0].key)
     assert palette["b"].colour in str(keyed[1].strip)

@@ -17,7 +17,7 @@ SHAPE = (60, 80)
 HOSTILE = '<b>%DATA%</b> & "photo".jpg'
 
 
-def picture() -> bytes:
+def image() -> bytes:
     return bytes(cv2.imencode(".png", np.full((*SHAPE, 3), 128, np.uint8))[1].tobytes())
 
 
@@ -35,14 +35,14 @@ LARGE, SMALL = (5, 5, 55, 75), (20, 30, 40, 50)
 def page(running: Any, tmp_path: Path) -> Any:
     def opened(masks: list[ShownMask], scheme: str = "light") -> Any:
         file = tmp_path / "masks.html"
-        file.write_text(masks_page(HOSTILE, picture(), SHAPE, masks, [("masks", "2")]))
+        file.write_text(masks_page(HOSTILE, image(), SHAPE, masks, [("masks", "2")]))
         running.complaints.clear()
         running.resize(1100, 900)
         running.emulate(scheme=scheme)
         running.open(file)
         running.run(
-            "new Promise(done => picture.complete && pixels ? done(1)"
-            " : picture.addEventListener('load', () => setTimeout(() => done(1))))"
+            "new Promise(done => image.complete && pixels ? done(1)"
+            " : image.addEventListener('load', () => setTimeout(() => done(1))))"
         )
         return running
 
@@ -102,8 +102,8 @@ def test_a_thousand_masks_are_listed(page: Any) -> None:
     assert tab.run("document.documentElement.scrollWidth <= innerWidth") is True
 
 
-def test_the_list_of_pictures_escapes_names() -> None:
-    text = listing_page("Masks", [Listed(HOSTILE, 'a"b%.html', picture(), 1)], [])
+def test_the_list_of_images_escapes_names() -> None:
+    text = listing_page("Masks", [Listed(HOSTILE, 'a"b%.html', image(), 1)], [])
     assert "<b>" not in text
     assert 'href="a%22b%25.html"' in text
     assert "1 mask<" in text

@@ -78,12 +78,12 @@ def test_nothing_outside_the_file_is_addressed(html: str, read: Reader) -> None:
     assert "default-src 'none'" in html
 
 
-def test_headings_tables_and_pictures_are_told_to_a_screen_reader(html: str) -> None:
+def test_headings_tables_and_images_are_told_to_a_screen_reader(html: str) -> None:
     levels = [int(level) for level in re.findall(r"<h(\d)", html)]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     assert all("scope=" in cell for cell in re.findall(r"<th[ >][^>]*", html))
-    assert all("alt=" in picture for picture in re.findall(r"<img[^>]*>", html))
+    assert all("alt=" in image for image in re.findall(r"<img[^>]*>", html))
     drawn = re.findall(r'<svg[^>]*role="img"[^>]*>(.{7})', html)
     assert drawn
     assert set(drawn) == {"<title>"}
@@ -97,19 +97,19 @@ def test_every_inner_link_has_its_place(read: Reader) -> None:
     assert len(read.ids) == len(set(read.ids))
 
 
-def test_a_picture_shown_twice_is_stored_once(html: str) -> None:
-    assert html.count("data:image/webp") == 3  # a photograph, a volume and its still
+def test_a_image_shown_twice_is_stored_once(html: str) -> None:
+    assert html.count("data:image/webp") == 3  # an image, a volume and its still
     assert html.count("data:image/png") == 1
 
 
-def test_rows_of_the_table_carry_unit_interval_and_reading(html: str) -> None:
+def test_rows_of_the_table_carry_unit_interval_and_protocol(html: str) -> None:
     assert '<span class="v">2.5</span>' in html
     assert '<span class="ci" style="--room:7ch">1.0–4.0</span>' in html
     assert '<span class="tag">published</span>' in html
     assert '<span class="unit">s</span>' in html
 
 
-def test_only_readings_that_occur_are_explained(html: str) -> None:
+def test_only_protocols_that_occur_are_explained(html: str) -> None:
     assert "faults included" in html
     assert "as the paper" not in html
 
@@ -118,7 +118,7 @@ def test_the_same_page_is_written_the_same(html: str, specimen: ModuleType) -> N
     assert render(specimen.page()) == html
 
 
-def test_a_picture_of_another_kind_is_refused() -> None:
+def test_a_image_of_another_kind_is_refused() -> None:
     from segmeter.core.errors import BadInput
 
     page = Page(

@@ -25,8 +25,8 @@ COLUMNS = {
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
     "waiting": "waiting-to-90",
-    "look": "seconds-look",
-    "answer": "seconds-answer",
+    "look": "seconds-encode",
+    "answer": "seconds-predict",
     "simulated user": "seconds-user",
 }
 Cell = dict[str, str]
@@ -102,15 +102,15 @@ def tables(folder: Path) -> dict[str, tuple[list[str], list[list[Cell]]]]:
 def test_every_number_on_the_page_is_in_the_json(
     folder: Path, capsys: pytest.CaptureFixture[str], name: str, count: int
 ) -> None:
-    rows = {(r["model"], r["reading"], r["measure"]): r for r in said(folder, capsys)}
+    rows = {(r["model"], r["protocol"], r["measure"]): r for r in said(folder, capsys)}
     heads, body = tables(folder)[name]
     compared = 0
     for cells in body[1:]:
-        model, reading = cells[0]["v"], cells[0].get("tag", "sound")
+        model, protocol = cells[0]["v"], cells[0].get("tag", "corrected")
         for title, cell in zip(heads, cells, strict=True):
             measure = measure_of(title)
             if measure is not None:
-                row = rows[model, reading, measure]
+                row = rows[model, protocol, measure]
                 assert float(cell["order"]) == row["value"]
                 digits = len(cell["v"].partition(".")[2])
                 low, high = (f"{float(row[end]):.{digits}f}" for end in ("low", "high"))
@@ -125,32 +125,32 @@ def test_compare_and_the_page_agree_on_every_verdict(
 ) -> None:
     compare([folder], as_json=True)
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert {r["reading"] for r in rows} == {"sound"}
+    assert {r["protocol"] for r in rows} == {"corrected"}
     _, body = tables(folder)["differences-drawn"]
     assert len(body) - 1 == len(rows) == 4
     for cells, row in zip(body[1:], rows, strict=True):
         turned = 1 if cells[0]["v"] == row["first"] else -1
         assert float(cells[2]["order"]) == turned * row["value"]
         assert float(cells[3]["order"]) == row["p_holm"]
-        assert cells[4]["v"].startswith("established") == row["established"]
-        assert row["established"] == (row["p_holm"] < 0.05)
-        if row["established"]:
+        assert cells[4]["v"].startswith("significant") == row["significant"]
+        assert row["significant"] == (row["p_holm"] < 0.05)
+        if row["significant"]:
             less_is_better = row["measure"] in ("seconds-to-90", "noc@90")
             better = row["first"] if (row["value"] < 0) == less_is_better else row["second"]
-            assert cells[4]["v"] == f"established: {better} is better"
+            assert cells[4]["v"] == f"significant: {better} is better"
 
 
 def test_comparisons_fit_a_terminal_of_80_columns(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    compare([folder], reading="both")
+    compare([folder], protocol="both")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert not any("…" in line for line in lines)
-    assert [line.strip() for line in lines if "reading" in line] == [
-        "drawn, centre-click, reading published",
-        "drawn, centre-click, reading sound",
+    assert [line.strip() for line in lines if "protocol" in line] == [
+        "drawn, centre-click, protocol published",
+        "drawn, centre-click, protocol corrected",
     ]
 
 

@@ -41,13 +41,13 @@ def put(address: str, name: str, data: bytes) -> None:
         file.write(data)
 
 
-def put_pictures(address: str) -> None:
+def put_images(address: str) -> None:
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
-        picture = rng.integers(0, 255, (40, 50, 3), np.uint8)
+        image = rng.integers(0, 255, (40, 50, 3), np.uint8)
         mask = np.zeros((40, 50), np.uint8)
         mask[10:25, 12:30] = 255
-        put(address, f"images/{name}.png", cv2.imencode(".png", picture)[1].tobytes())
+        put(address, f"images/{name}.png", cv2.imencode(".png", image)[1].tobytes())
         put(address, f"masks/{name}.png", cv2.imencode(".png", mask)[1].tobytes())
 
 
@@ -76,20 +76,20 @@ def test_only_what_has_changed_is_copied_again(
     assert not (folder / "x" / "one").exists()
 
 
-def test_a_folder_of_pictures_at_an_address_is_played(storage: str, tmp_path: Path) -> None:
-    put_pictures(f"{storage}/mine")
+def test_a_folder_of_images_at_an_address_is_played(storage: str, tmp_path: Path) -> None:
+    put_images(f"{storage}/mine")
     spec = dataset_spec(f"{storage}/mine")
     assert spec == Spec("folder", {"path": f"{storage}/mine"})
     plan = Plan("noc", (Spec("disc"),), (spec,), rounds=2)
     assert run_plan(plan, tmp_path / "there", workers=0).done == 2
     here = Spec("folder", {"path": str(copy_folder(f"{storage}/mine"))})
     assert run_plan(Plan("noc", (Spec("disc"),), (here,), rounds=2), tmp_path / "here", workers=0)
-    query = "select scene, reading, round, iou, mask from rows order by all"
+    query = "select scene, protocol, round, iou, mask from rows order by all"
     assert Run.open(tmp_path / "there").sql(query).equals(Run.open(tmp_path / "here").sql(query))
     assert catalogue.datasets.make(spec).card.name == "mine"
 
 
-def test_reading_a_run_asks_no_storage(storage: str) -> None:
+def test_protocol_a_run_asks_no_storage(storage: str) -> None:
     """Somebody else's run could name any address: only a copy made before is looked at."""
     put(storage, "one", b"1")
     with received(), pytest.raises(NotFound, match="is not copied"):

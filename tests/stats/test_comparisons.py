@@ -1,4 +1,4 @@
-"""Comparisons: what is established, what is not, and how often that errs."""
+"""Comparisons: what is significant, what is not, and how often that errs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_holm_never_lowers_a_p_and_gives_the_smallest_its_bonferroni(p_values: l
     assert holm(p_values)[smallest] == min(1.0, p_values[smallest] * len(p_values))
 
 
-def test_few_photographs_are_tested_by_all_sign_patterns() -> None:
+def test_few_images_are_tested_by_all_sign_patterns() -> None:
     sums = [0.3, -0.1, 0.7, 0.2, 0.4]
     seen = abs(sum(sums))
     patterns = itertools.product([1, -1], repeat=5)

@@ -52,10 +52,10 @@ def test_known_prices_come_back_within_their_intervals_despite_pauses() -> None:
     found = fit_costs(list(timings(worked())))
     known = {"locate": 1.2, "click": 1.6, "box": 6.0, "by_hand": 50.0, "review": 0.8}
     assert found.prices.keys() == known.keys()
-    for name, truth in known.items():
+    for name, ground_truth in known.items():
         price = found.prices[name]
         assert price.low < price.value < price.high
-        assert price.value == pytest.approx(truth, rel=0.15), name
+        assert price.value == pytest.approx(ground_truth, rel=0.15), name
     assert found.over == "annotators"
     assert found.left_out >= 8 * 8  # every coffee
     assert CostModel().review == 0  # and the model uses what was fitted
@@ -76,7 +76,7 @@ def test_boxes_that_always_come_first_are_priced_with_the_default_locate() -> No
     assert {name: price.value for name, price in found.prices.items()} == {"box": 7.0}
 
 
-def test_one_person_on_one_picture_has_a_price_and_no_interval() -> None:
+def test_one_person_on_one_image_has_a_price_and_no_interval() -> None:
     found = fit_costs([Timing("a", "p", "click", False, 1.5)] * 3)
     assert np.isnan(found.prices["click"].low)
     assert "nan" not in found.toml()
@@ -119,13 +119,13 @@ def test_a_log_is_read_with_any_clock(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("annotator,picture,object,event\na,p,1,click\n", "no column 'time'"),
-        ("annotator,picture,object,event,time\na,p,1,click,\n", "line 2 has no 'time'"),
-        ("annotator,picture,object,event,time\na,p,1,click,soon\n", "line 2 has the time 'soon'"),
-        ("annotator,picture,object,event,time\na,p,1,click,nan\n", "line 2 has the time 'nan'"),
-        ("annotator,picture,object,event,time\na,p,1,zoom,1\n", "no event that is known"),
+        ("annotator,image,object,event\na,p,1,click\n", "no column 'time'"),
+        ("annotator,image,object,event,time\na,p,1,click,\n", "line 2 has no 'time'"),
+        ("annotator,image,object,event,time\na,p,1,click,soon\n", "line 2 has the time 'soon'"),
+        ("annotator,image,object,event,time\na,p,1,click,nan\n", "line 2 has the time 'nan'"),
+        ("annotator,image,object,event,time\na,p,1,zoom,1\n", "no event that is known"),
         ('{"annotator": "a"\n', "line 1 is no JSON"),
-        ('{"annotator": 1}\n[]\n', "line 1 has no 'picture'"),
+        ('{"annotator": 1}\n[]\n', "line 1 has no 'image'"),
         ("", "no column"),
     ],
 )

@@ -17,48 +17,50 @@ from segmeter.stats.fairness import (
 )
 
 
-def people(gap, pictures=60, each=3, seed=0, spread=0.0):
-    """Two groups, a picture shows one of them; pictures differ by `spread`."""
+def people(gap, images=60, each=3, seed=0, spread=0.0):
+    """Two groups, an image shows one of them; images differ by `spread`."""
     rng = np.random.default_rng(seed)
-    level = rng.normal(0, spread, pictures)
-    values = 70 + np.repeat(level, each) + rng.normal(0, 5, pictures * each)
-    groups = np.repeat(np.where(np.arange(pictures) % 2, "a", "b"), each)
+    level = rng.normal(0, spread, images)
+    values = 70 + np.repeat(level, each) + rng.normal(0, 5, images * each)
+    groups = np.repeat(np.where(np.arange(images) % 2, "a", "b"), each)
     values[groups == "a"] += gap
-    return values, groups.tolist(), np.repeat(np.arange(pictures), each).tolist()
+    return values, groups.tolist(), np.repeat(np.arange(images), each).tolist()
 
 
 def test_the_published_interval_is_the_normal_one_and_the_sound_one_is_wider_in_clusters():
-    """Difference 23 of the register: masks of one picture are not independent."""
+    """Difference 23 of the register: masks of one image are not independent."""
     values, groups, clusters = people(0, spread=8.0)
-    published, sound = (group_means(values, groups, clusters, r) for r in ("published", "sound"))
-    for ours, theirs in zip(published, sound, strict=True):
+    published, corrected = (
+        group_means(values, groups, clusters, r) for r in ("published", "corrected")
+    )
+    for ours, theirs in zip(published, corrected, strict=True):
         mine = values[[k for k, g in enumerate(groups) if g == ours.group]]
         reach = 1.96 * mine.std(ddof=1) / np.sqrt(mine.size)
         assert ours.interval.high - ours.interval.value == pytest.approx(reach)
         assert ours.interval.value == pytest.approx(theirs.interval.value)
         wide = theirs.interval.high - theirs.interval.low
         assert wide > 1.3 * 2 * reach
-        assert (ours.targets, ours.pictures) == (90, 30)
+        assert (ours.targets, ours.images) == (90, 30)
 
 
 def test_a_real_gap_is_found_and_none_is_not():
     found = group_differences(*people(4.0), permutations=2000)[0]
     assert (found.first, found.second) == ("a", "b")
-    assert found.established
+    assert found.significant
     assert found.interval.low < 4.0 < found.interval.high
-    assert not group_differences(*people(0.0), permutations=2000)[0].established
+    assert not group_differences(*people(0.0), permutations=2000)[0].significant
 
 
 def test_clusters_are_kept_together():
-    """Ten pictures of nearly equal masks each: many masks, little evidence."""
-    values, groups, clusters = people(5.0, pictures=10, each=40, spread=6.0, seed=3)
+    """Ten images of nearly equal masks each: many masks, little evidence."""
+    values, groups, clusters = people(5.0, images=10, each=40, spread=6.0, seed=3)
     together = permutation_test(values, np.array(groups) == "a", clusters, permutations=4000)
     apart = permutation_test(values, np.array(groups) == "a", range(400), permutations=4000)
     assert apart < 0.001
     assert together > 0.02
 
 
-def test_p_is_that_of_all_permutations_of_few_pictures():
+def test_p_is_that_of_all_permutations_of_few_images():
     values = np.array([1.0, 2.0, 3.0, 7.0, 8.0, 4.0])
     labels = np.array([True, True, False, False, False, True])
     seen = abs(values[labels].mean() - values[~labels].mean())
@@ -68,8 +70,8 @@ def test_p_is_that_of_all_permutations_of_few_pictures():
     assert p == pytest.approx(np.mean(far), abs=0.01)
 
 
-def test_pictures_that_show_both_groups_exchange_them_within():
-    """Eight pictures with both, always the same sign: 2 of 256 patterns are as far out."""
+def test_images_that_show_both_groups_exchange_them_within():
+    """Eight images with both, always the same sign: 2 of 256 patterns are as far out."""
     values = np.array([[9.0, 5.0 + 0.1 * k] for k in range(8)]).ravel()
     inside = np.tile([True, False], 8)
     clusters = np.repeat(np.arange(8), 2).tolist()
@@ -80,7 +82,7 @@ def test_pictures_that_show_both_groups_exchange_them_within():
 def test_p_values_are_even_where_groups_make_no_difference():
     ps = [
         permutation_test(
-            *_two(people(0.0, pictures=20, each=2, seed=s, spread=4.0)), permutations=200, seed=s
+            *_two(people(0.0, images=20, each=2, seed=s, spread=4.0)), permutations=200, seed=s
         )
         for s in range(200)
     ]
@@ -98,7 +100,7 @@ def test_three_groups_are_corrected_together():
     values = rng.normal(0, 1, 90) + np.repeat([0.0, 0.0, 3.0], 30)
     found = group_differences(values, ["x"] * 30 + ["y"] * 30 + ["z"] * 30, range(90))
     assert [(d.first, d.second) for d in found] == [("x", "y"), ("x", "z"), ("y", "z")]
-    assert [d.established for d in found] == [False, True, True]
+    assert [d.significant for d in found] == [False, True, True]
     assert all(d.p_holm >= d.p for d in found)
     assert found[1].p_holm == pytest.approx(min(3 * found[1].p, 1), rel=0.5)
 
@@ -117,15 +119,15 @@ def test_one_mask_has_no_interval_and_none_is_refused():
         group_means([1.0], ["a", "b"], [0])
 
 
-def test_shares_count_pictures_masks_and_countries():
+def test_shares_count_images_masks_and_countries():
     masks = {"p1": 3, "p2": 5, "p3": 2, "p4": 9}
     countries = {"p1": "Chad", "p2": "Mali", "p3": "Peru"}
     table = {"Chad": "Africa", "Mali": "Africa", "Peru": "America"}
     africa, america = group_shares(masks, countries, table)
-    assert (africa.group, africa.countries, africa.pictures, africa.masks) == ("Africa", 2, 2, 8)
-    assert africa.masks_per_picture.value == 4.0
+    assert (africa.group, africa.countries, africa.images, africa.masks) == ("Africa", 2, 2, 8)
+    assert africa.masks_per_image.value == 4.0
     assert (africa.share, america.share) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     with pytest.raises(BadInput, match="country 'Peru' is in no group"):
         group_shares(masks, countries, {"Chad": "Africa", "Mali": "Africa"})
-    with pytest.raises(BadInput, match="picture 'p9' has a country"):
+    with pytest.raises(BadInput, match="image 'p9' has a country"):
         group_shares(masks, {**countries, "p9": "Peru"}, table)

@@ -1,4 +1,4 @@
-"""Intervals cover as often as they claim, and know that targets share photographs."""
+"""Intervals cover as often as they claim, and know that targets share images."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def clicks_of_scenes(rng: np.random.Generator, scenes: int) -> tuple[np.ndarray,
 
 def test_intervals_of_skewed_clustered_clicks_cover_about_95_percent() -> None:
     rng = np.random.default_rng(7)
-    truth = np.mean(np.concatenate([clicks_of_scenes(rng, 4000)[0] for _ in range(20)]))
+    ground_truth = np.mean(np.concatenate([clicks_of_scenes(rng, 4000)[0] for _ in range(20)]))
     hits = 0
     for trial in range(300):
         values, cluster = clicks_of_scenes(rng, 40)
         interval = Resampling(cluster.tolist(), resamples=600, seed=trial).interval(values)
-        hits += interval.low <= truth <= interval.high
+        hits += interval.low <= ground_truth <= interval.high
     assert 0.91 <= hits / 300 <= 0.985  # 0.95 give or take three standard errors
 
 
-def test_treating_targets_of_a_photograph_as_independent_is_too_narrow() -> None:
+def test_treating_targets_of_a_image_as_independent_is_too_narrow() -> None:
     rng = np.random.default_rng(3)
     scenes = np.repeat(np.arange(30), 8)
     values = rng.normal(size=30)[scenes] + 0.1 * rng.normal(size=240)
@@ -77,7 +77,7 @@ def test_columns_are_treated_one_by_one() -> None:
         assert (low[k], high[k]) == pytest.approx((alone.low, alone.high))
 
 
-def test_one_photograph_gives_no_interval() -> None:
+def test_one_image_gives_no_interval() -> None:
     interval = Resampling(["a", "a"]).interval([1.0, 2.0])
     assert interval.value == 1.5
     assert np.isnan(interval.low)
@@ -103,7 +103,7 @@ def test_shares_of_single_targets_equal_wilson_by_scipy() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
 
 
-def test_failures_that_come_by_photograph_widen_the_share() -> None:
+def test_failures_that_come_by_image_widen_the_share() -> None:
     scenes = np.repeat(np.arange(10), 5)
     together = share_interval(scenes < 3, scenes.tolist())
     apart = share_interval(np.arange(50) * 3 % 10 < 3, scenes.tolist())

@@ -111,12 +111,12 @@ def test_ratings_off_the_scale_are_refused() -> None:
         rating_difference([1, 2, 3], [1, 2])
 
 
-def test_drawing_pictures_anew_widens_the_interval_when_they_differ() -> None:
+def test_drawing_images_anew_widens_the_interval_when_they_differ() -> None:
     rng = np.random.default_rng(3)
-    pictures = np.repeat(np.arange(12), 10)
-    gaps = rng.normal(size=12)[pictures] * 2
+    images = np.repeat(np.arange(12), 10)
+    gaps = rng.normal(size=12)[images] * 2
     raters = [(int(a), int(b)) for a, b in rng.integers(0, 40, (120, 2))]
-    clustered = clustered_difference(gaps, pictures.tolist(), raters)
+    clustered = clustered_difference(gaps, images.tolist(), raters)
     alone = clustered_difference(gaps, list(range(120)), raters)
     assert clustered.value == alone.value == pytest.approx(gaps.mean())
     assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
@@ -142,7 +142,7 @@ def test_alpha_is_that_of_krippendorffs_own_example() -> None:
     units = {
         k: [int(v) for v in unit if v is not None] for k, unit in enumerate(zip(*rows, strict=True))
     }
-    assert krippendorff_alpha(units, "nominal") == pytest.approx(0.743, abs=5e-4)
+    assert krippendorff_alpha(units, "paper_interactions") == pytest.approx(0.743, abs=5e-4)
     assert krippendorff_alpha(units, "ordinal") == pytest.approx(0.815, abs=5e-4)
     assert krippendorff_alpha(units, "interval") == pytest.approx(0.849, abs=5e-4)
 

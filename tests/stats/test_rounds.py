@@ -52,12 +52,12 @@ def test_traces_of_real_networks_give_their_summary(golden: Path, model: str, da
         wanted = next(
             row
             for row in csv.DictReader(file)
-            if (row["model"], row["dataset"], row["reading"]) == (model, dataset, "published")
+            if (row["model"], row["dataset"], row["protocol"]) == (model, dataset, "published")
             and row["weights"] == "fp16"
         )
     assert rounds_to(curves, 0.9).mean() == pytest.approx(float(wanted["noc20_90"]), abs=5e-4)
     assert failed(curves, 0.9, "published").sum() == int(wanted["nof20_90"])
-    assert failed(curves, 0.9, "sound").sum() == int(wanted["never_90"])
+    assert failed(curves, 0.9, "corrected").sum() == int(wanted["never_90"])
     assert 100 * area_under(curves).mean() == pytest.approx(float(wanted["iou_auc20"]), abs=6e-4)
     assert 100 * at_round(curves, 1).mean() == pytest.approx(float(wanted["iou_1"]), abs=6e-4)
     assert 100 * area_under(boundary).mean() == pytest.approx(float(wanted["biou_auc20"]), abs=6e-4)
@@ -73,10 +73,10 @@ def trace(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return table[:, :, 0], table[:, :, 1]
 
 
-def test_success_at_the_last_round_is_a_failure_only_in_the_published_reading() -> None:
+def test_success_at_the_last_round_is_a_failure_only_in_the_published_protocol() -> None:
     curve = np.array([[0.5, 0.5, 0.9]])
     assert failed(curve, 0.9, "published")[0]
-    assert not failed(curve, 0.9, "sound")[0]
+    assert not failed(curve, 0.9, "corrected")[0]
 
 
 def test_a_goal_that_is_reached_and_lost_counts_as_reached() -> None:

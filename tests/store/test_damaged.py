@@ -151,7 +151,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("stopped", BAD.values(), ids=BAD)
 def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typed: Typed) -> None:
     (run / "plan.json").write_bytes(content)
     for command in (("report", run), ("report", run, "--json"), ("compare", run)):
@@ -160,7 +160,7 @@ def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typ
         assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("stopped", BAD.values(), ids=BAD)
 def test_a_provenance_of_any_content_gives_one_sentence(
     content: bytes, run: Path, typed: Typed
 ) -> None:
@@ -181,13 +181,13 @@ def test_a_command_without_facts_is_no_reason_to_fail(run: Path, typed: Typed) -
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("subjects", [1]),
-        ("subjects", [{"name": 3}]),
+        ("segmenters", [1]),
+        ("segmenters", [{"name": 3}]),
         ("datasets", {"a": 1}),
         ("rounds", "many"),
         ("rounds", -1),
         ("rounds", 10**30),
-        ("readings", ["both"]),
+        ("protocols", ["both"]),
         ("measures", [None]),
         ("limit", 1.5),
         ("options", []),

@@ -220,10 +220,10 @@ def test_glob_characters_in_a_name_are_characters(played: Path, tmp_path: Path) 
     assert count == [{"n": 1}]
 
 
-def test_pictures_are_shown_only_of_the_data_that_was_played_on(
+def test_images_are_shown_only_of_the_data_that_was_played_on(
     run: Path, tmp_path: Path, typed: Typed
 ) -> None:
-    """A run cannot name a private folder and have its pictures put into a page."""
+    """A run cannot name a private folder and have its images put into a page."""
     private = tmp_path / "private"
     (private / "images").mkdir(parents=True)
     (private / "masks").mkdir()

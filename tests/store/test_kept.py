@@ -81,7 +81,7 @@ def test_a_part_of_the_same_size_and_time_is_another_part(run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KEPT)
-@pytest.mark.parametrize("content", [b"", b"x" * 64, b"[" * 100_000, b"0" * 64 + b"[]"])
+@pytest.mark.parametrize("stopped", [b"", b"x" * 64, b"[" * 100_000, b"0" * 64 + b"[]"])
 def test_kept_files_of_any_content_are_replaced(name: str, content: bytes, run: Path) -> None:
     read(run)
     true = (run / "kept" / name).read_bytes()

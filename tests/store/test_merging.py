@@ -27,7 +27,7 @@ from segmeter.store.parts import encode_table
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=3)
-FACTS = "select model, scene, target, reading, round, prompt, iou, mask from rows order by all"
+FACTS = "select model, scene, target, protocol, round, prompt, iou, mask from rows order by all"
 COMMAND = {"at": "2026-01-01T00:00:00+00:00", "command": "segmeter merge"}
 
 
@@ -130,7 +130,7 @@ def change(run: Path, column: str, value: object) -> str:
 
 def test_other_rows_for_a_job_are_refused_and_named(whole: Path, tmp_path: Path) -> None:
     other = Path(shutil.copytree(whole, tmp_path / "other"))
-    change(other, "seconds_look", 9.0)
+    change(other, "seconds_encode", 9.0)
     assert merge_runs(tmp_path / "all", [whole, other], COMMAND).twice == 6  # times may differ
     scene = change(other, "iou", 0.125)
     with pytest.raises(RunConflict, match=rf"other rows for '\w+' on 'drawn/{scene}'"):
@@ -138,7 +138,7 @@ def test_other_rows_for_a_job_are_refused_and_named(whole: Path, tmp_path: Path)
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("weighted"),))
+    plan = replace(PLAN, segmenters=(Spec("weighted"),))
     for name in ("a", "b"):
 
         class Weighted(Disc):
@@ -152,7 +152,7 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_other_weights_than_those_of_an_earlier_merge_are_refused(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("weighted"),))
+    plan = replace(PLAN, segmenters=(Spec("weighted"),))
     for number, name in enumerate(("a", "a2", "b", "b2")):
 
         class Weighted(Disc):
@@ -230,7 +230,7 @@ def test_links_in_a_run_are_refused(halves: tuple[Path, Path], tmp_path: Path) -
 
 
 def test_rows_that_the_plan_does_not_ask_for_are_refused(whole: Path, tmp_path: Path) -> None:
-    run_plan(replace(PLAN, subjects=(Spec("oracle"),)), tmp_path / "more", workers=0)
+    run_plan(replace(PLAN, segmenters=(Spec("oracle"),)), tmp_path / "more", workers=0)
     other = Path(shutil.copytree(whole, tmp_path / "other"))
     part = min((tmp_path / "more" / "parts").iterdir())
     shutil.copy(part, other / "parts")

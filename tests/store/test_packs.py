@@ -80,13 +80,13 @@ def facts(folder: RunFolder) -> Any:
     return Run(RunFolder(folder.place)).sql(FACTS)
 
 
-FACTS = "select model, scene, target, reading, round, prompt, iou, mask from rows order by all"
+FACTS = "select model, scene, target, protocol, round, prompt, iou, mask from rows order by all"
 
 
 def jobs(folder: RunFolder) -> list[Job]:
     plan = folder.plan
     scenes = [f"{k:03}" for k in range(6)]
-    return [Job(s, plan.datasets[0], scene) for s in plan.subjects for scene in scenes]
+    return [Job(s, plan.datasets[0], scene) for s in plan.segmenters for scene in scenes]
 
 
 def names(folder: RunFolder) -> list[str]:
@@ -104,7 +104,7 @@ def test_packing_changes_no_row_and_no_trail(folder: RunFolder) -> None:
     assert run.sql("from rows order by all").equals(table)
     assert run.summary() == summary
     assert not run.damaged
-    assert run.provenance["subjects"].keys() == {"disc", "noisy"}
+    assert run.provenance["segmenters"].keys() == {"disc", "noisy"}
     assert run_plan(PLAN, folder.place, executor="inline") == Tally(0, JOBS, 0)
 
 
@@ -149,7 +149,7 @@ def test_errors_are_packed_and_forgotten_by_jobs_that_end_well(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "compact", partial(compact, loose=1))
-    plan = replace(PLAN, subjects=(Spec("mine"),))
+    plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(1, 0, 5)
     run = Run.open(storage)
     assert len(run.folder.place.files("errors")) == 1
@@ -268,7 +268,7 @@ def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction, "_MOST_JOBS", 2)
-    run_plan(replace(PLAN, subjects=(Spec("disc"),), limit=4), tmp_path / "run", workers=0)
+    run_plan(replace(PLAN, segmenters=(Spec("disc"),), limit=4), tmp_path / "run", workers=0)
     folder = RunFolder(tmp_path / "run")
     compact(folder, loose=1)
     folder.place.put(f"parts/{folder.layout().packs[0].name}", b"no pack")
@@ -311,7 +311,7 @@ def weighted(fingerprint: str) -> Disc:
 
 def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(storage: str) -> None:
     """Half of a pack is stale: that half is played anew, the other is left alone."""
-    plan = replace(PLAN, subjects=(Spec("weighted"),), limit=2)
+    plan = replace(PLAN, segmenters=(Spec("weighted"),), limit=2)
     run_plan(plan, storage, objects={"weighted": weighted("a" * 32)})
     folder = RunFolder(storage)
     folder.place.remove(f"parts/{min(folder.finished())}.parquet")
@@ -332,7 +332,7 @@ def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(sto
 def test_scores_are_packed_too(here: RunFolder) -> None:
     compact(here, loose=1)
     assert score_run(here.path, "dice", Roots()) == JOBS
-    query = "select model, scene, target, reading, round, dice from rows order by all"
+    query = "select model, scene, target, protocol, round, dice from rows order by all"
     before = Run(here).sql(query)
     compact(here, "scores/dice", loose=1)
     assert len(here.place.files("scores/dice")) == 2
@@ -367,7 +367,7 @@ A, B = "a" * 20, "b" * 20
 
 
 @pytest.mark.parametrize(
-    "content",
+    "stopped",
     [
         hostile([[A, 1, 0]]),  # fewer rows than there are
         hostile([[A, 1, 0], [A, 1, 0]]),

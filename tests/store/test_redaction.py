@@ -81,9 +81,9 @@ def test_an_address_with_keys_opens_and_is_shown_without() -> None:
 
 
 def test_a_plan_with_keys_is_refused(tmp_path: Path) -> None:
-    address = "s3://me:hidden@bucket/pictures"
-    plan = replace(PLAN, subjects=(Spec("disc"),), datasets=(Spec("folder", {"path": address}),))
-    with pytest.raises(BadInput, match=r"'s3://\*\*\*@bucket/pictures' holds credentials"):
+    address = "s3://me:hidden@bucket/images"
+    plan = replace(PLAN, segmenters=(Spec("disc"),), datasets=(Spec("folder", {"path": address}),))
+    with pytest.raises(BadInput, match=r"'s3://\*\*\*@bucket/images' holds credentials"):
         run_plan(plan, tmp_path / "run", workers=0)
     assert not (tmp_path / "run").exists()
 

@@ -37,7 +37,7 @@ class Mine(Disc):
 def with_file(place: Path, radius: int) -> Plan:
     file = place / "mine.py"
     file.write_text(MINE.format(radius=radius))
-    return replace(PLAN, subjects=(Spec(f"{file}:Mine"),))
+    return replace(PLAN, segmenters=(Spec(f"{file}:Mine"),))
 
 
 def weighted(fingerprint: str) -> Disc:
@@ -68,7 +68,7 @@ def test_a_changed_source_is_refused_and_played_anew_when_asked(
 
 
 def test_changed_weights_are_refused_before_the_first_job(storage: str) -> None:
-    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), storage
+    plan, out = replace(PLAN, segmenters=(Spec("weighted"),)), storage
     run_plan(plan, out, objects={"weighted": weighted("a" * 32)})
     lose_a_part(out)
     with pytest.raises(RunConflict, match="other weights"):
@@ -82,7 +82,7 @@ def test_a_job_that_is_played_anew_forgets_its_scores(storage: str) -> None:
     from segmeter.engine.scoring import score_run
     from segmeter.runtime.roots import Roots
 
-    plan, out = replace(PLAN, subjects=(Spec("weighted"),)), storage
+    plan, out = replace(PLAN, segmenters=(Spec("weighted"),)), storage
     run_plan(plan, out, objects={"weighted": weighted("a")})
     assert score_run(out, "dice", Roots()) == 2
     run_plan(plan, out, objects={"weighted": weighted("b")}, again=True)
@@ -121,7 +121,7 @@ def test_a_folder_removed_in_mid_run_stops_it_and_can_be_used_again(tmp_path: Pa
                 shutil.rmtree(out)
             return super().look(scene)
 
-    plan = replace(PLAN, subjects=(Spec("disc2"),))
+    plan = replace(PLAN, segmenters=(Spec("disc2"),))
     with pytest.raises(SegmeterError, match="was removed"):
         run_plan(plan, out, objects={"disc2": Removing()})
     assert not out.exists()

@@ -33,7 +33,7 @@ PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, li
 
 
 def facts(address: object) -> list[dict[str, object]]:
-    query = 'select model, scene, target, "user", reading, round, iou, mask from rows order by all'
+    query = 'select model, scene, target, "user", protocol, round, iou, mask from rows order by all'
     found: list[dict[str, object]] = Run.open(str(address)).sql(query).to_pylist()
     return found
 
@@ -83,7 +83,7 @@ def test_a_job_that_fails_leaves_an_error_row_there_and_the_rest_goes_on(address
                 raise ValueError("fell")
             return super().look(scene)
 
-    plan = replace(PLAN, subjects=(Spec("mine"),))
+    plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, address, objects={"mine": Falling()}) == Tally(1, 0, 1)
     (error,) = Run.open(address).sql("select scene, error from errors").to_pylist()
     assert error["error"].startswith("ValueError: fell")

@@ -33,9 +33,9 @@ devices = ["pc", "mobile"]
 [[mode]]
 name = "Quick"
 screens = [
-  { show = "picture", seconds = 0.1 },
+  { show = "image", seconds = 0.1 },
   { show = "cutout", seconds = 0.1 },
-  { show = "picture" },
+  { show = "image" },
 ]
 """
 
@@ -99,7 +99,7 @@ class Visitor:
 
 
 def click(trial: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A well-formed click in the middle of the picture."""
+    """A well-formed click in the middle of the image."""
     timed = [1000.0 * screen["seconds"] for screen in trial["screens"][:-1]]
     return {
         "nonce": secrets.token_hex(8),

@@ -72,7 +72,7 @@ class Hands:
         self.until("document.querySelector('[name=agreed]') !== null")
         self.tab.run("document.querySelector('[name=agreed]').click()")
         self.tab.run("document.querySelector('form.consent').requestSubmit()")
-        self.until("document.querySelector('.choice.guess') !== null")
+        self.until("document.querySelector('.choice.prediction') !== null")
         self.tab.run(f"document.querySelector('[data-device={device}]').click()")
         self.until("document.getElementById('start') && !document.getElementById('start').disabled")
 
@@ -88,7 +88,7 @@ class Hands:
         self.until("!document.getElementById('after').hidden")
 
     def press_pixel(self, x: int, y: int, size: tuple[int, int]) -> None:
-        """Press the middle of a pixel of the picture, wherever the page shows it."""
+        """Press the middle of a pixel of the image, wherever the page shows it."""
         place = self.tab.run("""(() => {
             const box = document.getElementById('canvas').getBoundingClientRect();
             return [box.left, box.top, box.width, box.height];
@@ -99,7 +99,7 @@ class Hands:
 
 def targets_of(study: RunningStudy) -> list[dict[str, Any]]:
     """The open batch's trials with a pixel of each target, far from the middle."""
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = (
             sa.select(t.trials.c.place, t.tasks)
             .join(t.tasks, t.tasks.c.id == t.trials.c.task)
@@ -135,7 +135,7 @@ def quicker(mode: str) -> str:
         for screen in BUILT_IN[mode].screens
         if screen.seconds
     ]
-    shown = ", ".join([*screens, '{ show = "picture" }'])
+    shown = ", ".join([*screens, '{ show = "image" }'])
     return f"""
         kind = "clicks"
         title = "Where do you click?"
@@ -171,7 +171,7 @@ def test_the_exported_click_is_the_pixel_that_was_clicked(
         assert len(wanted) == 10
         chromium.run(f"window.sizes = {json.dumps([each['size'] for each in wanted])}")
         hands.play([each["point"] for each in wanted])
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
         trials = list(trial_rows(connection, study.plan))
     assert [row["pointer"] for row in trials] == [pointer] * 10
@@ -202,7 +202,7 @@ open_to_all = true
 modes = ["Quick"]
 [[mode]]
 name = "Quick"
-screens = [{ show = "silhouette", seconds = 0.05 }, { show = "picture" }]
+screens = [{ show = "silhouette", seconds = 0.05 }, { show = "image" }]
 [validity]
 radius = 1.0
 batch_minimum = 0
@@ -244,7 +244,7 @@ def test_zoom_and_pixel_ratio_in_every_combination(
                 hands.press_pixel(x, y, (width, height))
                 clicked.append((x, y, ratio * zoom))
             hands.until("!document.getElementById('after').hidden")
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         rows = list(trial_rows(connection, study.plan))
         exported = list(click_rows(connection, study.plan, study.stimuli))
     assert len(exported) == len(windows) == 20
@@ -263,7 +263,7 @@ batch = 10
 [rating]
 overlap = 0.0
 [[masks]]
-name = "truth"
+name = "ground truth"
 """
 
 
@@ -306,7 +306,7 @@ def test_twenty_ratings_by_button_and_key_with_undo(
             chromium.run("document.getElementById('again').click()")
             hands.until("document.getElementById('after').hidden")
             hands.until("!document.getElementById('start').disabled")
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         rows = list(rating_rows(connection, study.plan))
     assert [row["score"] for row in rows] == given
     assert [row["changes"] for row in rows] == [0] * 9 + [1] + [0] * 10
@@ -325,12 +325,12 @@ batch = 1
 open_to_all = true
 [[mode]]
 name = "Quick"
-screens = [{ show = "cutout", seconds = 0.1 }, { show = "picture" }]
+screens = [{ show = "cutout", seconds = 0.1 }, { show = "image" }]
 """
 
 
 def steps_kept(study: RunningStudy) -> int:
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(sa.func.count()).select_from(t.steps)
         return int(connection.execute(asked).scalar_one())
 
@@ -360,7 +360,7 @@ def test_a_person_segments_with_a_model_until_content(
         hands.until("document.getElementById('ask').className === 'now'")
         chromium.run("document.getElementById('done').click()")
         hands.until("!document.getElementById('after').hidden")
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         (found,) = interactions(connection)
     rows, columns = study.stimuli.shown("coffee").size
     places = [(step["y"], step["x"], step["positive"]) for step in found.steps]
@@ -375,7 +375,7 @@ def test_a_person_segments_with_a_model_until_content(
 def test_without_a_connection_nobody_begins_and_nothing_is_lost(
     begin: Callable[..., RunningStudy], listening: Callable[[Any], Any], chromium: Any
 ) -> None:
-    """Pictures, then an answer, do not come through; the page says so and sends them again."""
+    """Images, then an answer, do not come through; the page says so and sends them again."""
     study = begin(COMBINED.replace("open_to_all", "batch = 1\nopen_to_all"))
     hands = Hands(chromium)
     hands.size(800, 600, 1.0, 1.0)
@@ -384,7 +384,7 @@ def test_without_a_connection_nobody_begins_and_nothing_is_lost(
     chromium.call("Network.enable")
     with listening(study_app(study)) as address:
         hands.enter(f"{address}/", "pc")
-        chromium.call("Network.setBlockedURLs", urls=["*/pictures/*"])
+        chromium.call("Network.setBlockedURLs", urls=["*/images/*"])
         chromium.call("Page.reload", ignoreCache=True)
         hands.until(trouble)
         assert not chromium.run(ready)
@@ -399,6 +399,6 @@ def test_without_a_connection_nobody_begins_and_nothing_is_lost(
         chromium.call("Network.setBlockedURLs", urls=[])
         hands.until("!document.getElementById('after').hidden")
     assert chromium.run("document.activeElement.id") == "after-title"
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         assert len(list(click_rows(connection, study.plan, study.stimuli))) == 1
     chromium.complaints.clear()

@@ -44,7 +44,7 @@ def test_passwords_cannot_be_tried_by_the_thousand(
 ) -> None:
     study = begin()
     visitor = visit(study, study_app(study, "password"))
-    tries = [login(visitor, f"guess{k}").status_code for k in range(15)]
+    tries = [login(visitor, f"prediction{k}").status_code for k in range(15)]
     assert tries == [403] * 10 + [429] * 5
 
 

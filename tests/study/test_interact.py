@@ -45,7 +45,7 @@ people = "within"
 open_to_all = true
 [[mode]]
 name = "Quick"
-screens = [{ show = "cutout", seconds = 0.1 }, { show = "picture" }]
+screens = [{ show = "cutout", seconds = 0.1 }, { show = "image" }]
 """
 
 
@@ -86,7 +86,7 @@ def restarted(begin: Callable[..., RunningStudy], visit: Any, person: Any) -> An
 
 
 def task_of(study: RunningStudy, trial: dict[str, Any]) -> Any:
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = (
             sa.select(t.tasks)
             .join(t.trials, t.trials.c.task == t.tasks.c.id)
@@ -107,7 +107,7 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
         scene = study.stimuli.dataset.load(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
         judge = judge_by(MEASURES)
-        player = Player(target, user, "sound")
+        player = Player(target, user, "corrected")
         (record,) = play(scene, model.look(scene), [player], 4, judge)
         for made in record.rounds:
             if not made.prompts:
@@ -119,7 +119,7 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
             assert answer.status_code == 200, answer.text
             assert drawn(answer.json(), scene.shape) == made.mask
             assert set(answer.json()) == {"number", "top", "left", "height", "width", "runs"}
-            with study.ledger.reading() as connection:
+            with study.ledger.protocol() as connection:
                 asked = sa.select(t.steps.c.step).where(
                     t.steps.c.trial == trial["id"], t.steps.c.number == made.number
                 )
@@ -135,7 +135,7 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     pytest.importorskip("torch", reason="needs the extra 'models'")
     spec = Spec("centre-click")
     plan = RunPlan("noc", (Spec("mobile-sam"),), (Spec("mini"),), users=(spec,), rounds=3)
-    plan = replace(plan, readings=("sound",), measures=MEASURES, limit=1)
+    plan = replace(plan, protocols=("corrected",), measures=MEASURES, limit=1)
     run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
     (part,) = (tmp_path / "run" / "parts").glob("*.parquet")
     played = sorted(pq.read_table(part).to_pylist(), key=lambda row: row["round"])
@@ -150,14 +150,14 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     wanted = [row for row in played if row["target"] == target.id]
     assert [row["round"] for row in wanted] == [1, 2, 3]
     for row in wanted:
-        looked = Observation(scene, target, seen, said, "sound", view, round=row["round"])
+        looked = Observation(scene, target, seen, said, "corrected", view, round=row["round"])
         (click,) = as_prompts(user.next(looked, np.random.default_rng(0)))
         assert isinstance(click, Click)
         y, x = click.point
         assert (y, x, click.positive) == (row["y"], row["x"], row["positive"])
         answer = step(person, trial, row["round"], y + 0.5, x + 0.5, positive=click.positive)
         seen, said = drawn(answer.json(), scene.shape), (*said, click)
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial["id"])
         kept = [json.loads(text) for text in connection.execute(asked).scalars()]
     assert [each["scores"] for each in kept] == [
@@ -181,7 +181,7 @@ class Slow:
         return Disc().look(scene)
 
 
-def test_a_click_does_not_wait_for_somebody_elses_picture(
+def test_a_click_does_not_wait_for_somebody_elses_image(
     begin: Callable[..., RunningStudy], visit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = begin(PLAN)
@@ -219,7 +219,7 @@ def test_a_session_goes_on_after_the_server_was_restarted(
     assert third.json() == step(later, trial, 3, 10.5, 10.5, positive=False).json()
 
 
-def test_clicks_come_in_order_inside_the_picture_and_not_after_the_end(
+def test_clicks_come_in_order_inside_the_image_and_not_after_the_end(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
     study = begin(PLAN)

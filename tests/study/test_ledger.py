@@ -62,7 +62,7 @@ def play(study: RunningStudy, person: Any, *, right: int = 10) -> None:
 
 
 def states(study: RunningStudy) -> list[tuple[str, str]]:
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(t.batches.c.state, t.batches.c.reason).order_by(t.batches.c.opened)
         return [(row[0], row[1]) for row in connection.execute(asked)]
 
@@ -148,10 +148,10 @@ def test_a_late_batch_goes_back_and_its_places_with_it(
     check_counters(study.ledger.engine)
 
 
-def test_nobody_sees_a_picture_twice_and_cells_fill_evenly(
+def test_nobody_sees_a_image_twice_and_cells_fill_evenly(
     begin: Callable[..., RunningStudy], visit: Any
 ) -> None:
-    """Eleven pictures: a person gets ten, then one, then nothing."""
+    """Eleven images: a person gets ten, then one, then nothing."""
     study = begin()
     person = visit(study).join()
     play(study, person)
@@ -160,7 +160,7 @@ def test_nobody_sees_a_picture_twice_and_cells_fill_evenly(
     assert person.batch() is None
     for _ in range(4):
         play(study, visit(study).join())
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(t.cells.c.valid).where(t.cells.c.device == "pc")
         counts = set(connection.execute(asked).scalars())
     assert counts <= {0, 1}

@@ -181,8 +181,8 @@ def test_after_withdrawal_nothing_of_a_person_works_any_more(
     assert study.withdraw(person.person())
     assert person.post(f"/api/trials/{trial['id']}", body).status_code == 401
     assert person.post("/api/batch").status_code == 401
-    picture = person.http.get(f"/pictures/{trial['id']}/picture", follow_redirects=False)
-    assert picture.status_code == 401
+    image = person.http.get(f"/images/{trial['id']}/image", follow_redirects=False)
+    assert image.status_code == 401
     assert visit(study).http.get(f"/join/{token}").status_code == 403
     assert study.ledger.log is not None
     assert trial["id"] not in study.ledger.log.read_text()

@@ -13,7 +13,7 @@ from segmeter.core.errors import SegmeterError
 from segmeter.study.running import RunningStudy
 from segmeter.study.serving import study_app
 
-RATED = '[[masks]]\nname = "truth"\n'
+RATED = '[[masks]]\nname = "ground truth"\n'
 BROWSER = {"accept": "text/html,application/xhtml+xml"}
 
 
@@ -71,7 +71,7 @@ def test_the_conductor_reads_why_something_is_refused(
 ) -> None:
     http = visit(begin()).http
     german = {**BROWSER, "accept-language": "de"}
-    wrong = http.post("/conduct/login", data={"password": "guess"}, headers=german)
+    wrong = http.post("/conduct/login", data={"password": "prediction"}, headers=german)
     assert wrong.status_code == 403
     assert "That is not the password." in wrong.text
     assert 'html lang="en"' in wrong.text
@@ -116,8 +116,8 @@ def test_a_title_may_have_languages(begin: Callable[..., RunningStudy], visit: A
         ('[data]\nscenes = ["cofee"]', "no scene 'cofee'; did you mean 'coffee'?"),
         ('[data]\ntargets = ["coffee/cap"]', "did you mean 'coffee/cup'?"),
         ('[descriptions]\n"coffee/cap" = "the cup"', "[descriptions]: no scene that is shown"),
-        ('[data]\ndataset = "mini-volumes"', "is a volume; people are shown pictures only"),
-        (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "truth"', "has no target 'tea/'"),
+        ('[data]\ndataset = "mini-volumes"', "is a volume; people are shown images only"),
+        (f'{RATED}[[rating.gold]]\nscene = "tea"\nmasks = "ground truth"', "has no target 'tea/'"),
         (f'{RATED}[[masks]]\nname = "a"\nsource = "run"\nrun = "none"\nmodel = "a"', "none"),
     ],
 )

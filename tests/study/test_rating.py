@@ -35,10 +35,10 @@ batch = 5
 overlap = 0.2
 spot_checks = 0.2
 [[masks]]
-name = "truth"
+name = "ground truth"
 [[masks]]
 name = "secret-model"
-source = "truth"
+source = "ground truth"
 """
 TRAINED = (
     PLAN
@@ -46,7 +46,7 @@ TRAINED = (
 [[rating.training]]
 scene = "coffee"
 target = "{target}"
-masks = "truth"
+masks = "ground truth"
 low = 9
 high = 10
 """
@@ -77,7 +77,7 @@ def test_every_job_is_rated_as_often_as_planned(
 ) -> None:
     study = begin(PLAN)
     rate_all(study, visit)
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         cells = connection.execute(sa.select(t.cells)).mappings().all()
         rows = list(rating_rows(connection, study.plan))
         files = export(connection, study.plan, study.stimuli, tmp_path / "out")
@@ -97,7 +97,7 @@ def test_two_masks_of_one_target_are_not_in_one_batch(
 ) -> None:
     study = begin(PLAN)
     batch = visit(study).join().batch()
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         ids = [trial["id"] for trial in batch["trials"]]
         asked = (
             sa.select(t.tasks.c.scene, t.tasks.c.target)
@@ -117,13 +117,13 @@ def test_nothing_tells_which_model_made_a_mask(
     trial = batch["trials"][0]
     said = [json.dumps(batch), person.http.get("/work").text, person.http.get("/guidelines").text]
     for view in VIEWS:
-        answer = person.http.get(f"/pictures/{trial['id']}/{view}")
+        answer = person.http.get(f"/images/{trial['id']}/{view}")
         assert answer.status_code == 200
         said.append(str(dict(answer.headers)) + answer.content.decode("latin-1"))
     for text in said:
         assert "secret-model" not in text
-    for name in ("picture", "cutout", "silhouette", "0"):
-        assert person.http.get(f"/pictures/{trial['id']}/{name}").status_code == 404
+    for name in ("image", "cutout", "silhouette", "0"):
+        assert person.http.get(f"/images/{trial['id']}/{name}").status_code == 404
 
 
 def test_a_score_may_change_until_the_batch_is_handed_in_and_its_history_stays(
@@ -142,7 +142,7 @@ def test_a_score_may_change_until_the_batch_is_handed_in_and_its_history_stays(
     assert person.post(finish).status_code == 200
     assert rate(person, first, 1).status_code == 410
     assert person.post(finish).status_code == 200
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(t.answers.c.answer).where(t.answers.c.trial == first["id"])
         history = [json.loads(text)["score"] for text in connection.execute(asked).scalars()]
         (row,) = [row for row in rating_rows(connection, study.plan) if row["score"] == 8]
@@ -179,7 +179,7 @@ def test_practice_comes_first_and_has_to_be_passed(
         assert answer == {"passed": passed}
     assert study.revalidate(Validity(batch_minimum=0)) == 0  # rules about clicks change nothing
     assert not person.batch()["training"]
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         assert list(rating_rows(connection, study.plan)) == []
 
 
@@ -198,11 +198,11 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
         for trial in batch["trials"]:
             assert rate(person, trial, score).status_code == 200
         assert person.post(f"/api/batches/{batch['batch']}/finish").json() == {"passed": None}
-        with study.ledger.reading() as connection:
+        with study.ledger.protocol() as connection:
             return len(list(rating_rows(connection, study.plan)))
 
     def dropped() -> list[str]:
-        with study.ledger.reading() as connection:
+        with study.ledger.protocol() as connection:
             asked = sa.select(t.batches.c.reason).where(t.batches.c.state == "dropped")
             return list(connection.execute(asked).scalars())
 
@@ -210,7 +210,7 @@ def test_a_batch_that_gets_known_masks_wrong_does_not_count(
     assert (rated(9), dropped()) == (5, ["0 of 1 known masks rated right"])
     # The rule belongs to the plan and can be run again.
     assert study.revalidate(replace(study.plan.validity, gold=0.0)) == 5
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         assert len(list(rating_rows(connection, study.plan))) == 10
         filled = sa.select(sa.func.sum(t.cells.c.valid))
         assert connection.execute(filled).scalar_one() == 10
@@ -220,13 +220,13 @@ def test_testers_check_a_share_of_the_jobs(begin: Callable[..., RunningStudy], v
     study = begin(PLAN)
     tester = visit(study).join(study.invite(1, "tester")[0])
     batch = tester.batch()
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(sa.func.count()).where(t.cells.c.device == "tester")
         planned = connection.execute(asked).scalar_one()
     assert 0 < len(batch["trials"]) <= min(5, planned)
     for trial in batch["trials"]:
         assert rate(tester, trial, 4).status_code == 200
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         roles = {row["role"] for row in rating_rows(connection, study.plan)}
         ordinary = sa.select(sa.func.sum(t.cells.c.valid)).where(t.cells.c.device == "any")
         assert connection.execute(ordinary).scalar_one() == 0

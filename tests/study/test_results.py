@@ -52,7 +52,7 @@ batch = 4
 [rating]
 overlap = 0.5
 [[masks]]
-name = "truth"
+name = "ground truth"
 [[masks]]
 name = "boxes"
 source = "folder"
@@ -71,7 +71,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStudy]:
 
 
 def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
-    with filled.ledger.reading() as connection:
+    with filled.ledger.protocol() as connection:
         cells = connection.execute(sa.select(t.cells)).mappings().all()
     assert {(cell["valid"], cell["open"]) for cell in cells} == {(2, 0)}
 
@@ -79,7 +79,7 @@ def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
 def test_the_files_are_read_by_everything_that_reads_clicks(
     filled: RunningStudy, tmp_path: Path
 ) -> None:
-    with filled.ledger.reading() as connection:
+    with filled.ledger.protocol() as connection:
         export(connection, filled.plan, filled.stimuli, tmp_path)
     clicks = read_clicks(tmp_path / "clicks.csv", {"mini": Mini().scenes()})
     targets = list(filled.stimuli.targets())
@@ -91,7 +91,7 @@ def test_the_files_are_read_by_everything_that_reads_clicks(
 
 
 def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
-    with filled.ledger.reading() as connection:
+    with filled.ledger.protocol() as connection:
         page = study_page(connection, filled.plan, filled.stimuli)
     for heading in ("Display modes", "Computer against phone", "Where people clicked"):
         assert heading in page
@@ -120,11 +120,11 @@ def test_ratings_are_compared_as_the_supplement_does(
             cv2.imwrite(name, box.dense().astype(np.uint8) * 255)
     study = begin(RATE)
     fill_with_people(study)
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         rows = list(rating_rows(connection, study.plan))
         page = study_page(connection, study.plan, study.stimuli)
     (found,) = compare_models(rows)
-    assert (found.first, found.second) == ("boxes", "truth")
+    assert (found.first, found.second) == ("boxes", "ground_truth")
     assert found.published.mean < 0
     assert found.clustered.value == pytest.approx(found.published.mean)
     assert found.clustered.low < found.clustered.value < found.clustered.high
@@ -151,7 +151,7 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         done = {"nonce": "0" * 16, "content": True, "review_ms": 500.0}
         done |= {"screens": screens, "focus_lost": False}
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         costs = fit_costs(interactions(connection))
         write_run(connection, study.plan, study.stimuli, tmp_path / "run")
         assert "clicks to content" in study_page(connection, study.plan, study.stimuli)

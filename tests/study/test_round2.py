@@ -67,15 +67,15 @@ def test_people_are_asked_about_the_best_mask_that_is_not_too_good(
             write(tmp_path / "perfect", scene, target.id, target.mask)
     study = begin(PLAN)
     for scene, name in study.stimuli.targets():
-        truth = study.stimuli.shown(scene).targets[name].mask
+        ground_truth = study.stimuli.shown(scene).targets[name].mask
         assert sorted(study.stimuli.errors_of(scene, name)) == [("fn", "left"), ("fp", "left")]
         missing = study.stimuli.mask(scene, name, "fn", "left")
         extra = study.stimuli.mask(scene, name, "fp", "left")
-        assert missing.overlap(truth) == missing.area > 0
-        assert extra.overlap(truth) == 0 < extra.area
+        assert missing.overlap(ground_truth) == missing.area > 0
+        assert extra.overlap(ground_truth) == 0 < extra.area
     assert "An outline of an object has an error" in visit(study).join().http.get("/work").text
     fill_with_people(study)
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         export(connection, study.plan, study.stimuli, tmp_path / "out")
     clicks = read_clicks(tmp_path / "out" / "clicks.csv", {"mini": Mini().scenes()})
     assert {key.kind for key in clicks.keys} == {"fn", "fp"}

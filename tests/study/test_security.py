@@ -33,7 +33,7 @@ def study(begin: Callable[..., RunningStudy]) -> RunningStudy:
 
 
 def kept(study: RunningStudy) -> int:
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         asked = sa.select(sa.func.count()).where(t.trials.c.answered.is_not(None))
         return int(connection.execute(asked).scalar_one())
 
@@ -144,7 +144,7 @@ def test_the_session_cookie_is_closed_to_scripts_and_secret_in_the_database(
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     value = cookie.split("=")[1].split(";")[0]
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         text = json.dumps([list(row) for row in connection.execute(sa.select(t.people))])
     assert value not in text
     assert study.ledger.log is not None
@@ -156,10 +156,10 @@ def test_guessed_and_foreign_trials_do_not_exist(study: RunningStudy, visit: Any
     own, foreign = mine.batch(), theirs.batch()
     trial = foreign["trials"][0]
     assert mine.answer(trial).status_code == 404
-    assert mine.http.get(f"/pictures/{trial['id']}/picture").status_code == 404
+    assert mine.http.get(f"/images/{trial['id']}/image").status_code == 404
     assert mine.post(f"/api/batches/{foreign['batch']}/finish").status_code == 404
     assert mine.answer({**own["trials"][0], "id": "A" * 22}).status_code == 404
-    assert mine.http.get(f"/pictures/{own['trials'][0]['id']}/picture").status_code == 200
+    assert mine.http.get(f"/images/{own['trials'][0]['id']}/image").status_code == 200
     assert len(own["trials"][0]["id"]) >= 22
 
 
@@ -167,7 +167,7 @@ def test_without_a_session_there_is_nothing(study: RunningStudy, visit: Any) -> 
     person = visit(study).join()
     trial = person.batch()["trials"][0]["id"]
     stranger = visit(study)
-    assert stranger.http.get(f"/pictures/{trial}/picture").status_code == 401
+    assert stranger.http.get(f"/images/{trial}/image").status_code == 401
     assert stranger.http.get("/guidelines", follow_redirects=False).status_code == 303
     assert stranger.http.post("/api/batch").status_code == 401
 
@@ -236,7 +236,7 @@ def test_hostile_texts_are_shown_as_texts(begin: Callable[..., RunningStudy], vi
         "/static/..%2fserver.py",
         "/static/%2e%2e/server.py",
         "/static//etc/passwd",
-        "/pictures/..%2f..%2fetc/passwd",
+        "/images/..%2f..%2fetc/passwd",
         "/join/..%2f..%2fetc%2fpasswd",
     ],
 )
@@ -248,19 +248,17 @@ def test_paths_do_not_lead_out(study: RunningStudy, visit: Any, path: str) -> No
     assert "create_app" not in answer.text
 
 
-def test_only_planned_pictures_are_given_out(
-    begin: Callable[..., RunningStudy], visit: Any
-) -> None:
+def test_only_planned_images_are_given_out(begin: Callable[..., RunningStudy], visit: Any) -> None:
     """In a text mode the mask must not leave the server under any name."""
     study = begin(INVITED)
     person = visit(study).join(study.invite(1)[0])
     (trial, *_) = person.batch()["trials"]
-    assert person.http.get(f"/pictures/{trial['id']}/picture").status_code == 200
+    assert person.http.get(f"/images/{trial['id']}/image").status_code == 200
     for name in ("1", "7", "99999", "cutout", "silhouette", "overlay", "view-masked", "-1"):
-        assert person.http.get(f"/pictures/{trial['id']}/{name}").status_code == 404, name
+        assert person.http.get(f"/images/{trial['id']}/{name}").status_code == 404, name
 
 
-def test_nothing_about_truth_or_names_is_in_a_batch(study: RunningStudy, visit: Any) -> None:
+def test_nothing_about_ground_truth_or_names_is_in_a_batch(study: RunningStudy, visit: Any) -> None:
     person = visit(study).join()
     batch = person.batch()
     text = json.dumps(batch)
@@ -295,7 +293,7 @@ def test_codes_cannot_be_tried_by_the_thousand(study: RunningStudy, visit: Any) 
     person = visit(study, study_app(study, "password"))
     form = person.http.get("/withdraw").text.split('name="form" value="')[1].split('"')[0]
     tries = [
-        person.http.post("/withdraw", data={"form": form, "code": f"guess{k}"}).status_code
+        person.http.post("/withdraw", data={"form": form, "code": f"prediction{k}"}).status_code
         for k in range(15)
     ]
     assert tries == [404] * 10 + [429] * 5

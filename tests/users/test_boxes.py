@@ -32,7 +32,7 @@ def test_the_papers_noise_is_normal_and_clipped_and_sam_2s_is_uniform(side, reac
     assert (share_at_limit > 0.5) == (side == 400)
 
 
-def test_boxes_stay_inside_the_picture_and_have_their_names():
+def test_boxes_stay_inside_the_image_and_have_their_names():
     target = Target("t", Mask.box((40, 40), (0, 0), (40, 40)))
     rng = np.random.default_rng(0)
     for _ in range(50):

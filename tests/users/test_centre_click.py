@@ -15,9 +15,9 @@ from hypothesis.extra import numpy as hnp
 
 from segmeter.core.error_regions import _plain_search, _search, deepest
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
@@ -30,33 +30,35 @@ def unrun(runs: list[int], shape: list[int]) -> np.ndarray[Any, np.dtype[np.bool
     return np.repeat(values, runs).reshape(shape)
 
 
-def click_on(target: Target, guess: Mask, clicks: list[Click], reading: Reading) -> Click | None:
-    scene = Picture("test", "scene", np.zeros((*guess.shape, 3), np.uint8), [target])
-    observation = Observation(scene, target, guess, tuple(clicks), reading, view=None)  # type: ignore[arg-type]
+def click_on(
+    target: Target, prediction: Mask, clicks: list[Click], protocol: ProtocolName
+) -> Click | None:
+    scene = Image("test", "scene", np.zeros((*prediction.shape, 3), np.uint8), [target])
+    observation = Observation(scene, target, prediction, tuple(clicks), protocol, encoded=None)  # type: ignore[arg-type]
     return centre_click(observation)
 
 
-def painted(target: Target, guess: Mask, click: Click, radius: int) -> Mask:
+def painted(target: Target, prediction: Mask, click: Click, radius: int) -> Mask:
     """The golden cases' painting model: a disc around the click becomes right."""
-    y, x = np.ogrid[: guess.shape[0], : guess.shape[1]]
+    y, x = np.ogrid[: prediction.shape[0], : prediction.shape[1]]
     disc = (y - click.point[0]) ** 2 + (x - click.point[1]) ** 2 <= radius**2
-    dense = guess.dense()
+    dense = prediction.dense()
     dense[disc] = target.mask.dense()[disc]
     return Mask.of(dense)
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_all_golden_sessions_agree_click_by_click(golden: Path, reading: Reading) -> None:
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_all_golden_sessions_agree_click_by_click(golden: Path, protocol: ProtocolName) -> None:
     cases = json.loads((golden / "clicks" / "centre_clicks.json").read_text())["cases"]
     assert len(cases) == 64
     for case in cases:
         shape = case["shape"]
         ignore = Mask.of(unrun(case["ignore"], shape)) if case["ignore"] else None
         target = Target("1", Mask.of(unrun(case["target"], shape)), ignore)
-        guess = Mask.of(unrun(case["prediction"], shape))
+        prediction = Mask.of(unrun(case["prediction"], shape))
         clicks: list[Click] = []
-        for expected in case[reading]:
-            click = click_on(target, guess, clicks, reading)
+        for expected in case[protocol]:
+            click = click_on(target, prediction, clicks, protocol)
             if expected is None:
                 assert click is None, case["name"]
                 break
@@ -64,7 +66,7 @@ def test_all_golden_sessions_agree_click_by_click(golden: Path, reading: Reading
             assert [*click.point, click.positive] == expected, case["name"]
             clicks.append(click)
             if case["mode"] != "same":
-                guess = painted(target, guess, click, case["radius"])
+                prediction = painted(target, prediction, click, case["radius"])
 
 
 def test_golden_pairs_have_the_golden_overlap(golden: Path) -> None:
@@ -72,10 +74,12 @@ def test_golden_pairs_have_the_golden_overlap(golden: Path) -> None:
     for case in cases:
         shape = case["shape"]
         ignore = Mask.of(unrun(case["ignore"], shape)) if case["ignore"] else None
-        truth, guess = (Mask.of(unrun(case[k], shape)) for k in ("target", "prediction"))
+        ground_truth, prediction = (
+            Mask.of(unrun(case[k], shape)) for k in ("target", "prediction")
+        )
         for measured, expected in (
-            (iou(truth, guess, ignore), case["iou"]),
-            (boundary_iou(truth, guess, ignore), case["boundary_iou"]),
+            (iou(ground_truth, prediction, ignore), case["iou"]),
+            (boundary_iou(ground_truth, prediction, ignore), case["boundary_iou"]),
         ):
             # Where the originals divide 0 by 0, both masks are empty and ours is 1.
             assert measured == pytest.approx(1.0 if expected is None else expected, abs=1e-12)
@@ -109,14 +113,14 @@ def check_real_row(target: Target, row: dict[str, str]) -> None:
     assert deepest(judged).squared == int(row["depth2"])
     moved = np.zeros(target.mask.shape, dtype=bool)
     moved[5:, 7:] = target.mask.dense()[:-5, :-7]
-    guess = Mask.of(moved)
-    assert iou(target.mask, guess, target.ignore) == pytest.approx(
+    prediction = Mask.of(moved)
+    assert iou(target.mask, prediction, target.ignore) == pytest.approx(
         float(row["shift_iou"]), abs=1e-9
     )
-    assert boundary_iou(target.mask, guess, target.ignore) == pytest.approx(
+    assert boundary_iou(target.mask, prediction, target.ignore) == pytest.approx(
         float(row["shift_biou"]), abs=1e-9
     )
-    second = click_on(target, guess, [first], "published")
+    second = click_on(target, prediction, [first], "published")
     point = (int(row["click2_y"]), int(row["click2_x"]))
     assert second == Click(point, row["click2_positive"] == "1")
 
@@ -131,11 +135,11 @@ def test_the_compiled_search_equals_the_plain_one(
 
 def test_a_tie_between_missed_and_spilled_is_a_negative_click() -> None:
     target = Target("1", Mask.box((9, 20), (3, 2), (6, 5)))
-    guess = Mask.box((9, 20), (3, 12), (6, 15))
-    assert click_on(target, guess, [], "sound") == Click((4, 13), positive=False)
+    prediction = Mask.box((9, 20), (3, 12), (6, 15))
+    assert click_on(target, prediction, [], "corrected") == Click((4, 13), positive=False)
 
 
 def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -> None:
     target = Target("1", Mask.box((9, 9), (0, 0), (5, 5)))
-    assert click_on(target, target.mask, [], "sound") is None
+    assert click_on(target, target.mask, [], "corrected") is None
     assert click_on(target, target.mask, [], "published") == Click((0, 0), positive=False)

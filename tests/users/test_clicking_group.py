@@ -14,11 +14,11 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import prior, prior_on
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt
-from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.core.scenes import Image, Scene, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.models.drawn import Disc
@@ -26,20 +26,20 @@ from segmeter.users.centre_click import TOGETHER, CentreClick, centre_click
 from segmeter.users.clicking_group import ClickingGroup, MapSample
 from segmeter.users.random_click import RandomFirstClick
 
-READINGS: tuple[Reading, ...] = ("published", "sound")
+PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 DISC = Mask.of(np.hypot(*(np.mgrid[:60, :80] - np.array([[[28]], [[40]]]))) < 22)
 SPOILT = Mask.box((60, 80), (3, 20), (57, 45))
-SCENE = Picture("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
+SCENE = Image("test", "scene", np.zeros((60, 80, 3), np.uint8), [Target("disc", DISC)])
 
 
 def observation(
     mask: Mask | None = None,
     prompts: tuple[Prompt, ...] = (),
-    reading: Reading = "sound",
+    protocol: ProtocolName = "corrected",
     scene: Scene = SCENE,
 ) -> Observation:
-    guess = Mask.empty(scene.shape) if mask is None else mask
-    return Observation(scene, scene.targets[0], guess, prompts, reading, view=None)  # type: ignore[arg-type]
+    prediction = Mask.empty(scene.shape) if mask is None else mask
+    return Observation(scene, scene.targets[0], prediction, prompts, protocol, encoded=None)  # type: ignore[arg-type]
 
 
 class Given:
@@ -52,7 +52,7 @@ class Given:
         self.asked = 0
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
         self.asked += 1
         return ClickMap.of(self.values)
@@ -71,15 +71,15 @@ def test_golden_draws_of_all_groups_and_rounds(
             "segmeter.users.clicking_group.source",
             lambda *_, s=source: map_sources.FirstRounds(s),
         )
-        truth = np.array(case["target"]).reshape(shape)
-        ignore = Mask.of(truth == -1) if (truth == -1).any() else None
-        target = Target("1", Mask.of(truth == 1), ignore)
-        scene = Picture("test", case["name"], np.zeros((*shape, 3), np.uint8), [target])
-        guess = Mask.of(np.array(case["prediction"]).reshape(shape) > 0)
+        ground_truth = np.array(case["target"]).reshape(shape)
+        ignore = Mask.of(ground_truth == -1) if (ground_truth == -1).any() else None
+        target = Target("1", Mask.of(ground_truth == 1), ignore)
+        scene = Image("test", case["name"], np.zeros((*shape, 3), np.uint8), [target])
+        prediction = Mask.of(np.array(case["prediction"]).reshape(shape) > 0)
         for group in case["groups"]:
             prompts: tuple[Prompt, ...] = ()
             for y, x, positive in group["clicks_seed42"]:
-                seen = observation(guess, prompts, "published", scene)
+                seen = observation(prediction, prompts, "published", scene)
                 click = ClickingGroup(group["group"]).next(seen, generator(0))
                 assert click == Click((y, x), positive), (case["name"], group["group"])
                 prompts = (*prompts, click)
@@ -116,10 +116,10 @@ def test_likely_groups_click_nearer_to_the_centre() -> None:
     assert away[0] > 2 * away[1]
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_the_side_to_mend_is_the_centre_clicks_choice(reading: Reading) -> None:
-    guess = Mask.box((60, 80), (0, 0), (60, 80))
-    click = ClickingGroup(3).next(observation(guess, (), reading), generator(0))
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_the_side_to_mend_is_the_centre_clicks_choice(protocol: ProtocolName) -> None:
+    prediction = Mask.box((60, 80), (0, 0), (60, 80))
+    click = ClickingGroup(3).next(observation(prediction, (), protocol), generator(0))
     assert isinstance(click, Click)
     assert not click.positive
     assert not DISC[[int(c) for c in click.point]]
@@ -133,14 +133,14 @@ def test_with_nothing_wrong_sound_is_content_and_published_clicks_the_corner() -
 
 def test_nobody_clicks_a_pixel_twice() -> None:
     tiny = Target("t", Mask.box((9, 9), (4, 4), (5, 6)))
-    scene = Picture("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
+    scene = Image("test", "tiny", np.zeros((9, 9, 3), np.uint8), [tiny])
     first = ClickingGroup(0).next(observation(scene=scene), generator(0))
     assert isinstance(first, Click)
-    second = ClickingGroup(0).next(observation(None, (first,), "sound", scene), generator(1))
+    second = ClickingGroup(0).next(observation(None, (first,), "corrected", scene), generator(1))
     assert isinstance(second, Click)
     assert {first.point, second.point} == {(4, 4), (4, 5)}
     assert (
-        ClickingGroup(0).next(observation(None, (first, second), "sound", scene), generator(2))
+        ClickingGroup(0).next(observation(None, (first, second), "corrected", scene), generator(2))
         is None
     )
 
@@ -152,12 +152,14 @@ def test_the_first_map_is_made_once_for_all_groups_and_sessions(
     kept = map_sources.FirstRounds(inner)
     monkeypatch.setattr("segmeter.users.clicking_group.source", lambda *_: kept)
     for _ in ("one model", "another"):
-        players = [Player(SCENE.targets[0], ClickingGroup(g), "sound") for g in range(1, 11)]
-        play(SCENE, Disc(radius=5).look(SCENE), players, 1, lambda *_: {})
+        simulated_sessions = [
+            SimulatedSession(SCENE.targets[0], ClickingGroup(g), "corrected") for g in range(1, 11)
+        ]
+        simulate(SCENE, Disc(radius=5).encode(SCENE), simulated_sessions, 1, lambda *_: {})
     assert inner.asked == 1
 
 
-def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_protocols_share_the_first_map_of_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Mask] = []
 
     def counted(error_region: Mask, **options: Any) -> ClickMap:
@@ -166,19 +168,19 @@ def test_both_readings_share_the_first_map_of_the_prior(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(map_sources, "prior_on", counted)
     map_sources.source.cache_clear()
-    players = [
-        Player(SCENE.targets[0], ClickingGroup(g), reading)
-        for reading in READINGS
+    simulated_sessions = [
+        SimulatedSession(SCENE.targets[0], ClickingGroup(g), protocol)
+        for protocol in PROTOCOLS
         for g in range(1, 11)
     ]
-    play(SCENE, Disc(radius=5).look(SCENE), players, 3, lambda *_: {})
+    simulate(SCENE, Disc(radius=5).encode(SCENE), simulated_sessions, 3, lambda *_: {})
     assert made == [DISC]
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_players_of_all_kinds_click_together_as_each_would_alone(
-    reading: Reading, count: int, monkeypatch: pytest.MonkeyPatch
+    protocol: ProtocolName, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On one thread and on several."""
     monkeypatch.setattr("segmeter.kernels._count", count)
@@ -191,28 +193,30 @@ def test_players_of_all_kinds_click_together_as_each_would_alone(
         ClickingGroup(9),
         MapSample(3),
     ]
-    for guess, prompts in ((None, ()), (SPOILT, (Click((28, 40)),))):
-        seen = observation(guess, prompts, reading)
+    for prediction, prompts in ((None, ()), (SPOILT, (Click((28, 40)),))):
+        seen = observation(prediction, prompts, protocol)
         draws = [generator("draw", i) for i in range(len(users))]
         alone = [user.next(seen, generator("draw", i)) for i, user in enumerate(users)]
         assert TOGETHER.next_batch(users, [seen] * len(users), draws) == alone
 
 
 def test_second_draws_differ_in_sound_only() -> None:
-    players = [
-        Player(SCENE.targets[0], ClickingGroup(5, draw=d), reading)
-        for reading in ("published", "sound")
+    simulated_sessions = [
+        SimulatedSession(SCENE.targets[0], ClickingGroup(5, draw=d), protocol)
+        for protocol in ("published", "corrected")
         for d in (1, 2)
     ]
-    one, two, three, four = play(SCENE, Disc(radius=5).look(SCENE), players, 4, lambda *_: {})
+    one, two, three, four = simulate(
+        SCENE, Disc(radius=5).encode(SCENE), simulated_sessions, 4, lambda *_: {}
+    )
     assert [r.prompts for r in one.rounds] == [r.prompts for r in two.rounds]
     assert [r.prompts for r in three.rounds] != [r.prompts for r in four.rounds]
 
 
-def test_samples_click_once_and_go_on_with_the_pictures_stream() -> None:
-    clicks = [MapSample(d).next(observation(reading="published"), generator(0)) for d in (1, 2, 3)]
+def test_samples_click_once_and_go_on_with_the_images_stream() -> None:
+    clicks = [MapSample(d).next(observation(protocol="published"), generator(0)) for d in (1, 2, 3)]
     assert len(set(clicks)) == 3
-    later = MapSample(1, before=2).next(observation(reading="published"), generator(0))
+    later = MapSample(1, before=2).next(observation(protocol="published"), generator(0))
     assert later == clicks[2]
     assert clicks[0] is not None
     assert MapSample(1).next(observation(prompts=(clicks[0],)), generator(0)) is None

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Header, Picture, Scene, Target, Volume
+from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 from segmeter.models.drawn import Disc
 
 # The replay needs a file of clicks, and gives nothing else.
@@ -18,7 +18,7 @@ NAMES = sorted(entry.name for entry in catalogue.users if entry.name != "replay"
 def drawn(volume: bool) -> Scene:
     if not volume:
         target = Target("t", Mask.box((48, 64), (8, 20), (40, 44)))
-        return Picture("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
+        return Image("test", "scene", np.zeros((48, 64, 3), np.uint8), [target])
     target = Target("t", Mask.box((12, 24, 32), (3, 4, 10), (9, 20, 22)))
     header = Header("volume", (12, 24, 32), (3.0, 1.0, 1.0))
     return Volume("test", "scene", np.zeros((12, 24, 32), np.int16), [target], header=header)
@@ -29,8 +29,8 @@ def test_a_user_gives_clicks_and_what_it_says(name: str) -> None:
     user = catalogue.users.make(name)
     scene = drawn(volume=".volumes." in catalogue.users.entry(name).source)
     (target,) = scene.targets
-    players = [Player(target, user, "sound")]
-    (played,) = play(scene, Disc(radius=5).look(scene), players, 2, lambda *_: {})
+    simulated_sessions = [SimulatedSession(target, user, "corrected")]
+    (played,) = simulate(scene, Disc(radius=5).encode(scene), simulated_sessions, 2, lambda *_: {})
     given = {type(p).__name__.lower() for r in played.rounds for p in r.prompts}
     assert given
     assert given - {"click"} == getattr(user, "gives", frozenset())

@@ -13,14 +13,14 @@ torch = pytest.importorskip("torch")
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Picture, Target  # noqa: E402
+from segmeter.core.scenes import Image, Target  # noqa: E402
 from segmeter.core.users import Observation  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM  # noqa: E402
-from segmeter.models.clicknets.view import ClickNetView, Settings  # noqa: E402
+from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings  # noqa: E402
 from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
 from segmeter.users import gradient_attack  # noqa: E402
 from segmeter.users._descent import Adam, disc_sum  # noqa: E402
@@ -64,7 +64,7 @@ def test_adam_is_torchs_adam():
 
 
 @pytest.fixture(scope="module")
-def view():
+def encoded():
     """A small random click network on a drawn disc."""
     torch.set_num_threads(1)
     torch.manual_seed(5)
@@ -74,21 +74,26 @@ def view():
         network.feature_extractor.cls_head.weight.mul_(40)
     rows, columns = np.mgrid[:72, :96]
     inside = (rows - 34) ** 2 + (columns - 50) ** 2 < 22**2
-    picture = np.where(inside[..., None], (200, 80, 40), (40, 90, 60)).astype(np.uint8)
-    scene = Picture("drawn", "disc", picture, (Target("disc", Mask.of(inside)),))
-    made = ClickNetView(network, scene, Settings(Zoom(80, 1)))
+    image = np.where(inside[..., None], (200, 80, 40), (40, 90, 60)).astype(np.uint8)
+    scene = Image("drawn", "disc", image, (Target("disc", Mask.of(inside)),))
+    made = ClickNetEncodedScene(network, scene, Settings(Zoom(80, 1)))
     made.scene = scene
     return made
 
 
-def observation(view, reading, prompts=(), last=None):
-    mask = last.mask() if last is not None else Mask.empty(view.scene.shape)
-    return Observation(view.scene, view.scene.targets[0], mask, prompts, reading, view, last)
+def observation(encoded, protocol, prompts=(), last=None):
+    mask = last.mask() if last is not None else Mask.empty(encoded.scene.shape)
+    return Observation(
+        encoded.scene, encoded.scene.targets[0], mask, prompts, protocol, encoded, last
+    )
 
 
-def test_the_soft_answer_has_the_slope_of_finite_differences(view):
-    asks = [Ask((Click((30, 48)),)), Ask((Click((20, 60)), Click((40, 40), positive=False)))]
-    soft = view.movable_clicks(asks)
+def test_the_soft_answer_has_the_slope_of_finite_differences(encoded):
+    requests = [
+        Request((Click((30, 48)),)),
+        Request((Click((20, 60)), Click((40, 40), positive=False))),
+    ]
+    soft = encoded.movable_clicks(requests)
     points = soft.start().requires_grad_(True)
     weights = [torch.linspace(0, 1, int(np.prod(s))).view(s) for s in soft.sizes]
 
@@ -105,22 +110,27 @@ def test_the_soft_answer_has_the_slope_of_finite_differences(view):
             assert float(slope[i, axis]) == pytest.approx(float(change), rel=0.15, abs=2.0)
 
 
-def test_sound_keeps_to_valid_pixels_and_never_loses_to_the_centre(view):
-    first = view.answer([Ask((Click((34, 50)),))])[0]
-    later = observation(view, "sound", (Click((34, 50)),), first)
-    observations = [observation(view, "sound"), observation(view, "sound"), later, later]
+def test_sound_keeps_to_valid_pixels_and_never_loses_to_the_centre(encoded):
+    first = encoded.predict([Request((Click((34, 50)),))])[0]
+    later = observation(encoded, "corrected", (Click((34, 50)),), first)
+    observations = [
+        observation(encoded, "corrected"),
+        observation(encoded, "corrected"),
+        later,
+        later,
+    ]
     attempts = follow(observations, ["best", "worst"] * 2, steps=4)
     for one, where, sign in zip(attempts, observations, (1, -1, 1, -1), strict=True):
         assert sign * (one.chosen.iou - one.trials[0].iou) >= 0
         assert valid_pixels(where, one.positive)[one.click.point]
         target = where.target
-        asked = Ask((*where.prompts, one.click), first.memory if where.prompts else None)
-        shown = view.answer([asked])[0].mask()
+        asked = Request((*where.prompts, one.click), first.state if where.prompts else None)
+        shown = encoded.predict([asked])[0].mask()
         assert iou(target.mask, shown) == pytest.approx(one.chosen.iou, abs=1e-6)
 
 
-def test_published_takes_every_step_and_stays_fractional(view):
-    (best, worst) = follow([observation(view, "published")] * 2, ["best", "worst"], steps=3)
+def test_published_takes_every_step_and_stays_fractional(encoded):
+    (best, worst) = follow([observation(encoded, "published")] * 2, ["best", "worst"], steps=3)
     assert len(best.trials) == len(worst.trials) == 4
     assert best.trials[0].accepted
     assert worst.chosen.iou <= worst.trials[0].iou
@@ -128,8 +138,8 @@ def test_published_takes_every_step_and_stays_fractional(view):
     assert any(c != round(c) for trial in best.trials[1:] for c in trial.point)
 
 
-def test_sessions_followed_together_are_followed_as_alone(view):
-    observations = [observation(view, "sound"), observation(view, "published")]
+def test_sessions_followed_together_are_followed_as_alone(encoded):
+    observations = [observation(encoded, "corrected"), observation(encoded, "published")]
     together = follow(observations, ["best", "worst"], steps=2)
     for now, direction, attempt in zip(observations, ["best", "worst"], together, strict=True):
         (alone,) = follow([now], [direction], steps=2)
@@ -138,14 +148,16 @@ def test_sessions_followed_together_are_followed_as_alone(view):
             assert a.iou == pytest.approx(b.iou, abs=1e-3)
 
 
-def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch):
-    observations = [observation(view, "sound"), observation(view, "sound")]
+def test_sessions_too_large_for_memory_are_followed_in_halves(encoded, monkeypatch):
+    observations = [observation(encoded, "corrected"), observation(encoded, "corrected")]
     together = follow(observations, ["best", "worst"], steps=2)
     monkeypatch.setitem(gradient_attack.PIXELS_AT_ONCE, "cpu", 1)
     movable = []
-    movable_clicks = view.movable_clicks
+    movable_clicks = encoded.movable_clicks
     monkeypatch.setattr(
-        view, "movable_clicks", lambda asks: (movable.append(len(asks)), movable_clicks(asks))[1]
+        encoded,
+        "movable_clicks",
+        lambda requests: (movable.append(len(requests)), movable_clicks(requests))[1],
     )
     halves = follow(observations, ["best", "worst"], steps=2)
     assert movable == [2, 1, 1]
@@ -153,9 +165,9 @@ def test_sessions_too_large_for_memory_are_followed_in_halves(view, monkeypatch)
         assert one.chosen.iou == pytest.approx(other.chosen.iou, abs=1e-3)
 
 
-def test_a_model_without_slope_is_refused(view):
-    plain = catalogue.models.make("disc").look(view.scene)
-    target = view.scene.targets[0]
-    now = Observation(view.scene, target, Mask.empty(target.mask.shape), (), "sound", plain)
+def test_a_model_without_slope_is_refused(encoded):
+    plain = catalogue.models.make("disc").encode(encoded.scene)
+    target = encoded.scene.targets[0]
+    now = Observation(encoded.scene, target, Mask.empty(target.mask.shape), (), "corrected", plain)
     with pytest.raises(BadInput, match="no slope"):
         follow([now], ["best"])

@@ -9,9 +9,9 @@ import pytest
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.core.seeds import generator
 from segmeter.core.users import Observation
 from segmeter.datasets.recorded_clicks import COLUMNS
@@ -33,11 +33,15 @@ def clicks(tmp_path: Path) -> str:
 
 
 def observation(
-    dataset: str, scene: str, target: str, shape: tuple[int, int], reading: Reading = "sound"
+    dataset: str,
+    scene: str,
+    target: str,
+    shape: tuple[int, int],
+    protocol: ProtocolName = "corrected",
 ) -> Observation:
     thing = Target(target, Mask.box(shape, (1, 1), (9, 9)))
-    seen = Picture(dataset, scene, np.zeros((*shape, 3), np.uint8), [thing])
-    return Observation(seen, thing, Mask.empty(shape), (), reading, view=None)  # type: ignore[arg-type]
+    seen = Image(dataset, scene, np.zeros((*shape, 3), np.uint8), [thing])
+    return Observation(seen, thing, Mask.empty(shape), (), protocol, encoded=None)  # type: ignore[arg-type]
 
 
 def test_first_clicks_are_repeated_in_the_order_of_the_file(clicks: str) -> None:
@@ -53,10 +57,10 @@ def test_an_object_is_found_by_its_label(clicks: str) -> None:
     assert ReplayUser(clicks).next(observation("tetris", "b", "8", (30, 40)), generator(0)) is None
 
 
-def test_sound_scales_to_the_picture_and_published_does_not(clicks: str) -> None:
+def test_sound_scales_to_the_image_and_published_does_not(clicks: str) -> None:
     twice = (120, 160)
-    sound = ReplayUser(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
-    assert sound == Click((40.5, 20.5))
+    corrected = ReplayUser(clicks).next(observation("grabcut", "a", "1", twice), generator(0))
+    assert corrected == Click((40.5, 20.5))
     plain = ReplayUser(clicks).next(
         observation("grabcut", "a", "1", twice, "published"), generator(0)
     )
@@ -67,5 +71,7 @@ def test_after_one_click_the_person_is_content(clicks: str) -> None:
     user = catalogue.users.make(f"replay?clicks={clicks}&person=2")
     assert user.name == "replay-2"
     seen = observation("grabcut", "a", "1", (60, 80))
-    after = Observation(seen.scene, seen.target, seen.mask, (Click((1, 1)),), "sound", seen.view)
+    after = Observation(
+        seen.scene, seen.target, seen.mask, (Click((1, 1)),), "corrected", seen.encoded
+    )
     assert user.next(after, generator(0)) is None

@@ -28,11 +28,11 @@ def cases(golden):
 
 def test_the_published_click_is_the_samplers_in_every_golden_case(cases):
     pairs, expected = cases
-    guesses = [
-        (Target("a", Mask.of(truth)), Mask.of(guess), "published")
-        for truth, guess in zip(pairs["gt"], pairs["pred"], strict=True)
+    predictions = [
+        (Target("a", Mask.of(ground_truth)), Mask.of(prediction), "published")
+        for ground_truth, prediction in zip(pairs["gt"], pairs["pred"], strict=True)
     ]
-    found = [(int(c.point[1]), int(c.point[0]), int(c.positive)) for c in next_points(guesses)]
+    found = [(int(c.point[1]), int(c.point[0]), int(c.positive)) for c in next_points(predictions)]
     assert found == [tuple(case["pad"]) for case in expected]
     assert len(found) == 19
 
@@ -40,7 +40,7 @@ def test_the_published_click_is_the_samplers_in_every_golden_case(cases):
 def test_a_perfect_mask_is_clicked_at_the_corner_when_published_and_left_alone_when_sound():
     target = Target("a", Mask.box((8, 8), (0, 0), (4, 4)))
     assert next_point(target, target.mask, "published") == Click((0, 0), False)
-    assert next_point(target, target.mask, "sound") is None
+    assert next_point(target, target.mask, "corrected") is None
 
 
 def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when_sound():
@@ -48,14 +48,14 @@ def test_an_equal_depth_is_a_negative_click_when_published_and_goes_by_size_when
     small, large = Mask.box((20, 20), (2, 2), (5, 5)), Mask.box((20, 20), (10, 10), (13, 15))
     missed_less, missed_more = Target("a", small), Target("a", large)
     assert next_point(missed_less, large, "published") == Click((11, 11), False)
-    assert next_point(missed_less, large, "sound") == Click((11, 11), False)
+    assert next_point(missed_less, large, "corrected") == Click((11, 11), False)
     assert next_point(missed_more, small, "published") == Click((3, 3), False)
-    assert next_point(missed_more, small, "sound") == Click((11, 11), True)
+    assert next_point(missed_more, small, "corrected") == Click((11, 11), True)
 
 
 def test_equal_depth_and_size_is_a_positive_click_when_sound():
     one, other = Mask.box((20, 20), (2, 2), (5, 5)), Mask.box((20, 20), (10, 10), (13, 13))
-    assert next_point(Target("a", one), other, "sound") == Click((3, 3), True)
+    assert next_point(Target("a", one), other, "corrected") == Click((3, 3), True)
     assert next_point(Target("a", one), other, "published") == Click((11, 11), False)
 
 
@@ -94,12 +94,15 @@ masks = arrays.arrays(bool, st.tuples(st.integers(2, 14), st.integers(2, 14)))
 
 
 @given(masks, st.integers(0, 2**31))
-def test_the_click_is_the_plain_rules(truth, seed):
+def test_the_click_is_the_plain_rules(ground_truth, seed):
     """Both maps padded by a ring of zeros, exact distances, first maximum in raster order."""
-    guess = np.random.default_rng(seed).random(truth.shape) < 0.5
-    false_negatives, added = squared_depth(truth & ~guess), squared_depth(guess & ~truth)
+    prediction = np.random.default_rng(seed).random(ground_truth.shape) < 0.5
+    false_negatives, added = (
+        squared_depth(ground_truth & ~prediction),
+        squared_depth(prediction & ~ground_truth),
+    )
     positive = false_negatives.max() > added.max()
     depth = false_negatives if positive else added
     place = np.unravel_index(int(depth.argmax()), depth.shape) if depth.max() else (0, 0)
-    click = next_point(Target("a", Mask.of(truth)), Mask.of(guess), "published")
+    click = next_point(Target("a", Mask.of(ground_truth)), Mask.of(prediction), "published")
     assert click == Click(tuple(int(p) for p in place), bool(positive))

@@ -17,7 +17,7 @@ class OwnModules:
     """A benchmark whose `summary`, `differences` and `sections` are functions of its own modules.
 
     They are imported when first asked for: looking a benchmark up, or running it, needs none
-    of what its statistics and pictures need.
+    of what its statistics and images need.
     """
 
     __slots__ = ()

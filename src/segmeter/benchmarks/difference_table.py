@@ -1,4 +1,4 @@
-"""The table that tells which differences between models are established, of any benchmark."""
+"""The table that tells which differences between models are significant, of any benchmark."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Cell, Column, Table, Value
 
-__all__ = ["PAIR", "PAIR_AND_READING", "Say", "difference_table"]
+__all__ = ["PAIR", "PAIR_AND_PROTOCOL", "Say", "difference_table"]
 
 Say = Callable[[Difference], Cell]
 PAIR: Mapping[str, Say] = {"first": lambda d: d.first, "second": lambda d: d.second}
-PAIR_AND_READING: Mapping[str, Say] = {**PAIR, "reading": lambda d: d.reading}
+PAIR_AND_PROTOCOL: Mapping[str, Say] = {**PAIR, "protocol": lambda d: d.protocol}
 
 
 def difference_table(
@@ -35,5 +35,5 @@ def difference_table(
     columns: dict[Column, Say] = {Column(title): say for title, say in told.items()}
     columns[difference] = Value.of
     columns[p] = lambda d: d.p_holm
-    columns[Column("established")] = lambda d: "yes" if d.established else "no"
+    columns[Column("significant")] = lambda d: "yes" if d.significant else "no"
     return Table.of(name, every, columns, caption, note)

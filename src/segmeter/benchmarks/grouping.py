@@ -1,4 +1,4 @@
-"""Groups of sessions or pictures: who is compared with whom, and how numbers are told of them.
+"""Groups of sessions or images: who is compared with whom, and how numbers are told of them.
 
 Every benchmark computes its statistics of groups (`segmeter.core.benchmarks.Group`): one
 model, data set, user and reading. What follows from that alone is here.
@@ -21,16 +21,16 @@ from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.pairwise import PairedValues, Where, pairwise_differences
 
 __all__ = [
-    "by_picture",
+    "by_image",
     "comparisons",
     "cost_of",
     "curves_of",
     "differences_in",
+    "image_keys",
+    "image_table",
     "measured",
     "paired",
     "percentiles",
-    "picture_keys",
-    "picture_table",
     "resampling",
     "summary_row",
     "uneven",
@@ -103,7 +103,7 @@ def uneven(where: str, groups: Sequence[Group]) -> Note | None:
 
 
 def resampling(group: Group, resamples: int = 2000) -> Resampling:
-    """Draws of a group's photographs; the same for all models on a data set."""
+    """Draws of a group's images; the same for all models on a data set."""
     return Resampling(group.clusters, resamples=resamples, seed=group.dataset)
 
 
@@ -121,10 +121,10 @@ def percentiles(value: float, draws: Floats) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def by_picture(
+def by_image(
     run: Results, rows: Iterable[Mapping[str, Any]], identity: Sequence[str]
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]]]:
-    """Rows of pictures by the columns that tell groups apart, then by scene, in their order."""
+    """Rows of images by the columns that tell groups apart, then by scene, in their order."""
     names = dataset_names(run.plan.datasets)
     found: dict[tuple[Any, ...], dict[str, list[Mapping[str, Any]]]] = {}
     for row in rows:
@@ -133,15 +133,15 @@ def by_picture(
     yield from found.items()
 
 
-def picture_table(scenes: Mapping[str, Sequence[Mapping[str, Any]]], column: str) -> Floats:
-    """A column as `(pictures, rounds)`; NaN where a row has no number."""
+def image_table(scenes: Mapping[str, Sequence[Mapping[str, Any]]], column: str) -> Floats:
+    """A column as `(images, rounds)`; NaN where a row has no number."""
     return np.array(
         [[np.nan if r[column] is None else r[column] for r in rows] for rows in scenes.values()],
         dtype=np.float64,
     )
 
 
-def picture_keys(scenes: Iterable[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Keys and clusters of a group whose rows are whole pictures."""
+def image_keys(scenes: Iterable[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Keys and clusters of a group whose rows are whole images."""
     names = tuple(scenes)
     return tuple((name, "") for name in names), names

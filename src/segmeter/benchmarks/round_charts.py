@@ -23,7 +23,7 @@ def rounds_axis(rounds: int, title: str = "round") -> Axis:
 
 
 def curve_with_band(name: str, values: Floats, drawn: Resampling) -> Line:
-    """Means of `(targets, rounds)`; the 95 % band is left out where one photograph gives none."""
+    """Means of `(targets, rounds)`; the 95 % band is left out where one image gives none."""
     low, high = drawn.limits(values)
     known = not np.isnan(low).any()
     rounds = np.arange(1, values.shape[1] + 1)

@@ -14,10 +14,10 @@ import numpy as np
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Player, Trajectory, play
+from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.measures import mask_measure
-from segmeter.core.models import Model, View
+from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, round_from_json, round_to_json
 from segmeter.core.scenes import Scene, Target
@@ -30,12 +30,12 @@ __all__ = [
     "judge_by",
     "kernel_threads",
     "mask_of",
-    "play_all",
-    "play_scene",
     "prompt_of",
     "rows_of",
+    "simulate_all",
+    "simulate_scene",
     "target_columns",
-    "timed_look",
+    "timed_encode",
 ]
 
 
@@ -60,24 +60,24 @@ def fill(plan: Plan, defaults: Defaults) -> Plan:
         plan,
         users=plan.users or tuple(Spec(name) for name in defaults.users),
         rounds=plan.rounds or defaults.rounds,
-        readings=plan.readings or ("published", "sound"),
+        protocols=plan.protocols or ("published", "corrected"),
         measures=tuple(dict.fromkeys((*defaults.measures, *plan.measures))),
     )
 
 
-def play_scene(
+def simulate_scene(
     model: Model,
     scene: Scene,
     plan: Plan,
     users: Sequence[User],
     until: Callable[[Mapping[str, float]], bool] | None = None,
 ) -> list[Row]:
-    """Rows of every target with every user in every reading; `until` ends a session early."""
-    records, seconds_look = play_all(model, scene, plan, users, until=until)
-    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
+    """Rows of every target with every user in every protocol; `until` ends a session early."""
+    records, seconds_encode = simulate_all(model, scene, plan, users, until=until)
+    return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
 
 
-def play_all(
+def simulate_all(
     model: Model,
     scene: Scene,
     plan: Plan,
@@ -86,25 +86,25 @@ def play_all(
     until: Callable[[Mapping[str, float]], bool] | None = None,
     oracle_rounds: int = 0,
 ) -> tuple[list[Trajectory], float]:
-    """Look once, play every target with every user in every reading, together; and the look's
+    """Look once, play every target with every user in every protocol, together; and the look's
     seconds.
 
     `until` ends a session once the scores of a round satisfy it; in the first `oracle_rounds`
     every candidate is judged.
     """
-    view, seconds_look = timed_look(model, scene)
-    players = [
-        Player(target, user, reading)
+    encoded, seconds_encode = timed_encode(model, scene)
+    simulated_sessions = [
+        SimulatedSession(target, user, protocol)
         for target in scene.targets
         for user in users
-        for reading in plan.readings
+        for protocol in plan.protocols
     ]
     judge = judge_by(plan.measures, scene.header.spacing_mm)
     with kernel_threads(plan) as pool:
-        records = play(
+        records = simulate(
             scene,
-            view,
-            players,
+            encoded,
+            simulated_sessions,
             plan.rounds,
             judge,
             seed=plan.seed,
@@ -112,14 +112,14 @@ def play_all(
             until=until,
             oracle_rounds=oracle_rounds,
         )
-    return records, seconds_look
+    return records, seconds_encode
 
 
-def timed_look(model: Model, scene: Scene) -> tuple[View, float]:
+def timed_encode(model: Model, scene: Scene) -> tuple[EncodedScene, float]:
     """What a model makes of a scene, and the seconds that took."""
     start = perf_counter()
-    view = model.look(scene)
-    return view, perf_counter() - start
+    encoded = model.encode(scene)
+    return encoded, perf_counter() - start
 
 
 def kernel_threads(plan: Plan) -> ThreadPoolExecutor | nullcontext[None]:
@@ -141,15 +141,15 @@ def judge_by(measures: Sequence[str], spacing_mm: Sequence[float] | None = None)
 
 
 def rows_of(
-    scene: Scene, record: Trajectory, seconds_look: float, keep_masks: bool
+    scene: Scene, record: Trajectory, seconds_encode: float, keep_masks: bool
 ) -> Iterator[Row]:
     """One row per round."""
-    player = record.player
+    simulated = record.simulated
     head: Row = {
-        "user": player.user.name,
-        "reading": player.reading,
-        "seconds_look": seconds_look,
-        **target_columns(scene, player.target),
+        "user": simulated.user.name,
+        "protocol": simulated.protocol,
+        "seconds_encode": seconds_encode,
+        **target_columns(scene, simulated.target),
     }
     for made in record.rounds:
         mask = made.mask.encoded() if keep_masks else None
@@ -169,7 +169,7 @@ def target_columns(scene: Scene, target: Target) -> Row:
     """What every row says about the target that was played on."""
     return {
         "target": target.id,
-        "cluster": target.groups.get("photograph", scene.id),
+        "cluster": target.groups.get("image", scene.id),
         "label": target.label,
         "groups": dict(target.groups),
         **_extent(target.mask),
@@ -206,10 +206,10 @@ def _round_columns(made: Round) -> dict[str, Any]:
         "positive": None if click is None else click.positive,
         **made.scores,
         "score": made.model_score,
-        "candidate": made.candidate,
-        "fed": made.fed,
-        "content": made.content,
-        "batch": made.batch,
-        "seconds_answer": made.seconds_answer,
+        "mask_index": made.mask_index,
+        "mask_fed_back": made.mask_fed_back,
+        "stopped": made.stopped,
+        "batch_size": made.batch_size,
+        "seconds_predict": made.seconds_predict,
         "seconds_user": made.seconds_user,
     }

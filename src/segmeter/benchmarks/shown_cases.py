@@ -1,4 +1,4 @@
-"""Cases to show in a report: targets of a run with their pictures, and what was played on them."""
+"""Cases to show in a report: targets of a run with their images, and what was played on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_MASKS = Note("Masks were not kept in this run, so objects cannot be shown.", 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One target with its scene, whose picture is at hand; `dataset` as the run names it."""
+    """One target with its scene, whose image is at hand; `dataset` as the run names it."""
 
     dataset: str
     key: Key
@@ -54,14 +54,14 @@ def title(scene: str, target: str, label: str = "") -> str:
 
 
 def case_at_hand(run: Results, dataset: str, key: Key) -> Case:
-    """The case, its picture read; NotFound or BadInput where it cannot be shown."""
+    """The case, its image read; NotFound or BadInput where it cannot be shown."""
     scene = run.scene(dataset, key[0])
-    if scene.header.kind != "picture":
+    if scene.header.kind != "image":
         raise BadInput("they are volumes; 'segmeter run volumes' has a page to scroll through")
     target = next((t for t in scene.targets if t.id == key[1]), None)
     if target is None:
         raise NotFound("the data set no longer holds the targets that were scored")
-    scene.pixels  # noqa: B018  # read now: a missing picture is told here
+    scene.pixels  # noqa: B018  # read now: a missing image is told here
     return Case(dataset, key, scene, target)
 
 
@@ -79,7 +79,7 @@ def rows_played(run: Results, group: Group, key: Key, users: Collection[str]) ->
     return [
         row
         for row in run.job_rows(group.model, group.dataset, scene)
-        if (row["reading"], row["target"]) == (group.reading, target) and row["user"] in users
+        if (row["protocol"], row["target"]) == (group.protocol, target) and row["user"] in users
     ]
 
 
@@ -88,5 +88,5 @@ def frame_of(row: Row, shape: tuple[int, ...], note: str = "") -> ReplayFrame:
     named = {"IoU": row["iou"], "boundary": row.get("boundary_iou")}
     scores = {name: value for name, value in named.items() if value is not None}
     prompt = prompt_of(row)
-    seconds = None if prompt is None else row["seconds_answer"]
+    seconds = None if prompt is None else row["seconds_predict"]
     return ReplayFrame(mask_of(row, shape), prompt, scores, seconds, note)

@@ -33,7 +33,7 @@ def summary_table(
 
     `ranked` sets the highest of the first measure first; else groups stand as they came.
 
-    >>> rows = [SummaryRow(m, "mini", "", "sound", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))]
+    >>> rows = [SummaryRow(m, "mini", "", "corrected", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))]
     >>> table = summary_table("ap", rows, {"ap": Column("AP"), "ar": Column("AR")}, ranked=True)
     >>> [label.text for label, _ in table.rows]
     ['b', 'a']
@@ -50,7 +50,7 @@ def summary_table(
     made: list[list[Cell]] = []
     for line in lines:
         one = next(iter(line.values()))
-        head = [Label(one.model, reading=one.reading), *(tell(one) for tell in told.values())]
+        head = [Label(one.model, protocol=one.protocol), *(tell(one) for tell in told.values())]
         made.append([*head, *(Value.of(line.get(m)) for m in shown)])
     columns = [Column(who), *told, *(measures[m] for m in shown)]
     return Table(name, columns, made, caption, note)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from segmeter.core.catalogue import Entry, Shelf, required
+from segmeter.core.catalogue import Entry, Registry, required
 from segmeter.core.errors import SegmeterError
 from segmeter.core.measures import Measure
 from segmeter.runtime.roots import Roots
@@ -15,30 +15,30 @@ from segmeter.runtime.roots import Roots
 __all__ = ["facts_of"]
 
 
-def facts_of(shelf: Shelf[Any], name: str, places: Roots) -> dict[str, Any]:
+def facts_of(registry: Registry[Any], name: str, places: Roots) -> dict[str, Any]:
     """Name, summary, options, and whatever its card says; what is not here says why.
 
     An option without a default has to be given; a thing that needs one is not made.
     """
-    entry = shelf.entry(name)
+    entry = registry.entry(name)
     facts: dict[str, Any] = {"name": name, "summary": entry.summary, "options": _options(entry)}
     if set(required(entry)) - places.options().keys():
         return facts
     try:
-        thing = shelf.make(name, **places.options())
+        thing = registry.make(name, **places.options())
     except SegmeterError as error:
         facts["not here"] = str(error)
-        thing = _described(shelf, name, places)
+        thing = _described(registry, name, places)
     return facts | {key: value for key, value in _card(thing).items() if key not in facts}
 
 
-def _described(shelf: Shelf[Any], name: str, places: Roots) -> Any:
+def _described(registry: Registry[Any], name: str, places: Roots) -> Any:
     """A thing made without its weights, for its card alone; None where that is not enough."""
     from segmeter.models.weights import describing
 
     try:
         with describing():
-            return shelf.make(name, **places.options())
+            return registry.make(name, **places.options())
     except SegmeterError:
         return None
 

@@ -18,9 +18,9 @@ from segmeter.core.wording import counted
 __all__ = ["Findings", "look_at", "page_sections", "write_page"]
 
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
-_COVERING = 0.98  # of the picture
+_COVERING = 0.98  # of the image
 _SHOWN = 24
-_OUTLINED = "Each picture with the outlines of its targets, as a benchmark takes them."
+_OUTLINED = "Each image with the outlines of its targets, as a benchmark takes them."
 
 
 @dataclass
@@ -52,13 +52,13 @@ def look_at(data: Dataset, limit: int | None = None) -> Findings:
         found.targets += len(scene.targets)
         found.classes.update(t.label for t in scene.targets if t.label)
         found.faults += [(name, fault) for fault in faults]
-        if scene.header.kind == "picture" and len(found.shown) < _SHOWN:
+        if scene.header.kind == "image" and len(found.shown) < _SHOWN:
             found.shown.append(scene)
     return found
 
 
 def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
-    """What is wrong with a scene's targets, and whether its picture or volume was there before."""
+    """What is wrong with a scene's targets, and whether its image or volume was there before."""
     if not scene.targets:
         yield "has no target; there is nothing to segment"
     content = scene.voxels if isinstance(scene, Volume) else scene.pixels
@@ -102,7 +102,7 @@ def page_sections(found: Findings) -> list[Section]:
         "faults", [Column("scene"), Column("what")], [list(f) for f in found.faults], "Found"
     )
     wrong = [faults] if found.faults else [Note("Nothing wrong was found.")]
-    pictures = [
+    images = [
         Illustration(
             scene.pixels,
             f"**{scene.id}**: {counted(len(scene.targets), 'target')}",
@@ -113,7 +113,7 @@ def page_sections(found: Findings) -> list[Section]:
     ]
     return [
         Section("What is wrong", found.recognised, wrong),
-        Section("The first scenes", _OUTLINED, [Gallery(pictures)] if pictures else []),
+        Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),
     ]
 
 

@@ -22,17 +22,17 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def draw_curves(run: Results, measure: str, reading: str, path: Path) -> None:
-    """Mean over targets after each round, with 95 % bands from resampling photographs."""
+def draw_curves(run: Results, measure: str, protocol: str, path: Path) -> None:
+    """Mean over targets after each round, with 95 % bands from resampling images."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     _check_measure(run, measure)
-    found = [c for c in run.curves(measure) if c.reading == reading]
+    found = [c for c in run.curves(measure) if c.protocol == protocol]
     if not found:
-        raise BadInput(f"the run has no '{measure}' in reading '{reading}'")
+        raise BadInput(f"the run has no '{measure}' in protocol '{protocol}'")
     panels = list(dict.fromkeys((c.dataset, c.user) for c in found))
     names = display_names(run.plan.datasets)
     with plt.rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "font.size": 8}):

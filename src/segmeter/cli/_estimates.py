@@ -24,10 +24,10 @@ def say_cost(
     is that of one.
     """
     from segmeter.core.catalogue import short
-    from segmeter.engine.estimates import cost_of, play_some
+    from segmeter.engine.estimates import cost_of, run_some
 
     asked = 1 if executor == "ray" and workers is None else workers
-    found = play_some(plan, places)
+    found = run_some(plan, places)
     cost = cost_of(found, plan, asked)
     if as_json:
         rows = [asdict(e) | {"each": e.each} for e in found]
@@ -35,7 +35,7 @@ def say_cost(
         return
     for e in found:
         seconds = " and ".join(f"{s:.2f}" for s in (e.seconds, *e.later))
-        what = f"{short(e.subject)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
+        what = f"{short(e.segmenter)} on {short(e.dataset)}: {counted(e.scenes, 'scene')}"
         size = f"{e.rows:.0f} rows and {size_text(e.bytes)} per scene"
         typer.echo(printable(f"{what}; run here on {e.device} in {seconds} s, {size}"))
     typer.echo(f"{cost.jobs} jobs, {cost.looks} encodings, {cost.answers} predictions")

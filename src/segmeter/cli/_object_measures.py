@@ -22,24 +22,26 @@ _BOUNDARY = ("boundary-iou", "fb-object", "fb-morphological")
 _SHOWN = (10, 50, 100, 500, 1000, 100_000)
 
 
-def object_values(guess: Path, truth: Path, void: int | None, boundaries: bool) -> dict[str, float]:
+def object_values(
+    prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
+) -> dict[str, float]:
     """All measures of one object's mask, by their ids."""
     from segmeter.core import catalogue
     from segmeter.datasets.object_files import read_object
 
-    drawn, ignore = read_object(truth, void)
-    found, _ = read_object(guess)
-    same_size(guess, found.shape, truth, drawn.shape)
+    drawn, ignore = read_object(ground_truth, void)
+    found, _ = read_object(prediction)
+    same_size(prediction, found.shape, ground_truth, drawn.shape)
     if ignore and not drawn:
         # The commonest mask there is has its object at 255, which is a common void, too.
-        said = f"'{truth}' holds no object beside label {void}, which --void leaves out"
+        said = f"'{ground_truth}' holds no object beside label {void}, which --void leaves out"
         typer.echo(f"{said}; if that label is the object, say nothing of --void", err=True)
     names = (*_REGION, *_BOUNDARY) if boundaries else _REGION
     return {name: catalogue.measures.make(name)(drawn, found, ignore) for name in names}
 
 
 def proposal_curves(
-    guess: Path, truth: Path, void: int | None, boundaries: bool
+    prediction: Path, ground_truth: Path, void: int | None, boundaries: bool
 ) -> dict[str, ProposalCurve]:
     """Quality against number of proposals, by J and by the boundary's F."""
     from segmeter.datasets.object_files import paired_files, read_objects, read_proposals
@@ -47,12 +49,12 @@ def proposal_curves(
     from segmeter.measures.proposals import curve, judge
 
     judged: dict[str, list[Any]] = {"iou": [], **({"fb-morphological": []} if boundaries else {})}
-    for guess_file, truth_file in paired_files(guess, truth):
-        objects, offered = read_objects(truth_file, void), read_proposals(guess_file)
+    for prediction_file, ground_truth_file in paired_files(prediction, ground_truth):
+        objects, offered = read_objects(ground_truth_file, void), read_proposals(prediction_file)
         if objects.masks and offered:
-            same_size(guess_file, offered[0].shape, truth_file, objects.masks[0].shape)
-        for name, pictures in judged.items():
-            pictures.append(
+            same_size(prediction_file, offered[0].shape, ground_truth_file, objects.masks[0].shape)
+        for name, images in judged.items():
+            images.append(
                 judge(
                     objects.masks,
                     offered,
@@ -61,7 +63,7 @@ def proposal_curves(
                     quality=morphological_f if name == "fb-morphological" else None,
                 )
             )
-    return {name: curve(pictures) for name, pictures in judged.items()}
+    return {name: curve(images) for name, images in judged.items()}
 
 
 def proposal_values(curves: Mapping[str, ProposalCurve]) -> dict[str, Any]:
@@ -105,9 +107,14 @@ def print_proposals(curves: Mapping[str, ProposalCurve]) -> None:
 
 
 def same_size(
-    guess: Path, guess_shape: tuple[int, ...], truth: Path, truth_shape: tuple[int, ...]
+    prediction: Path,
+    prediction_shape: tuple[int, ...],
+    ground_truth: Path,
+    ground_truth_shape: tuple[int, ...],
 ) -> None:
     """Refuse files of different size, naming both."""
-    if guess_shape != truth_shape:
-        sizes = [f"{shape[1]} x {shape[0]}" for shape in (guess_shape, truth_shape)]
-        raise BadInput(f"'{guess}' is {sizes[0]} but '{truth}' is {sizes[1]}; sizes must agree")
+    if prediction_shape != ground_truth_shape:
+        sizes = [f"{shape[1]} x {shape[0]}" for shape in (prediction_shape, ground_truth_shape)]
+        raise BadInput(
+            f"'{prediction}' is {sizes[0]} but '{ground_truth}' is {sizes[1]}; sizes must agree"
+        )

@@ -15,7 +15,7 @@ from segmeter.runtime.remote_files import as_typed, is_address
 from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
-    from segmeter.core.models import Reading
+    from segmeter.core.models import ProtocolName
     from segmeter.report.several import Several
     from segmeter.store import Run
 
@@ -24,7 +24,7 @@ __all__ = [
     "dataset_spec",
     "finite",
     "part_of",
-    "readings",
+    "protocols",
     "remembered",
     "roots",
     "settings",
@@ -34,16 +34,16 @@ __all__ = [
 _DECATHLON = ("msd", "decathlon", "medical-segmentation-decathlon")
 
 
-def readings(choice: str) -> tuple[Reading, ...]:
-    """The readings that a choice stands for."""
+def protocols(choice: str) -> tuple[ProtocolName, ...]:
+    """The protocols that a choice stands for."""
     match choice:
         case "both":
-            return ("published", "sound")
+            return ("published", "corrected")
         case "published":
             return ("published",)
-        case "sound":
-            return ("sound",)
-    raise BadInput(f"--reading is published, sound or both, not '{choice}'")
+        case "corrected":
+            return ("corrected",)
+    raise BadInput(f"--protocol is published, corrected or both, not '{choice}'")
 
 
 def roots(data: Path | None, weights: Path | None) -> Roots:

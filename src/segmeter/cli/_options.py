@@ -16,16 +16,16 @@ __all__ = [
     "FigureFile",
     "GoalChoice",
     "GroupsFile",
+    "ImageSets",
     "Limit",
     "MasksShown",
     "Models",
     "NewFolder",
     "OneDataset",
     "OneModel",
-    "OneReading",
-    "PictureSets",
+    "OneProtocol",
     "Processes",
-    "ReadingChoice",
+    "ProtocolChoice",
     "RunAddress",
     "Runs",
     "Seed",
@@ -58,9 +58,9 @@ Models = Annotated[
 OneDataset = Annotated[
     str, Option("--dataset", "-d", help="Data set by name, or a folder of your own.")
 ]
-PictureSets = Annotated[
+ImageSets = Annotated[
     list[str],
-    Option("--dataset", "-d", help="Data set of the pictures, or a folder of your own."),
+    Option("--dataset", "-d", help="Data set of the images, or a folder of your own."),
 ]
 Limit = Annotated[
     int | None, Option("--limit", min=1, help="Only the first scenes of each data set.")
@@ -68,18 +68,18 @@ Limit = Annotated[
 Seed = Annotated[int, Option("--seed", help="Seed of every draw.")]
 
 # How it is judged
-OneReading = Annotated[
+OneProtocol = Annotated[
     str,
     Option(
-        "--reading",
-        help="published: as the authors' code computes, faults included; sound: as it should.",
+        "--protocol",
+        help="published: as the authors' code computes, faults included; corrected: as it should.",
     ),
 ]
-ReadingChoice = Annotated[
+ProtocolChoice = Annotated[
     str,
     Option(
-        "--reading",
-        help="published: as the authors' code computes, faults included; sound: as it should; "
+        "--protocol",
+        help="published: as the authors' code computes, faults included; corrected: as it should; "
         "or both.",
     ),
 ]

@@ -66,11 +66,13 @@ Measures = Annotated[
 ]
 MaskRule = Annotated[
     str | None,
-    Option("--masks", rich_help_panel=_RULES, help="Which of a SAM's masks: published or sound."),
+    Option(
+        "--masks", rich_help_panel=_RULES, help="Which of a SAM's masks: published or corrected."
+    ),
 ]
 PointRule = Annotated[
     str | None,
-    Option("--points", rich_help_panel=_RULES, help="A SAM's point rule: published or sound."),
+    Option("--points", rich_help_panel=_RULES, help="A SAM's point rule: published or corrected."),
 ]
 Settings = Annotated[
     list[str] | None,

@@ -15,7 +15,7 @@ _SAME, _DIFFERENT = "#0072b2", "#d55e00"  # apart also in grey and for colour-bl
 
 
 def draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
-    """One panel a measure: people on the same picture (solid) and on another (dashed)."""
+    """One panel a measure: people on the same image (solid) and on another (dashed)."""
     from matplotlib.figure import Figure
 
     columns = min(3, len(spread))
@@ -25,9 +25,9 @@ def draw_densities(spread: Mapping[str, Densities], path: Path) -> None:
     for panel in panels[len(spread) :]:
         panel.set_axis_off()
     for panel, (name, densities) in zip(panels, spread.items(), strict=False):
-        panel.plot(densities.centres, densities.same, color=_SAME, label="same picture")
+        panel.plot(densities.centres, densities.same, color=_SAME, label="same image")
         panel.plot(
-            densities.centres, densities.different, "--", color=_DIFFERENT, label="another picture"
+            densities.centres, densities.different, "--", color=_DIFFERENT, label="another image"
         )
         panel.set_title(name, fontsize=10)
         panel.set_yticks([])

@@ -1,4 +1,4 @@
-"""A map over shifts of the box as a picture that explains itself."""
+"""A map over shifts of the box as an image that explains itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from segmeter.benchmarks.tetris.boxes import ShiftMap
 
-__all__ = ["shift_picture"]
+__all__ = ["shift_image"]
 
 
-def shift_picture(shifts: ShiftMap) -> bytes:
+def shift_image(shifts: ShiftMap) -> bytes:
     """A PNG: IoU in colour over how far the box was moved, with a cross where it was not."""
     from matplotlib.figure import Figure
 
@@ -24,7 +24,7 @@ def shift_picture(shifts: ShiftMap) -> bytes:
     axes.plot([0], [0], marker="+", color="black", markersize=12, markeredgewidth=4)
     axes.plot([0], [0], marker="+", color="white", markersize=11, markeredgewidth=1.5,
               linestyle="none", label="not moved")  # fmt: skip
-    axes.invert_yaxis()  # as in the picture: down is down
+    axes.invert_yaxis()  # as in the image: down is down
     axes.set_xlabel("box moved across, px (right is positive)")
     axes.set_ylabel("box moved down, px")
     axes.legend(loc="upper right", facecolor="#555b6c", labelcolor="white", framealpha=0.9)

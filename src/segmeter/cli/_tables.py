@@ -79,7 +79,7 @@ def _closing(out: Address, tally: Tally, reported: bool) -> list[str]:
 
 
 def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:
-    """One table per data set and user; models and readings down, headline measures across."""
+    """One table per data set and user; models and protocols down, headline measures across."""
     tables = []
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
@@ -92,10 +92,10 @@ def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> l
         shown = _fitting(here, shown)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
-        for model, reading in dict.fromkeys((row.model, row.reading) for row in here):
-            values = {r.measure: r for r in here if (r.model, r.reading) == (model, reading)}
+        for model, protocol in dict.fromkeys((row.model, row.protocol) for row in here):
+            values = {r.measure: r for r in here if (r.model, r.protocol) == (model, protocol)}
             cells = (_cell(values.get(name)) for name in shown)
-            label = printable(f"{_in_lines(catalogue.short(model))}\n{reading}")
+            label = printable(f"{_in_lines(catalogue.short(model))}\n{protocol}")
             table.add_row(Text(label), *cells)
         tables.append(table)
     return tables
@@ -128,7 +128,7 @@ def _cell(row: SummaryRow | None) -> str:
     if row is None:
         return ""
     if not (math.isfinite(row.low) and math.isfinite(row.high)):
-        return f"{row.value:.2f}"  # one photograph says nothing about others
+        return f"{row.value:.2f}"  # one image says nothing about others
     if row.measure.startswith("nof"):
         return f"{row.value:.0f}\n{_span(row, 0)}"
     places = 2 if max(abs(row.low), abs(row.high)) <= 1 else 1  # shares lie close together

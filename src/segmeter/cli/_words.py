@@ -62,7 +62,7 @@ class _Plain(logging.Formatter):
 
 
 def _harmless(character: str) -> bool:
-    # Not printable: control characters, lone surrogates, and what turns the reading direction.
+    # Not printable: control characters, lone surrogates, and what turns the protocol direction.
     return character.isprintable()
 
 

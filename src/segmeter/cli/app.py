@@ -67,7 +67,7 @@ def _top(
 ) -> None:
     """How good is a segmenter in the hands of people?
 
-    `segmeter demo` shows it on pictures that ship inside; `segmeter COMMAND --help` has an
+    `segmeter demo` shows it on images that ship inside; `segmeter COMMAND --help` has an
     example of each command.
     """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["calibrate"]
 
-# Table's name, data set, and where masks of all targets lie without pictures.
+# Table's name, data set, and where masks of all targets lie without images.
 _SETS = (
     ("GrabCut", "grabcut", None),
     ("Berkeley", "berkeley", None),
@@ -41,13 +41,11 @@ ClicksFile = Annotated[
 ]
 ClickedSets = Annotated[
     list[str] | None,
-    typer.Option("--dataset", "-d", help="Data set of the clicks' pictures, or a folder."),
+    typer.Option("--dataset", "-d", help="Data set of the clicks' images, or a folder."),
 ]
 Scenes = Annotated[
     int,
-    typer.Option(
-        "--scenes", min=1, help="Pictures per data set on which models make error regions."
-    ),
+    typer.Option("--scenes", min=1, help="Images per data set on which models make error regions."),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for figures, tables and numbers.")]
 PriorFile = Annotated[
@@ -159,7 +157,7 @@ def _fit_clicks(
     from segmeter.datasets.recorded_clicks import read_clicks
 
     if not dataset:
-        raise BadInput("--clicks needs --dataset: the pictures that the clicks are on")
+        raise BadInput("--clicks needs --dataset: the images that the clicks are on")
     cases = cases_of(
         read_clicks(clicks), clicked_datasets(dataset, roots(data, None).options().get("data"))
     )
@@ -178,8 +176,8 @@ def _masks(data: Path, dataset: str, kept: str | None) -> dict[str, Mask]:
 
     if kept is not None:
         return read_masks(data / "masks_only" / f"{kept}.json.gz")
-    pictures = catalogue.datasets.make(dataset, data=data)
-    return {name: pictures.load(name).targets[0].mask for name in pictures.scenes()}
+    images = catalogue.datasets.make(dataset, data=data)
+    return {name: images.load(name).targets[0].mask for name in images.scenes()}
 
 
 def _error_regions(
@@ -200,10 +198,10 @@ def _error_regions(
     for name in models:
         network = catalogue.models.make(name, weights=weights)
         for _, dataset, _ in _SETS:
-            pictures = catalogue.datasets.make(dataset, data=data)
-            names = pictures.scenes()
+            images = catalogue.datasets.make(dataset, data=data)
+            names = images.scenes()
             for each in names[:: max(1, len(names) // scenes)][:scenes]:
-                scene = pictures.load(each)
+                scene = images.load(each)
                 found += proxy_errors_of(network, scene, generator("stand-ins", name, scene.name))
             _say(f"{name} on {dataset}: {len(found)} error regions so far")
     if found:

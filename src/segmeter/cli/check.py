@@ -19,7 +19,7 @@ __all__ = ["check"]
 
 _NAMED = 20
 
-Subject = Annotated[
+Segmenter = Annotated[
     str,
     typer.Argument(
         metavar="NAME", help="Model or data set by name, a folder of data, or file.py:name."
@@ -35,7 +35,7 @@ FirstScenes = Annotated[
 
 @app.command()
 def check(
-    model: Subject,
+    model: Segmenter,
     weights: Weights = None,
     data: Data = None,
     page: PageFile = None,

@@ -17,7 +17,7 @@ from segmeter.core.errors import BadInput, NotFound, suggestion
 
 if TYPE_CHECKING:
     from segmeter.benchmarks.tetris.clickmap import ScoreMap
-    from segmeter.core.models import View
+    from segmeter.core.models import EncodedScene
     from segmeter.core.scenes import Dataset, Scene, Target
 
 __all__ = ["clickmap"]
@@ -70,19 +70,19 @@ def clickmap(
 
     places = roots(data, weights).options()
     made = catalogue.datasets.make(dataset_spec(dataset), **places)
-    subject = catalogue.models.make(model, **places)
-    if boxes and "box" not in subject.card.abilities:
+    segmenter = catalogue.models.make(model, **places)
+    if boxes and "box" not in segmenter.card.abilities:
         raise BadInput(f"model '{model}' takes no boxes; leave out --boxes")
     here, thing = _chosen(made, scene, target)
     steady_arithmetic(threads)
-    view = subject.look(here)
-    found = click_map(view, thing, stride, _progress("clicks"), boundary=boundary)
+    encoded = segmenter.encode(here)
+    found = click_map(encoded, thing, stride, _progress("clicks"), boundary=boundary)
     facts = _facts(found, threshold) | {"model": model, "scene": here.name, "target": thing.id}
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     if boxes:
-        facts["boxes"], picture = _boxes(view, thing, out)
-        figures.append((_SHIFTS, picture))
+        facts["boxes"], image = _boxes(encoded, thing, out)
+        figures.append((_SHIFTS, image))
     _write(out, found, here, facts, figures)
     if as_json:
         print(json.dumps(facts, indent=1))
@@ -100,8 +100,8 @@ def _chosen(dataset: Dataset, scene: str | None, target: str | None) -> tuple[Sc
         raise NotFound(f"the data set has no scene '{name}';{hint}")
     loaded = dataset.load(name)
     loaded.check()
-    if loaded.header.kind != "picture":
-        raise BadInput(f"{loaded.name} is a volume; click maps are of pictures")
+    if loaded.header.kind != "image":
+        raise BadInput(f"{loaded.name} is a volume; click maps are of images")
     if not loaded.targets:
         raise BadInput(f"{loaded.name} has no object to click on")
     known = {t.id: t for t in loaded.targets}
@@ -153,11 +153,11 @@ def _write(
     facts: dict[str, Any],
     figures: list[tuple[str, bytes]],
 ) -> None:
-    """The array, the picture, the page and the numbers."""
+    """The array, the image, the page and the numbers."""
     import cv2
     import numpy as np
 
-    from segmeter.benchmarks.tetris.heat import heat_picture
+    from segmeter.benchmarks.tetris.heat import heat_image
     from segmeter.report.clickmaps import ShownMap, map_page
 
     np.savez_compressed(
@@ -168,15 +168,15 @@ def _write(
         stride=found.stride,
         centre=np.array(found.centre),
     )
-    heat = heat_picture(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
+    heat = heat_image(scene.pixels, found.iou, found.low, found.stride, found.target.mask)
     (out / "clickmap.png").write_bytes(cv2.imencode(".png", heat[..., ::-1])[1].tobytes())
-    picture = cv2.imencode(".jpg", np.ascontiguousarray(scene.pixels[..., ::-1]))[1].tobytes()
+    image = cv2.imencode(".jpg", np.ascontiguousarray(scene.pixels[..., ::-1]))[1].tobytes()
     maps = {"IoU": found.iou}
     if not np.isnan(found.boundary_iou).all():
         maps["Boundary IoU"] = found.boundary_iou
     title = _title(facts)
     shape = (scene.shape[0], scene.shape[1])
-    shown = ShownMap(picture, shape, maps, found.low, found.stride, found.centre)
+    shown = ShownMap(image, shape, maps, found.low, found.stride, found.centre)
     page = map_page(title, shown, _told(facts), figures)
     (out / "clickmap.html").write_text(page)
     (out / "clickmap.json").write_text(json.dumps(facts, indent=1) + "\n")
@@ -216,22 +216,22 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _boxes(view: View, target: Target, out: Path) -> tuple[dict[str, Any], bytes]:
-    """The best and the worst box within human-like jitter, and a picture over shifts."""
+def _boxes(encoded: EncodedScene, target: Target, out: Path) -> tuple[dict[str, Any], bytes]:
+    """The best and the worst box within human-like jitter, and an image over shifts."""
     import numpy as np
 
     from segmeter.benchmarks.tetris.boxes import shift_map
-    from segmeter.cli._shift_figure import shift_picture
+    from segmeter.cli._shift_figure import shift_image
     from segmeter.users.box_search import search_boxes
 
-    found = search_boxes(view, target, progress=_progress("boxes drawn otherwise"))
+    found = search_boxes(encoded, target, progress=_progress("boxes drawn otherwise"))
     if sys.stderr.isatty():
         print(file=sys.stderr)  # how many it would be was not known
-    shifts = shift_map(view, target, progress=_progress("boxes moved as a whole"))
+    shifts = shift_map(encoded, target, progress=_progress("boxes moved as a whole"))
     np.savez_compressed(out / "boxshifts.npz", iou=shifts.iou.astype(np.float32),
                         down_px=shifts.down_px, across_px=shifts.across_px)  # fmt: skip
-    picture = shift_picture(shifts)
-    (out / "boxshifts.png").write_bytes(picture)
+    image = shift_image(shifts)
+    (out / "boxshifts.png").write_bytes(image)
     return {
         "min": found.worst.iou,
         "base": found.tight.iou,
@@ -240,7 +240,7 @@ def _boxes(view: View, target: Target, out: Path) -> tuple[dict[str, Any], bytes
         "worst_box": [*found.worst.box.low, *found.worst.box.high],
         "best_box": [*found.best.box.low, *found.best.box.high],
         "tried": found.tried,
-    }, picture
+    }, image
 
 
 def _print(facts: dict[str, Any], out: Path) -> None:

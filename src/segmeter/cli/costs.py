@@ -24,7 +24,7 @@ LogFile = Annotated[Path, typer.Argument(help="A log as CSV or JSON lines.")]
 def costs(log: LogFile, out: CostFile = Path("costs.toml"), as_json: AsJson = False) -> int:
     """Fit what a click, a box or a drawing costs to a log of real annotation, with intervals.
 
-    A line of the log has annotator, picture, object, event and time; events are start, click,
+    A line of the log has annotator, image, object, event and time; events are start, click,
     box, scribble, polygon, done. `segmeter study costs` does the same from a study.
 
     Example: `segmeter costs log.csv`, then `segmeter report runs/mine --cost costs.toml`

@@ -1,4 +1,4 @@
-"""`segmeter demo`: the main job on built-in pictures, nothing to download."""
+"""`segmeter demo`: the main job on built-in images, nothing to download."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SMALL = ("moon",)  # a scene with one target: its rows come first, and soon
 _SOON = 6  # seconds that a source of weights has to answer
 
 What = Annotated[
-    str, typer.Argument(help="pictures or volumes; both ship inside.", show_default=True)
+    str, typer.Argument(help="images or volumes; both ship inside.", show_default=True)
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Run folder; runs/demo unless that is taken.")
@@ -42,8 +42,8 @@ Out = Annotated[
 
 
 @app.command()
-def demo(what: What = "pictures", out: Out = None, weights: Weights = None) -> int:
-    """Play the click benchmark on built-in pictures, or volumes, and write its report.
+def demo(what: What = "images", out: Out = None, weights: Weights = None) -> int:
+    """Play the click benchmark on built-in images, or volumes, and write its report.
 
     Uses real networks whose weights are at hand, else fetches MobileSAM's (40 MB) where a source
     answers at once, else classical segmenters. SEGMETER_OFFLINE=1 fetches nothing.
@@ -75,15 +75,17 @@ def _plan(what: str, weights: Path | None) -> Plan:
     from segmeter.core.catalogue import Spec
     from segmeter.core.plans import Plan
 
-    if what not in ("pictures", "volumes"):
-        raise BadInput(f"there is a demo of pictures and one of volumes, none of '{what}'")
-    names, why = _models(weights) if what == "pictures" else _volume_models(weights)
+    if what not in ("images", "volumes"):
+        raise BadInput(f"there is a demo of images and one of volumes, none of '{what}'")
+    names, why = _models(weights) if what == "images" else _volume_models(weights)
     typer.echo(f"playing {names[0]} and {names[1]} on the built-in {what}: {why}")
-    subjects = tuple(Spec(name) for name in names)
-    if what == "pictures":
-        return Plan("noc", subjects, (Spec("mini"),))
+    segmenters = tuple(Spec(name) for name in names)
+    if what == "images":
+        return Plan("noc", segmenters, (Spec("mini"),))
     users = tuple(Spec.parse(name) for name in _VOLUME_USERS)
-    return Plan("volumes", subjects, (Spec("mini-volumes"),), users=users, readings=("sound",))
+    return Plan(
+        "volumes", segmenters, (Spec("mini-volumes"),), users=users, protocols=("corrected",)
+    )
 
 
 def _volume_models(weights: Path | None) -> tuple[list[str], str]:
@@ -100,7 +102,7 @@ def _folder_for(plan: Plan) -> Path:
     for number in itertools.count(1):
         path = Path("runs") / ("demo" if number == 1 else f"demo-{number}")
         folder = RunFolder(path)
-        if not folder.begun or folder.plan.subjects == plan.subjects:
+        if not folder.begun or folder.plan.segmenters == plan.segmenters:
             break
     return path
 

@@ -28,7 +28,7 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="png, nifti, coco, fiftyone or labelstudio; by default PNG of pictures and NIfTI of "
+        help="png, nifti, coco, fiftyone or labelstudio; by default PNG of images and NIfTI of "
         "volumes.",
     ),
 ]
@@ -38,9 +38,7 @@ Which = Annotated[
 AllRounds = Annotated[
     bool, typer.Option("--all-rounds", help="Masks of every round, one file each.")
 ]
-Pictures = Annotated[
-    bool, typer.Option("--pictures/--no-pictures", help="Pictures beside lists of masks.")
-]
+Images = Annotated[bool, typer.Option("--images/--no-images", help="Images beside lists of masks.")]
 
 
 @app.command()
@@ -50,14 +48,14 @@ def export(
     kind: Format = None,
     which: Which = "last",
     all_rounds: AllRounds = False,
-    pictures: Pictures = True,
+    images: Images = True,
     data: Data = None,
     as_json: AsJson = False,
 ) -> int:
     """Write the masks of a run: a file each, or as lists for COCO, FiftyOne and Label Studio.
 
     Volumes become NIfTI on their files' own grids, which ITK-SNAP and 3D Slicer show over the
-    images they belong to; pictures become PNG unless `--format` says otherwise.
+    images they belong to; images become PNG unless `--format` says otherwise.
 
     Example: `segmeter export runs/mine --round best --format coco --to masks`
     """
@@ -69,7 +67,7 @@ def export(
     results = Run.open(run)
     results.roots = remembered(results, data)
     rounds = "all" if all_rounds else rounds_of(which)
-    written = export_masks(results, to, kind, rounds, pictures)
+    written = export_masks(results, to, kind, rounds, images)
     if as_json:
         print(json.dumps({"masks": [_facts(f) for f in written]}, indent=1))
     else:

@@ -1,4 +1,4 @@
-"""`segmeter fairness`: groups files from annotations of people, and where pictures come from."""
+"""`segmeter fairness`: groups files from annotations of people, and where images come from."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from segmeter.cli.app import Exit, app
 __all__ = ["people", "places"]
 
 _group = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Who and where: groups of masks and pictures."
+    cls=Group, no_args_is_help=True, help="Who and where: groups of masks and images."
 )
 app.add_typer(_group, name="fairness")
 
 
 @_group.callback()
 def _fairness() -> None:
-    """Who and where: groups of masks and pictures."""
+    """Who and where: groups of masks and images."""
 
 
 BoxTable = Annotated[Path, typer.Option("--miap", help="MIAP's table of boxes (CSV).")]
@@ -51,8 +51,8 @@ def people(
     """
     from segmeter.core.errors import BadInput
     from segmeter.datasets.groups import write_groups
+    from segmeter.datasets.image_files import read_bytes
     from segmeter.datasets.miap import clothing_groups, person_groups, read_boxes
-    from segmeter.datasets.pictures import read_bytes
 
     persons, drawn = read_boxes(miap), read_boxes(masks, "Box")
     if clothing is None:
@@ -75,7 +75,7 @@ def places(
     data: Data = None,
     as_json: AsJson = False,
 ) -> int:
-    """Count pictures and masks by region or income of the country they come from.
+    """Count images and masks by region or income of the country they come from.
 
     Example: `segmeter fairness places -d coco --countries flickr.csv --table regions.csv`
     """
@@ -91,10 +91,10 @@ def places(
     if as_json:
         print(json.dumps([asdict(share) for share in found], indent=1))
         return Exit.DONE
-    print(f"{'group':<28}{'countries':>10}{'pictures':>10}{'masks':>9}{'per picture':>13}{'%':>7}")
+    print(f"{'group':<28}{'countries':>10}{'images':>10}{'masks':>9}{'per image':>13}{'%':>7}")
     for share in found:
         print(
-            f"{share.group[:27]:<28}{share.countries:>10}{share.pictures:>10}{share.masks:>9}"
-            f"{share.masks_per_picture.value:>13.1f}{100 * share.share:>7.1f}"
+            f"{share.group[:27]:<28}{share.countries:>10}{share.images:>10}{share.masks:>9}"
+            f"{share.masks_per_image.value:>13.1f}{100 * share.share:>7.1f}"
         )
     return Exit.DONE

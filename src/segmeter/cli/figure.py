@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from segmeter.cli._options import OneReading, Runs
+from segmeter.cli._options import OneProtocol, Runs
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, check_choice
 
@@ -24,7 +24,7 @@ def figure(
     runs: Runs,
     out: FigureOut,
     measure: MeasureName = "iou",
-    reading: OneReading = "sound",
+    protocol: OneProtocol = "corrected",
 ) -> int:
     """A measure over the rounds with its bands, as a vector figure for a paper.
 
@@ -33,9 +33,9 @@ def figure(
     from segmeter.cli._curve_figures import draw_curves
     from segmeter.report.several import open_runs
 
-    check_choice("reading", reading, ("published", "sound"))
+    check_choice("protocol", protocol, ("published", "corrected"))
     if out.suffix not in (".pdf", ".svg", ".png"):
         raise BadInput(f"--out is a .pdf, .svg or .png, not '{out.name}'")
-    draw_curves(open_runs(runs), measure, reading, out)
+    draw_curves(open_runs(runs), measure, protocol, out)
     typer.echo(f"figure: {out}")
     return Exit.DONE

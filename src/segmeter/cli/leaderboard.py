@@ -1,4 +1,4 @@
-"""`segmeter leaderboard`: many runs on one page, every reading, best first."""
+"""`segmeter leaderboard`: many runs on one page, every protocol, best first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def leaderboard(
     cost: Cost = None,
     goal: GoalChoice = None,
 ) -> int:
-    """Set the models of many runs side by side on one page, each reading by itself.
+    """Set the models of many runs side by side on one page, each protocol by itself.
 
     Example: `segmeter leaderboard runs/one runs/two`
     """
@@ -70,31 +70,31 @@ def board(results: Run | Several, runs: int) -> Page:
     sections = sections_of(results)
     entry = catalogue.benchmarks.entry(plan.benchmark)
     names = ", ".join(display_names(plan.datasets).values())
-    counts = [counted(len(plan.subjects), plan.kind), counted(runs, "run")]
+    counts = [counted(len(plan.segmenters), plan.kind), counted(runs, "run")]
     counts += [counted(plan.rounds, "round")] if plan.users else []
     title = f"Leaderboard: {plan.benchmark} on {names}"
     facts = [", ".join(counts), f"segmeter {__version__}"]
-    return Page(title, entry.summary, facts, sections, "Reading")
+    return Page(title, entry.summary, facts, sections, "ProtocolName")
 
 
 def sections_of(run: Run | Several) -> list[Section]:
-    """One section per reading, to be chosen from; the sound one first."""
-    from segmeter.report.wording import reading_note
+    """One section per protocol, to be chosen from; the corrected one first."""
+    from segmeter.report.wording import protocol_note
 
     names = dataset_names(run.plan.datasets)
     rows, found = run.summary(), run.differences()
     rows = [replace(r, dataset=names.get(r.dataset, r.dataset)) for r in rows]
     shown = list(getattr(run.benchmark, "headline", ()))
     shares = run.plan.benchmark in _SHARES
-    readings = sorted({r.reading for r in rows}, key=lambda r: r != "sound")
+    protocols = sorted({r.protocol for r in rows}, key=lambda r: r != "corrected")
     return [
         Section(
-            reading,
-            f"{reading_note[reading].capitalize()}. Strong: better than every other model, and "
-            "that is established. Best first, by the first column.",
-            _tables([r for r in rows if r.reading == reading], found, shown, shares),
+            protocol,
+            f"{protocol_note[protocol].capitalize()}. Strong: better than every other model, and "
+            "that is significant. Best first, by the first column.",
+            _tables([r for r in rows if r.protocol == protocol], found, shown, shares),
         )
-        for reading in readings
+        for protocol in protocols
     ]
 
 
@@ -119,7 +119,7 @@ def _tables(
         columns = [Column("model"), *(_column(m, shares) for m in shown)]
         where = ", ".join(filter(None, (dataset_label(dataset), user)))
         caption = f"{where}: n = {max(r.targets for r in here)}"
-        blocks.append(Table(f"board-{len(blocks)}-{here[0].reading}", columns, body, caption))
+        blocks.append(Table(f"board-{len(blocks)}-{here[0].protocol}", columns, body, caption))
     return blocks
 
 
@@ -166,14 +166,14 @@ def _value(row: SummaryRow | None, found: Sequence[Difference], models: int) -> 
 
 
 def _stands_out(row: SummaryRow, found: Sequence[Difference], models: int) -> bool:
-    """Whether a model differs from every other one on the good side, and that is established."""
+    """Whether a model differs from every other one on the good side, and that is significant."""
     here = [
         d
         for d in found
         if row.model in (d.first, d.second)
-        and (d.dataset, d.user, d.reading, d.measure)
-        == (row.dataset, row.user, row.reading, row.measure)
+        and (d.dataset, d.user, d.protocol, d.measure)
+        == (row.dataset, row.user, row.protocol, row.measure)
     ]
     less = _less_is_better(row.measure)
-    ahead = [d.established and ((d.value < 0) == (d.first == row.model)) == less for d in here]
+    ahead = [d.significant and ((d.value < 0) == (d.first == row.model)) == less for d in here]
     return models > 1 and len(ahead) == models - 1 and all(ahead)

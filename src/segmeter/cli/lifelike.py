@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from segmeter.cli._option_values import dataset_spec, roots
-from segmeter.cli._options import Data, Limit, PictureSets, Seed
+from segmeter.cli._options import Data, ImageSets, Limit, Seed
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
@@ -32,7 +32,7 @@ MasksFolder = Annotated[
 
 @app.command()
 def lifelike(
-    dataset: PictureSets,
+    dataset: ImageSets,
     to: To,
     data: Data = None,
     people: People = 48,

@@ -14,12 +14,12 @@ from segmeter.cli._option_values import roots
 from segmeter.cli._options import AsJson, Data, Weights
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
-from segmeter.core.catalogue import Shelf
+from segmeter.core.catalogue import Registry
 from segmeter.core.errors import NotFound, suggestion
 
 __all__ = ["list_names"]
 
-_SHELVES: dict[str, Shelf[object]] = {
+_REGISTRIES: dict[str, Registry[object]] = {
     "models": catalogue.models,
     "methods": catalogue.methods,
     "detectors": catalogue.detectors,
@@ -51,17 +51,19 @@ def list_names(
 
     Examples: `segmeter list models`, `segmeter list datasets mini`
     """
-    if kind is not None and kind not in _SHELVES:
-        hint = suggestion(kind, _SHELVES)
-        raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(_SHELVES)}")
+    if kind is not None and kind not in _REGISTRIES:
+        hint = suggestion(kind, _REGISTRIES)
+        raise NotFound(f"nothing is called '{kind}' here;{hint} choose {', '.join(_REGISTRIES)}")
     if kind in (None, "methods"):
         catalogue.benchmarks.names()  # some benchmarks bring methods of their own
     if kind is not None and name is not None:
-        _tell(facts_of(_SHELVES[kind], name, roots(data, weights)), as_json)
+        _tell(facts_of(_REGISTRIES[kind], name, roots(data, weights)), as_json)
         return Exit.DONE
-    chosen = [kind] if kind else list(_SHELVES)
+    chosen = [kind] if kind else list(_REGISTRIES)
     if as_json:
-        names = {k: [{"name": e.name, "summary": e.summary} for e in _SHELVES[k]] for k in chosen}
+        names = {
+            k: [{"name": e.name, "summary": e.summary} for e in _REGISTRIES[k]] for k in chosen
+        }
         print(json.dumps(names, indent=1))
         return Exit.DONE
     console = Console(markup=False)
@@ -69,7 +71,7 @@ def list_names(
         table = Table(
             title=title, title_justify="left", show_header=False, box=None, pad_edge=False
         )
-        for entry in _SHELVES[title]:
+        for entry in _REGISTRIES[title]:
             table.add_row(entry.name, entry.summary)
         console.print(table, "")
     return Exit.DONE

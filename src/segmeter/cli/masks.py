@@ -1,4 +1,4 @@
-"""`segmeter masks`: masks of everything in pictures, for people who want masks."""
+"""`segmeter masks`: masks of everything in images, for people who want masks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["masks"]
 
 _THUMBNAIL_PX = 320
 
-Pictures = Annotated[list[Path], typer.Argument(help="Pictures, or folders of pictures.")]
+Images = Annotated[list[Path], typer.Argument(help="Images, or folders of images.")]
 Points = Annotated[int, typer.Option("--points", help="Points on a side of the grid.")]
 Crops = Annotated[int, typer.Option("--crops", help="Layers of crops looked at besides.")]
 Smallest = Annotated[
     int, typer.Option("--smallest", help="Holes and islands below so many pixels are cleaned.")
 ]
-Reading = Annotated[
-    str, typer.Option("--reading", help="sound; or published: as SAM's code, faults included.")
+ProtocolName = Annotated[
+    str, typer.Option("--protocol", help="corrected; or published: as SAM's code, faults included.")
 ]
 Settings = Annotated[
     list[str] | None,
@@ -47,32 +47,32 @@ Settings = Annotated[
 
 @app.command()
 def masks(
-    pictures: Pictures,
+    images: Images,
     model: OneModel,
     out: NewFolder,
     points: Points = 32,
     crops: Crops = 0,
     smallest: Smallest = 0,
-    reading: Reading = "sound",
+    protocol: ProtocolName = "corrected",
     option: Settings = None,
     weights: Weights = None,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> int:
-    """Find masks of everything: COCO JSON, an overlay and a page for each picture.
+    """Find masks of everything: COCO JSON, an overlay and a page for each image.
 
     Example: `segmeter masks photo.jpg --model sam2-hiera-tiny --out found`
     """
     from segmeter.core import catalogue
     from segmeter.engine.arithmetic import steady_arithmetic
 
-    settings = {"points": points, "crops": crops, "smallest": smallest, "reading": reading}
-    files = _files(pictures)
+    settings = {"points": points, "crops": crops, "smallest": smallest, "protocol": protocol}
+    files = _files(images)
     spec = Spec("automatic", {**settings, **benchmark_options(option or []), "model": model})
     method = catalogue.methods.make(spec, **roots(None, weights).options())
     steady_arithmetic(threads)
     out.mkdir(parents=True, exist_ok=True)
-    found = _Found(out, model, reading)
+    found = _Found(out, model, protocol)
     try:
         for file, name in zip(files, _names(files), strict=True):
             _one(found, method, file, name)
@@ -89,7 +89,7 @@ class _Found:
 
     out: Path
     model: str
-    reading: str
+    protocol: str
     images: list[dict[str, Any]] = field(default_factory=list)
     annotations: list[dict[str, Any]] = field(default_factory=list)
     listed: list[Listed] = field(default_factory=list)
@@ -111,7 +111,7 @@ class _Found:
         number = len(self.images) + 1
         self.images.append({"id": number, "file_name": file.name, "height": height, "width": width})
         for one in masks:
-            record = one.record(self.reading)  # type: ignore[arg-type]  # checked by the method
+            record = one.record(self.protocol)  # type: ignore[arg-type]  # checked by the method
             if record["stability_score"] != record["stability_score"]:
                 record["stability_score"] = None  # JSON has no NaN
             place = {"id": len(self.annotations) + 1, "image_id": number, "category_id": 1}
@@ -119,7 +119,7 @@ class _Found:
         drawn = overlay(pixels, [one.mask for one in masks])
         (self.out / f"{name}.png").write_bytes(_encoded(drawn, ".png"))
         shown = [ShownMask(m.mask, m.score, m.stability, m.point) for m in masks]
-        facts = _told(masks, (height, width), self.model, self.reading, seconds)
+        facts = _told(masks, (height, width), self.model, self.protocol, seconds)
         page = masks_page(file.name, _encoded(pixels, ".jpg"), (height, width), shown, facts)
         (self.out / f"{name}.html").write_text(page)
         small = _encoded(_shrunk(drawn), ".jpg")
@@ -127,11 +127,11 @@ class _Found:
         self.seconds += seconds
 
     def finish(self) -> None:
-        """The COCO file and the list of all pictures."""
+        """The COCO file and the list of all images."""
         from segmeter.report.mask_pages import listing_page
 
         coco = {
-            "info": {"description": f"automatic masks of {self.model}, reading {self.reading}"},
+            "info": {"description": f"automatic masks of {self.model}, reading {self.protocol}"},
             "images": self.images,
             "annotations": self.annotations,
             "categories": [{"id": 1, "name": "thing"}],
@@ -139,7 +139,7 @@ class _Found:
         (self.out / "masks.json").write_text(json.dumps(coco))
         facts = [
             ("model", self.model),
-            ("pictures", str(len(self.images))),
+            ("images", str(len(self.images))),
             ("masks", str(len(self.annotations))),
             *(("not read", sentence) for sentence in self.failed),
         ]
@@ -148,8 +148,8 @@ class _Found:
     def facts(self) -> dict[str, Any]:
         return {
             "model": self.model,
-            "reading": self.reading,
-            "pictures": len(self.images),
+            "protocol": self.protocol,
+            "images": len(self.images),
             "masks": len(self.annotations),
             "seconds": round(self.seconds, 3),
             "failed": self.failed,
@@ -158,14 +158,14 @@ class _Found:
 
 
 def _one(found: _Found, method: Any, file: Path, name: str) -> None:
-    """One picture; what cannot be decoded is said and does not stop the others."""
-    from segmeter.core.scenes import Picture
-    from segmeter.datasets.pictures import read_rgb
+    """One image; what cannot be decoded is said and does not stop the others."""
+    from segmeter.core.scenes import Image
+    from segmeter.datasets.image_files import read_rgb
 
     start = time.perf_counter()
     try:
         pixels = read_rgb(file)
-        made = method.masks(Picture("pictures", name, pixels, []))
+        made = method.masks(Image("images", name, pixels, []))
     except SegmeterError as error:
         found.failed.append(str(error))
         typer.echo(f"segmeter: {error}", err=True)
@@ -176,29 +176,29 @@ def _one(found: _Found, method: Any, file: Path, name: str) -> None:
         typer.echo(f"{file.name}: {len(made)} masks in {seconds:.1f} s", err=True)
 
 
-def _files(pictures: Sequence[Path]) -> list[Path]:
-    """All pictures that were named; refused before a model is loaded where one is damaged."""
-    from segmeter.datasets.pictures import SUFFIXES, header_size, read_bytes
+def _files(images: Sequence[Path]) -> list[Path]:
+    """All images that were named; refused before a model is loaded where one is damaged."""
+    from segmeter.datasets.image_files import SUFFIXES, header_size, read_bytes
 
     files: list[Path] = []
-    for path in pictures:
+    for path in images:
         if not path.is_dir():
             files.append(path)
             continue
         inside = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
         if not inside:
-            raise NotFound(f"folder '{path}' holds no pictures")
+            raise NotFound(f"folder '{path}' holds no images")
         files += inside
     for file in files:
         try:
             header_size(read_bytes(file))
         except (ValueError, IndexError, LookupError) as error:
-            raise BadInput(f"'{file}' is not a whole picture: {error}; get it again") from error
+            raise BadInput(f"'{file}' is not a whole image: {error}; get it again") from error
     return files
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """A name for each picture's files; equal stems are numbered, and the list keeps its own."""
+    """A name for each image's files; equal stems are numbered, and the list keeps its own."""
     taken = {"index"}
     names = []
     for file in files:
@@ -214,7 +214,7 @@ def _told(
     masks: Sequence[AutomaticMask],
     shape: tuple[int, int],
     model: str,
-    reading: str,
+    protocol: str,
     seconds: float,
 ) -> list[tuple[str, str]]:
     import numpy as np
@@ -224,10 +224,10 @@ def _told(
         covered[one.mask.window] |= one.mask.bits
     told = [
         ("model", model),
-        ("reading", reading),
+        ("protocol", protocol),
         ("size", f"{shape[1]} x {shape[0]} px"),
         ("masks", str(len(masks))),
-        ("picture covered", f"{100 * covered.mean():.1f} %"),
+        ("image covered", f"{100 * covered.mean():.1f} %"),
     ]
     if masks:
         areas = [one.mask.area for one in masks]
@@ -254,7 +254,7 @@ def _shrunk(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 def _sentence(told: dict[str, Any], out: Path) -> str:
     return (
-        f"{counted(told['masks'], 'mask')} in {counted(told['pictures'], 'picture')}, "
+        f"{counted(told['masks'], 'mask')} in {counted(told['images'], 'image')}, "
         f"{told['seconds']:.1f} s\n"
-        f"written to {out}: masks.json (COCO), index.html, a .png and a .html per picture"
+        f"written to {out}: masks.json (COCO), index.html, a .png and a .html per image"
     )

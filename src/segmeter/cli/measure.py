@@ -30,10 +30,10 @@ __all__ = ["measure"]
 _KINDS = ("partition", "object", "proposals")
 _COUNTS = ("cntR", "sumR", "cntP", "sumP")  # of F_b, as the literature calls them
 
-Guess = Annotated[
+Prediction = Annotated[
     Path, typer.Argument(metavar="PRED", help="The result: PNG, .npy, .mat or run-length JSON.")
 ]
-Truths = Annotated[
+GroundTruths = Annotated[
     list[Path], typer.Argument(metavar="GT", help="Ground truths; one file may hold several.")
 ]
 Kind = Annotated[
@@ -52,8 +52,8 @@ Boundaries = Annotated[
 
 @app.command()
 def measure(
-    guess: Guess,
-    truths: Truths,
+    prediction: Prediction,
+    ground_truths: GroundTruths,
     kind: Kind = "partition",
     threshold: Threshold = None,
     void: VoidLabel = None,
@@ -64,17 +64,17 @@ def measure(
     """Compare a partition, an object's mask or proposals with what people drew.
 
     Examples: `segmeter measure result.png person1.png person2.png --json`,
-    `segmeter measure --as object mask.png truth.png`,
-    `segmeter measure --as proposals offered/ objects/` (a file per picture, or one file each)
+    `segmeter measure --as object mask.png ground_truth.png`,
+    `segmeter measure --as proposals offered/ objects/` (a file per image, or one file each)
     """
-    _check(kind, truths, threshold, void, figure)
+    _check(kind, ground_truths, threshold, void, figure)
     if kind == "proposals":
-        _measure_proposals(guess, truths[0], void, boundaries, figure, as_json)
+        _measure_proposals(prediction, ground_truths[0], void, boundaries, figure, as_json)
         return Exit.DONE
     if kind == "object":
-        values, title = object_values(guess, truths[0], void, boundaries), "one object"
+        values, title = object_values(prediction, ground_truths[0], void, boundaries), "one object"
     else:
-        values, title = _partition_values(guess, truths, threshold, boundaries)
+        values, title = _partition_values(prediction, ground_truths, threshold, boundaries)
     if as_json:
         plain = {k: v if math.isfinite(v) else None for k, v in values.items()}
         print(json.dumps(plain, indent=1))
@@ -84,13 +84,17 @@ def measure(
 
 
 def _check(
-    kind: str, truths: list[Path], threshold: float | None, void: int | None, figure: Path | None
+    kind: str,
+    ground_truths: list[Path],
+    threshold: float | None,
+    void: int | None,
+    figure: Path | None,
 ) -> None:
     """Refuse options that say nothing about what is measured."""
     if kind not in _KINDS:
         raise BadInput(f"no --as '{kind}';{suggestion(kind, _KINDS)} it is {', '.join(_KINDS)}")
-    if kind != "partition" and len(truths) > 1:
-        raise BadInput(f"--as {kind} takes one ground truth, but {len(truths)} are given")
+    if kind != "partition" and len(ground_truths) > 1:
+        raise BadInput(f"--as {kind} takes one ground truth, but {len(ground_truths)} are given")
     if kind != "partition" and threshold is not None:
         raise BadInput(f"--threshold cuts a partition's contour map; --as {kind} has none")
     if kind == "partition" and void is not None:
@@ -101,11 +105,16 @@ def _check(
 
 
 def _measure_proposals(
-    guess: Path, truth: Path, void: int | None, boundaries: bool, figure: Path | None, as_json: bool
+    prediction: Path,
+    ground_truth: Path,
+    void: int | None,
+    boundaries: bool,
+    figure: Path | None,
+    as_json: bool,
 ) -> None:
     from segmeter.cli._seism_figures import draw_proposals
 
-    curves = proposal_curves(guess, truth, void, boundaries)
+    curves = proposal_curves(prediction, ground_truth, void, boundaries)
     write_figure(draw_proposals, curves, figure)
     if as_json:
         print(json.dumps(proposal_values(curves), indent=1))
@@ -114,15 +123,15 @@ def _measure_proposals(
 
 
 def _partition_values(
-    guess: Path, truths: list[Path], threshold: float | None, boundaries: bool
+    prediction: Path, ground_truths: list[Path], threshold: float | None, boundaries: bool
 ) -> tuple[dict[str, float], str]:
     from segmeter.datasets.labelmaps import read_label_maps
 
-    drawn = [(path, labels) for path in truths for labels in read_label_maps(path)]
-    result = _result(guess, threshold)
+    drawn = [(path, labels) for path in ground_truths for labels in read_label_maps(path)]
+    result = _result(prediction, threshold)
     for path, labels in drawn:
-        same_size(guess, result.shape, path, labels.shape)
-    title = f"against {counted(len(drawn), 'ground truth')}"
+        same_size(prediction, result.shape, path, labels.shape)
+    title = f"against {counted(len(drawn), 'ground ground_truth')}"
     return _values([labels for _, labels in drawn], result, boundaries), title
 
 
@@ -143,24 +152,24 @@ def _result(path: Path, threshold: float | None) -> npt.NDArray[Any]:
 
 
 def _values(
-    truths: list[npt.NDArray[Any]], guess: npt.NDArray[Any], boundaries: bool
+    ground_truths: list[npt.NDArray[Any]], prediction: npt.NDArray[Any], boundaries: bool
 ) -> dict[str, float]:
     from segmeter.measures.boundaries import boundary_counts
     from segmeter.measures.outlines import Grid
     from segmeter.measures.partitions import scores
 
-    values = scores(truths, guess)
+    values = scores(ground_truths, prediction)
     grids: dict[str, Grid] = {"": "pixel", "-contour": "contour"} if boundaries else {}
     for end, grid in grids.items():
-        counts = boundary_counts(truths, guess, grid)
+        counts = boundary_counts(ground_truths, prediction, grid)
         values |= {
             f"fb{end}": counts.f,
             f"pb{end}": counts.precision,
             f"rb{end}": counts.recall,
-            f"cntR{end}": counts.matched_truth,
-            f"sumR{end}": counts.truth,
-            f"cntP{end}": counts.matched_guess,
-            f"sumP{end}": counts.guess,
+            f"cntR{end}": counts.matched_ground_truth,
+            f"sumR{end}": counts.ground_truth,
+            f"cntP{end}": counts.matched_prediction,
+            f"sumP{end}": counts.prediction,
         }
     return values
 
@@ -189,7 +198,7 @@ _PARTS = {
     "pop": "precision of objects and parts",
     "rop": "recall of objects and parts",
     "fop_paper": "F_op as the paper's text has it (0.95, all regions)",
-    "pop_paper": "its precision; may pass 1 with several truths",
+    "pop_paper": "its precision; may pass 1 with several ground truths",
     "rop_paper": "its recall",
     "pb": "precision of boundary pixels",
     "rb": "recall of boundary pixels",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from segmeter.cli._figures import check_figure, write_figure
-from segmeter.cli._option_values import dataset_spec, readings, roots
-from segmeter.cli._options import AsJson, Data, FigureFile, Processes, ReadingChoice
+from segmeter.cli._option_values import dataset_spec, protocols, roots
+from segmeter.cli._options import AsJson, Data, FigureFile, Processes, ProtocolChoice
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput, NotFound, suggestion
 
@@ -40,9 +40,9 @@ Baselines = Annotated[
 ]
 TrainingSet = Annotated[
     str | None,
-    typer.Option("--train", help="Where sound settings are chosen: bsds500?split=train."),
+    typer.Option("--train", help="Where corrected settings are chosen: bsds500?split=train."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=2, help="Only the first pictures.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=2, help="Only the first images.")]
 PageFile = Annotated[
     Path | None, typer.Option("--report", help="Write the table and the curves as a page here.")
 ]
@@ -56,7 +56,7 @@ def meta(
     baseline: Baselines = None,
     train: TrainingSet = None,
     data: Data = None,
-    reading: ReadingChoice = "both",
+    protocol: ProtocolChoice = "both",
     limit: Limit = None,
     workers: Processes = 1,
     figure: FigureFile = None,
@@ -83,7 +83,7 @@ def meta(
         other = _annotated(train, sweeps.places)
         training = Training(sweeps.of(method or [], other), sweeps.of(bases, other))
     methods, baselines = sweeps.of(method or [], given), sweeps.of(bases, given)
-    rows = meta_rows(pairs, methods, baselines, sweeps.measures, readings(reading), training)
+    rows = meta_rows(pairs, methods, baselines, sweeps.measures, protocols(protocol), training)
     write_figure(draw_densities, densities_of(pairs), figure)
     if report is not None:
         _write_report(report, dataset, rows, pairs, methods)
@@ -104,13 +104,13 @@ class _Sweeps:
     places: Roots
 
     def of(self, names: list[str], dataset: Any) -> list[MethodSweeps]:
-        """Every method on every picture of a data set, at all its settings."""
-        from segmeter.benchmarks.seism import subject_spec
+        """Every method on every image of a data set, at all its settings."""
+        from segmeter.benchmarks.seism import segmenter_spec
         from segmeter.benchmarks.seism.discrimination import sweep_method
         from segmeter.core import catalogue
         from segmeter.core.catalogue import Spec
 
-        specs = [subject_spec(Spec.parse(name)) for name in names]
+        specs = [segmenter_spec(Spec.parse(name)) for name in names]
         made = [catalogue.methods.make(spec, **self.places.options()) for spec in specs]
         return [sweep_method(m, dataset, self.measures, self.limit, self.workers) for m in made]
 
@@ -168,7 +168,7 @@ def _write_report(
 def _plain(row: MetaRow) -> dict[str, Any]:
     return {
         "measure": row.measure,
-        "reading": row.reading,
+        "protocol": row.protocol,
         **{
             name: None if found is None else asdict(found)
             for name, found in (("sihd", row.sihd), ("sabd", row.sabd), ("sisd", row.sisd))
@@ -178,23 +178,23 @@ def _plain(row: MetaRow) -> dict[str, Any]:
 
 
 def _told(pairs: PairScores, methods: list[MethodSweeps]) -> str:
-    """How many pictures the numbers rest on; methods need the photographs too."""
-    people = len(set(pairs.pictures))
-    swept = f"; SABD and SISD on {len(methods[0].pictures)}" if methods else ""
-    return f"SIHD on {people} pictures{swept}"
+    """How many images the numbers rest on; methods need the images too."""
+    people = len(set(pairs.images))
+    swept = f"; SABD and SISD on {len(methods[0].images)}" if methods else ""
+    return f"SIHD on {people} images{swept}"
 
 
-def _print(rows: list[MetaRow], pictures: str) -> None:
+def _print(rows: list[MetaRow], images: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("measure", "reading", title=f"percent; {pictures}", box=None)
+    table = Table("measure", "protocol", title=f"percent; {images}", box=None)
     for name in ("SIHD", "SABD", "SISD", "Global"):
         table.add_column(name, justify="right")
     for row in rows:
         overall = "" if row.overall is None else f"{100 * row.overall:.1f}"
         cells = [_cell(found) for found in (row.sihd, row.sabd, row.sisd)]
-        table.add_row(row.measure, row.reading, *cells, overall)
+        table.add_row(row.measure, row.protocol, *cells, overall)
     Console(markup=False).print(table)
 
 

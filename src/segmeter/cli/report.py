@@ -81,7 +81,7 @@ def report(
     for written in write_sections(results, sections, to, kind.ending):
         typer.echo(f"report: {printable(written)}")
     if kind is Format.html:
-        _say_missing_pictures(results)
+        _say_missing_images(results)
     return Exit.DONE
 
 
@@ -121,8 +121,8 @@ def _breakdown(run: Run, by: str | None, groups: Path | None) -> list[Section]:
     return [breakdown(run, by or "group", groups)]
 
 
-def _say_missing_pictures(run: Run) -> None:
-    """On stderr: of which data sets the page has no pictures, and why."""
+def _say_missing_images(run: Run) -> None:
+    """On stderr: of which data sets the page has no images, and why."""
     from segmeter.core.dataset_names import display_names
 
     for name, shown in display_names(run.plan.datasets).items():
@@ -130,5 +130,5 @@ def _say_missing_pictures(run: Run) -> None:
             run.scenes(name)
         except SegmeterError as error:
             remedy = "" if "--data" in str(error) else "; --data says where they lie"
-            told = f"pictures of {shown} are not on the page: {error}{remedy}"
+            told = f"images of {shown} are not on the page: {error}{remedy}"
             typer.echo(printable(told), err=True)

@@ -12,8 +12,8 @@ from typing import Any
 import typer
 
 from segmeter.cli import _run_options as options
-from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, readings, roots
-from segmeter.cli._options import AsJson, Data, Limit, Models, ReadingChoice, Seed, Trust, Weights
+from segmeter.cli._option_values import benchmark_options, dataset_spec, part_of, protocols, roots
+from segmeter.cli._options import AsJson, Data, Limit, Models, ProtocolChoice, Seed, Trust, Weights
 from segmeter.cli._recorded_clicks import clicks_option, say_of_played
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
@@ -39,7 +39,7 @@ def run(
     data: Data = None,
     weights: Weights = None,
     out: options.Out = None,
-    reading: ReadingChoice = "both",
+    protocol: ProtocolChoice = "both",
     limit: Limit = None,
     seed: Seed = 0,
     rounds: options.Rounds = 0,
@@ -68,12 +68,12 @@ def run(
         raise BadInput("a run plays models or methods; give --model or --method, not both")
     plan = Plan(
         benchmark=benchmark,
-        subjects=_subjects(method or model or [], masks=masks, points=points),
+        segmenters=_segmenters(method or model or [], masks=masks, points=points),
         kind="method" if method else "model",
         datasets=tuple(dataset_spec(name) for name in dataset or []),
         users=tuple(Spec.parse(name) for name in user or []),
         rounds=rounds,
-        readings=readings(reading),
+        protocols=protocols(protocol),
         measures=tuple(measure or []),
         seed=seed,
         limit=limit,
@@ -101,7 +101,7 @@ class _Crew:
     trust: bool
 
 
-def _subjects(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
+def _segmenters(names: Sequence[str], **rules: str | None) -> tuple[Spec, ...]:
     """What is played: models or methods, with the rules that were asked for of all of them."""
     asked = {key: value for key, value in rules.items() if value is not None}
     specs = [Spec.parse(name) for name in names]
@@ -159,7 +159,7 @@ def _play(
 
 def _check(plan: Plan, places: Roots) -> None:
     """Refuse devices that are not there; say on stderr what is known about the data."""
-    check_devices(plan.subjects)
+    check_devices(plan.segmenters)
     for spec in plan.datasets:
         data = catalogue.datasets.make(spec, **places.options())
         # What was recognised in a folder, or what of a set is not at hand.

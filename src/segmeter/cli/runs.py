@@ -33,7 +33,7 @@ def runs(
     """List the runs under a folder: what was played, how far they are, how large.
 
     With --number, that number of every model in every run, side by side; whether a
-    difference is established is said by 'segmeter compare'.
+    difference is significant is said by 'segmeter compare'.
 
     Example: `segmeter runs runs --number noc@90`
     """
@@ -77,7 +77,7 @@ def _numbers(found: Sequence[RunFacts], measure: str) -> list[dict[str, Any]]:
 
 
 def _known(value: Any) -> Any:
-    """A limit of one photograph's interval is not known."""
+    """A limit of one image's interval is not known."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -105,7 +105,7 @@ def _print_numbers(numbers: Sequence[dict[str, Any]], measure: str) -> None:
     lines = [
         (
             n["run"],
-            f"{short(n['model'])}\n{n['reading']}",
+            f"{short(n['model'])}\n{n['protocol']}",
             "\n".join(filter(None, (short(n["dataset"]), n["user"]))),
             _number(n),
             str(n["targets"]),

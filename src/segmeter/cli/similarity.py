@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from segmeter.cli._option_values import readings, roots
-from segmeter.cli._options import AsJson, Data, MasksShown, PictureSets, ReadingChoice
+from segmeter.cli._option_values import protocols, roots
+from segmeter.cli._options import AsJson, Data, ImageSets, MasksShown, ProtocolChoice
 from segmeter.cli._recorded_clicks import clicked_datasets, say, say_of_samples
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
 
 if TYPE_CHECKING:
     from segmeter.clickability.click_similarity import Row
-    from segmeter.core.models import Reading
+    from segmeter.core.models import ProtocolName
     from segmeter.core.scenes import Dataset
     from segmeter.datasets.recorded_clicks import Clicks, Key
     from segmeter.measures.clicks import Sides
@@ -40,12 +40,12 @@ Maps = Annotated[
 @app.command()
 def similarity(
     clicks: ClicksFile,
-    dataset: PictureSets,
+    dataset: ImageSets,
     compare: Compare = "devices",
     map: Maps = None,
     previous: MasksShown = None,
     data: Data = None,
-    reading: ReadingChoice = "both",
+    protocol: ProtocolChoice = "both",
     as_json: AsJson = False,
 ) -> int:
     """Compare clicks with clicks (devices, display modes, people and people) or with maps.
@@ -60,12 +60,12 @@ def similarity(
     file = read_clicks(clicks)
     if compare == "maps":
         say_of_samples(clicks, file, datasets, previous)
-        found = _maps(file, datasets, previous, map or list(_MAPS), readings(reading))
+        found = _maps(file, datasets, previous, map or list(_MAPS), protocols(protocol))
     else:
         _say(clicks, file, datasets, compare)
-        found = _samples(file, datasets, compare, readings(reading))
+        found = _samples(file, datasets, compare, protocols(protocol))
     if as_json:
-        print(json.dumps([{"reading": each, **asdict(row)} for each, row in found], indent=1))
+        print(json.dumps([{"protocol": each, **asdict(row)} for each, row in found], indent=1))
     else:
         _print(found)
     return Exit.DONE
@@ -93,13 +93,13 @@ def _say(path: Path, file: Clicks, datasets: dict[str, Dataset], compare: str) -
 
 
 def _samples(
-    file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[Reading, ...]
+    file: Clicks, datasets: dict[str, Dataset], compare: str, chosen: tuple[ProtocolName, ...]
 ) -> list[tuple[str, Row]]:
     from segmeter.clickability import click_similarity as rules
 
     sides = _Sides(datasets, modes=compare == "modes")
     if compare == "halves":
-        return [("sound", row) for row in rules.ceilings(file, sides)]
+        return [("corrected", row) for row in rules.ceilings(file, sides)]
     rule = rules.devices if compare == "devices" else rules.display_modes
     return [(each, row) for each in chosen for row in rule(file, sides, each)]
 
@@ -109,7 +109,7 @@ def _maps(
     datasets: dict[str, Dataset],
     previous: Path | None,
     names: list[str],
-    chosen: tuple[Reading, ...],
+    chosen: tuple[ProtocolName, ...],
 ) -> list[tuple[str, Row]]:
     from segmeter.clickability.map_scores import map_scores
     from segmeter.clickability.map_sources import source
@@ -124,11 +124,11 @@ def _maps(
 
 
 class _Sides:
-    """Sides of the object of a key, in the pixels of the picture that people saw."""
+    """Sides of the object of a key, in the pixels of the image that people saw."""
 
     def __init__(self, datasets: dict[str, Dataset], modes: bool) -> None:
         self._datasets = datasets
-        # Display modes stand where data sets do, all on the pictures of one.
+        # Display modes stand where data sets do, all on the images of one.
         self._only = next(iter(datasets.values())) if modes else None
         self._of = lru_cache(maxsize=None)(self._find)
 
@@ -144,20 +144,20 @@ class _Sides:
             if target.id == object or (not object and len(targets) == 1):
                 height, width = target.mask.bits.shape
                 return float(height), float(width)
-        raise BadInput(f"picture '{image}' has no object '{object}'")
+        raise BadInput(f"image '{image}' has no object '{object}'")
 
 
 def _print(found: list[tuple[str, Row]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("what", "reading", "score", "mean", "95 % interval", "keys", box=None)
-    for reading, row in found:
+    table = Table("what", "protocol", "score", "mean", "95 % interval", "keys", box=None)
+    for protocol, row in found:
         value, low, high = (_number(v, row) for v in (row.value, row.low, row.high))
-        table.add_row(row.what, reading, row.score, value, f"{low} to {high}", str(row.keys))
+        table.add_row(row.what, protocol, row.score, value, f"{low} to {high}", str(row.keys))
     Console(markup=False).print(table)
 
 
 def _number(value: float, row: Row) -> str:
-    """Three decimals; of a density, which shrinks as pictures grow, three digits."""
+    """Three decimals; of a density, which shrinks as images grow, three digits."""
     return f"{value:.2e}" if row.score == "pde" and row.value < 0.01 else f"{value:.3f}"

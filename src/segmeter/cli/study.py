@@ -61,7 +61,7 @@ def new(plan: options.PlanFile, kind: options.KindName = "clicks") -> int:
 
 @study_app.command()
 def check(plan: options.PlanFile, out: options.PreviewPage = None, data: Data = None) -> int:
-    """Check a plan and show what people will see, as a page of pictures.
+    """Check a plan and show what people will see, as a page of images.
 
     Example: `segmeter study check study.toml`
     """
@@ -145,7 +145,7 @@ def export(
     from segmeter.study.exports import export as write
 
     study = _open(plan, db, data, None)
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         for path in write(connection, study.plan, study.stimuli, out):
             typer.echo(str(path))
     return Exit.DONE
@@ -219,7 +219,7 @@ def costs(
     study = _open(plan, db, data, None)
     if study.plan.kind != "interact":
         raise BadInput("costs are fitted from studies of kind 'interact', where people segment")
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         found = fit_costs(interactions(connection))
     tell_costs(found, out)
     return Exit.DONE
@@ -235,7 +235,7 @@ def demo(
 ) -> int:
     """Run a whole study with simulated people, then everything that reads its clicks.
 
-    People drawn from the click model go through a real server on built-in pictures; the
+    People drawn from the click model go through a real server on built-in images; the
     export then goes to `similarity`, `calibrate` and `run rclicks`, with MobileSAM where its
     weights are at hand.
 
@@ -244,11 +244,11 @@ def demo(
     import sys
     import webbrowser
 
-    from segmeter.study.demo import play_demo
+    from segmeter.study.demo import run_demo
     from segmeter.study.exports import export as write
 
-    study = play_demo(out, per_cell, typer.echo)
-    with study.ledger.reading() as connection:
+    study = run_demo(out, per_cell, typer.echo)
+    with study.ledger.protocol() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     page = out / "report.html"
     _write_page(study, page)
@@ -269,7 +269,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
     clicks, dataset, model = out / "export" / "clicks.csv", ["mini"], _at_hand(weights)
     typer.echo("\nsegmeter similarity --compare modes")
     previews = out / "export" / "previews.csv"
-    similarity(previews, dataset, compare="modes", reading="sound")
+    similarity(previews, dataset, compare="modes", protocol="sound")
     typer.echo("\nsegmeter calibrate --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
@@ -278,7 +278,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
         model=[model],
         dataset=dataset,
         rounds=1,
-        reading="sound",
+        protocol="sound",
         clicks=clicks,
         weights=weights,
         out=str(out / "rclicks"),
@@ -301,7 +301,7 @@ def _at_hand(weights: Path | None) -> str:
 def _write_page(study: RunningStudy, path: Path) -> None:
     from segmeter.study.analyses import study_page
 
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         page = study_page(connection, study.plan, study.stimuli)
     path.write_text(page, encoding="utf-8")
 
@@ -311,7 +311,7 @@ def _write_run(study: RunningStudy, folder: Path) -> None:
 
     if study.plan.kind != "interact":
         raise BadInput("--run is for studies of kind 'interact'")
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         write_run(connection, study.plan, study.stimuli, folder)
 
 

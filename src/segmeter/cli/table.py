@@ -9,7 +9,7 @@ import typer
 
 from segmeter.cli._formats import Format
 from segmeter.cli._option_values import settings
-from segmeter.cli._options import Cost, GoalChoice, OneReading, Runs
+from segmeter.cli._options import Cost, GoalChoice, OneProtocol, Runs
 from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 
@@ -30,12 +30,12 @@ def table(
     runs: Runs,
     layout: LayoutName = None,
     kind: Kind = Format.latex,
-    reading: OneReading = "sound",
+    protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
     to: To = None,
 ) -> int:
-    """The table of a paper: methods by data sets, bold only where it is established.
+    """The table of a paper: methods by data sets, bold only where it is significant.
 
     Example: `segmeter table runs/mine --format latex`
     """
@@ -43,7 +43,7 @@ def table(
     from segmeter.report.several import open_runs
 
     read = open_runs(runs, settings=settings(cost, goal))
-    text = table_text(read, layout, kind.language, reading)
+    text = table_text(read, layout, kind.language, protocol)
     text = printable(text)
     if to is None:
         print(text, end="")

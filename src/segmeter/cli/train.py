@@ -11,7 +11,7 @@ import typer
 
 from segmeter.cli._help import Group
 from segmeter.cli._option_values import finite, roots
-from segmeter.cli._options import Data, MasksShown, PictureSets, Seed
+from segmeter.cli._options import Data, ImageSets, MasksShown, Seed
 from segmeter.cli._recorded_clicks import clicked_datasets, say_of_samples
 from segmeter.cli.app import Exit, app
 from segmeter.core.errors import BadInput
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["clickability"]
 
-_PICTURES = "Which pictures"
+_IMAGES = "Which images"
 _NETWORK = "The network and its training"
 
 _group = typer.Typer(cls=Group, no_args_is_help=True, help="Train networks from recorded clicks.")
@@ -41,15 +41,15 @@ def _train() -> None:
 ClicksFile = Annotated[Path, typer.Option("--clicks", help="Clicks file (CSV of RClicks).")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for weights and state.")]
 RecipeName = Annotated[
-    str, typer.Option("--recipe", help="published: as the authors' code; sound: ours.")
+    str, typer.Option("--recipe", help="published: as the authors' code; corrected: ours.")
 ]
 LearnFrom = Annotated[
     Path | None,
-    typer.Option("--learn", rich_help_panel=_PICTURES, help="List of pictures to learn from."),
+    typer.Option("--learn", rich_help_panel=_IMAGES, help="List of images to learn from."),
 ]
 ReportOn = Annotated[
     Path | None,
-    typer.Option("--report", rich_help_panel=_PICTURES, help="List of pictures to report on."),
+    typer.Option("--report", rich_help_panel=_IMAGES, help="List of images to report on."),
 ]
 Backbone = Annotated[
     Path | None,
@@ -92,13 +92,13 @@ Loaders = Annotated[int, typer.Option("--workers", min=0, help="Processes that p
 @_group.command()
 def clickability(
     clicks: ClicksFile,
-    dataset: PictureSets,
+    dataset: ImageSets,
     out: Out,
     data: Data = None,
     previous: MasksShown = None,
     learn: LearnFrom = None,
     report: ReportOn = None,
-    recipe: RecipeName = "sound",
+    recipe: RecipeName = "corrected",
     backbone: Backbone = None,
     size: Size = "base",
     frame: Frame = 416,
@@ -121,7 +121,7 @@ def clickability(
     chosen = _recipe(recipe, epochs, batch, rate)
     course = Course(chosen, size, frame, seed, str(pick_device(device)), workers, backbone)
     samples = _samples(clicks, dataset, roots(data, None), previous)
-    learning, choosing = _parts(samples, learn, report, chosen.sound, seed)
+    learning, choosing = _parts(samples, learn, report, chosen.corrected, seed)
     sizes = f"{len(learning)} training samples to learn from, {len(choosing)} to choose by"
     typer.echo(sizes, err=True)
     path = train(learning, choosing, course, out, _teller())
@@ -160,23 +160,23 @@ def _parts(
     training_samples: list[TrainingSample],
     learn: Path | None,
     report: Path | None,
-    sound: bool,
+    corrected: bool,
     seed: int,
 ) -> tuple[list[TrainingSample], list[TrainingSample]]:
     """What to learn from and what to choose by.
 
-    The published recipe chooses by the pictures that are reported; the sound one by a tenth
+    The published recipe chooses by the images that are reported; the corrected one by a tenth
     of those it would learn from, so that the report stays fair.
     """
     from segmeter.clickability.training.samples import split
 
     reported = _only(training_samples, report) if report is not None else []
-    names = {sample.picture for sample in reported}
+    names = {sample.image for sample in reported}
     learning = _only(training_samples, learn) if learn is not None else training_samples
-    learning = [sample for sample in learning if sample.picture not in names]
+    learning = [sample for sample in learning if sample.image not in names]
     if not learning:
         raise BadInput("no training sample is left to learn from; see --learn and --report")
-    if reported and not sound:
+    if reported and not corrected:
         return learning, reported
     return split(learning, seed)
 
@@ -185,14 +185,14 @@ def _only(training_samples: list[TrainingSample], names: Path) -> list[TrainingS
     from segmeter.datasets.recorded_clicks import read_split
 
     known = read_split(names)
-    kept = [sample for sample in training_samples if sample.picture.partition("/")[2] in known]
+    kept = [sample for sample in training_samples if sample.image.partition("/")[2] in known]
     if not kept:
-        raise BadInput(f"no training sample is of a picture that '{names}' lists")
+        raise BadInput(f"no training sample is of an image that '{names}' lists")
     return kept
 
 
 def _report(path: Path, training_samples: list[TrainingSample]) -> None:
-    """Scores on the pictures that the network saw nothing of, beside maps without training."""
+    """Scores on the images that the network saw nothing of, beside maps without training."""
     from segmeter.clickability.map_scores import map_scores
     from segmeter.clickability.map_sources import source
     from segmeter.clickability.network import NetworkSource

@@ -39,9 +39,9 @@ SIZES = {
 
 
 class Clickability(nn.Module):
-    """Picture and (object, error region) in, click map out, 0 to 1 over the frame.
+    """Image and (object, error region) in, click map out, 0 to 1 over the frame.
 
-    `frame` is the side of the square it was trained on, `smooth` whether pictures are shrunk
+    `frame` is the side of the square it was trained on, `smooth` whether images are shrunk
     by area; published checkpoints know 416 and no smoothing.
     """
 
@@ -60,17 +60,17 @@ class Clickability(nn.Module):
         self.encoder_decoder.backbone = _Backbone(size)
         self.encoder_decoder.decode_head = nn.ModuleList([_LightHam(size)])
 
-    def logits(self, picture: Tensor, maps: Tensor) -> Tensor:
-        """(B, 1, H/4, W/4) from a normalised picture (B, 3, H, W) and maps (B, 2, H, W)."""
+    def logits(self, image: Tensor, maps: Tensor) -> Tensor:
+        """(B, 1, H/4, W/4) from a normalised image (B, 3, H, W) and maps (B, 2, H, W)."""
         backbone = cast(_Backbone, self.encoder_decoder.backbone)
         head = cast(nn.ModuleList, self.encoder_decoder.decode_head)[0]
-        return cast(Tensor, head(backbone(picture, self.maps_transform(maps))))
+        return cast(Tensor, head(backbone(image, self.maps_transform(maps))))
 
-    def forward(self, picture: Tensor, maps: Tensor, epsilon: float = 1e-9) -> Tensor:
+    def forward(self, image: Tensor, maps: Tensor, epsilon: float = 1e-9) -> Tensor:
         """The map at the frame's size, stretched to 0..1 over the whole frame."""
-        size = picture.shape[-2:]
+        size = image.shape[-2:]
         wide = F.interpolate(
-            self.logits(picture, maps), size=size, mode="bilinear", align_corners=True
+            self.logits(image, maps), size=size, mode="bilinear", align_corners=True
         )
         low = wide.amin(dim=(1, 2, 3), keepdim=True)
         high = wide.amax(dim=(1, 2, 3), keepdim=True)
@@ -105,9 +105,9 @@ class _Backbone(nn.Module):
             self.add_module(f"block{stage + 1}", nn.ModuleList(blocks))
             self.add_module(f"norm{stage + 1}", nn.LayerNorm(widths[stage]))
 
-    def forward(self, picture: Tensor, extra: Tensor) -> list[Tensor]:
+    def forward(self, image: Tensor, extra: Tensor) -> list[Tensor]:
         stages: list[Tensor] = []
-        x = picture
+        x = image
         for stage in range(1, 5):
             x = getattr(self, f"patch_embed{stage}")(x)
             if stage == 1:
@@ -121,7 +121,7 @@ class _Backbone(nn.Module):
 
 
 class _First(nn.Module):
-    """The picture's stem: two convolutions, a quarter of the size."""
+    """The image's stem: two convolutions, a quarter of the size."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class _Block(nn.Module):
         return x + self._skipped(self.layer_scale_2[:, None, None] * self.mlp(self.norm2(x)))
 
     def _skipped(self, x: Tensor) -> Tensor:
-        """Drop the whole side path of some pictures while training."""
+        """Drop the whole side path of some images while training."""
         if not self.training or self.drop == 0:
             return x
         kept = torch.rand(x.shape[0], 1, 1, 1, device=x.device) >= self.drop

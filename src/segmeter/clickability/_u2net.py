@@ -1,4 +1,4 @@
-"""U2-Net-P: nested U-shaped blocks that find what stands out in a picture (Qin et al. 2020)."""
+"""U2-Net-P: nested U-shaped blocks that find what stands out in an image (Qin et al. 2020)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class U2NetP(nn.Module):
         self.outconv = nn.Conv2d(6, 1, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The fused saliency `(B, 1, H, W)`, 0..1, of a normalised picture `(B, 3, H, W)`."""
+        """The fused saliency `(B, 1, H, W)`, 0..1, of a normalised image `(B, 3, H, W)`."""
         size = x.shape[-2:]
         stages: list[Tensor] = []
         for i in range(1, 7):

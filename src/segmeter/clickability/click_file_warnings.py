@@ -26,9 +26,9 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 Why = Callable[[Key, Ints], str]
-# Objects that are looked at, spread over the file: reading all pictures would take long.
+# Objects that are looked at, spread over the file: reading all images would take long.
 _LOOKED_AT = 20
-# A person's click counts as on the object up to this share of the picture's diagonal off it.
+# A person's click counts as on the object up to this share of the image's diagonal off it.
 _RADIUS = 0.01
 _MOST_TOLD = 8
 
@@ -92,13 +92,13 @@ def without_partner(clicks: Clicks, reference: str) -> Why:
 
 
 def unplayed(scenes: Mapping[str, Collection[str]]) -> tuple[Why, ...]:
-    """What a benchmark does not play: other data sets and pictures, and later rounds."""
+    """What a benchmark does not play: other data sets and images, and later rounds."""
 
     def later(key: Key, _: Ints) -> str:
         return "" if key.kind == "first" else "of later rounds, made on other models' masks"
 
     def elsewhere(key: Key, _: Ints) -> str:
-        return "" if key.image in scenes[key.dataset] else "on pictures that are not played"
+        return "" if key.image in scenes[key.dataset] else "on images that are not played"
 
     return unasked(scenes), later, elsewhere
 

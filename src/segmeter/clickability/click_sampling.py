@@ -14,7 +14,7 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, kernel_numbers, prior_on, shipped
 from segmeter.core.error_regions import Numbered, false_negatives, false_positives
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import compiled, threads
 
@@ -27,8 +27,8 @@ class Draw:
 
     Attributes
     ----------
-    target, guess, positive
-        The error region: false negatives of the guess when positive, else false positives.
+    target, prediction, positive
+        The error region: false negatives of the prediction when positive, else false positives.
     first
         Whether nothing was segmented yet.
     clicked
@@ -41,7 +41,7 @@ class Draw:
 
     scene: Scene
     target: Target
-    guess: Mask
+    prediction: Mask
     positive: bool
     first: bool
     clicked: tuple[tuple[int, ...], ...]
@@ -50,12 +50,12 @@ class Draw:
     seed: int | None
 
     @property
-    def reading(self) -> Reading:
-        return "published" if self.seed is None else "sound"
+    def protocol(self) -> ProtocolName:
+        return "published" if self.seed is None else "corrected"
 
     def error_region(self) -> Mask:
         side = false_negatives if self.positive else false_positives
-        return side(self.target, self.guess)
+        return side(self.target, self.prediction)
 
     def on(self, map: ClickMap) -> Point | None:
         """The click on a map of the error region; None if there is no mass."""
@@ -66,15 +66,15 @@ class Draw:
 
 
 def drawn_on_prior(draws: Sequence[Draw], round: Round = "later") -> list[Point | None]:
-    """The clicks of players of one picture; None if there is no mass."""
+    """The clicks of players of one image; None if there is no mass."""
     if compiled is None or not draws:
         return [draw.on(prior_on(draw.error_region(), round=round)) for draw in draws]
     masks = Numbered()
     tasks = []
     for draw in draws:
-        side = masks.sides(draw.target, draw.guess)[not draw.positive]
+        side = masks.sides(draw.target, draw.prediction)[not draw.positive]
         tasks.append((*side, draw.clicked, draw.share, draw.uniform, draw.seed))
-    height, width = draws[0].guess.shape
+    height, width = draws[0].prediction.shape
     numbers = kernel_numbers(shipped(round), (height, width))
     found = compiled.prior_clicks(masks.boxes, tasks, (height, width), numbers, threads())
     return [None if y < 0 else (y, x) for y, x in found]

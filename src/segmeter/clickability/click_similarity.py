@@ -1,7 +1,7 @@
 """Similarity of clicks, over a whole clicks file: devices, display modes, people and people.
 
-Scores are computed for each key and averaged; intervals draw pictures anew, since keys of
-one picture belong together.
+Scores are computed for each key and averaged; intervals draw images anew, since keys of
+one image belong together.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key
 from segmeter.measures.clicks import Sides
@@ -36,7 +36,7 @@ SidesOf = Callable[[Key], Sides]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A mean over keys with its 95 % interval, from draws of pictures."""
+    """A mean over keys with its 95 % interval, from draws of images."""
 
     what: str
     score: str
@@ -46,7 +46,7 @@ class Row:
     keys: int
 
 
-def devices(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[Row]:
+def devices(clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected") -> list[Row]:
     """Computers against phones, for every data set of the file."""
     found: dict[str, list[tuple[str, SampleScores]]] = {}
     for key, places in clicks.groups():
@@ -54,14 +54,16 @@ def devices(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[
         if min(int(mobile.sum()), int((~mobile).sum())) < ENOUGH:
             continue
         points = clicks.points[places].astype(np.float64)
-        scores = compare_devices(points[~mobile], points[mobile], sides(key), reading)
+        scores = compare_devices(points[~mobile], points[mobile], sides(key), protocol)
         found.setdefault(key.dataset, []).append((key.image, scores))
     if not found:
         raise BadInput(f"no target has {ENOUGH} clicks of each device")
     return _rows(found)
 
 
-def display_modes(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") -> list[Row]:
+def display_modes(
+    clicks: Clicks, sides: SidesOf, protocol: ProtocolName = "corrected"
+) -> list[Row]:
     """Each display mode against the text description, and people against people within it."""
     by_mode: dict[str, dict[tuple[str, str], tuple[Key, Points]]] = {}
     for key, places in clicks.groups():
@@ -71,7 +73,7 @@ def display_modes(clicks: Clicks, sides: SidesOf, reading: Reading = "sound") ->
     if REFERENCE not in by_mode:
         raise BadInput(f"the file has no clicks of the display mode '{REFERENCE}'")
     reference = by_mode.pop(REFERENCE)
-    compare = partial(compare_samples, reading=reading)
+    compare = partial(compare_samples, protocol=protocol)
     found = {
         mode: [
             (target[0], compare(points, reference[target][1], sides(key)))
@@ -109,21 +111,21 @@ def _rows(found: Mapping[str, list[tuple[str, SampleScores]]]) -> list[Row]:
 
 
 def summarised(found: Mapping[str, Sequence[tuple[str, Any]]], names: Sequence[str]) -> list[Row]:
-    """Means over keys of the named scores; each key comes with its picture."""
+    """Means over keys of the named scores; each key comes with its image."""
     rows = []
     for what, each in found.items():
-        pictures = [picture for picture, _ in each]
+        images = [image for image, _ in each]
         for score in names:
             values = [getattr(scores, score) for _, scores in each]
             if None not in values:
-                low, high = _interval(pictures, values, what)
+                low, high = _interval(images, values, what)
                 rows.append(Row(what, score, float(np.mean(values)), low, high, len(values)))
     return rows
 
 
-def _interval(pictures: list[str], values: list[float], what: str) -> tuple[float, float]:
-    """From draws of pictures with all their keys."""
-    _, index = np.unique(pictures, return_inverse=True)
+def _interval(images: list[str], values: list[float], what: str) -> tuple[float, float]:
+    """From draws of images with all their keys."""
+    _, index = np.unique(images, return_inverse=True)
     sums = np.stack([np.bincount(index, weights=values), np.bincount(index)], axis=1)
     rng = generator("interval", what)
     drawn = sums[rng.integers(len(sums), size=(_DRAWS, len(sums)))].sum(axis=1)

@@ -12,7 +12,7 @@ __all__ = ["depth_px"]
 def depth_px(inside: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     """Distance in pixels from every pixel of a region to the nearest one outside, `(H, W)`.
 
-    OpenCV's own roots differ in their last bit from call to call, by where in memory a row
+    OpenCV's own roots differ in their last bit from call to call, by where in state a row
     begins; a square of a distance is a whole number, and its root is the same always.
 
     >>> depth_px(np.array([[0, 0, 0], [0, 1, 1], [0, 1, 1]], np.uint8))[2].tolist()

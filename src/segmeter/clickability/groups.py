@@ -2,7 +2,7 @@
 
 `published` keeps the pixels between two values, both included, so that groups overlap where
 values are equal, and hold more than a tenth; everything is float32, as in the original.
-`sound` gives each group exactly its share of the mass: pixels in order of value, equal values
+`corrected` gives each group exactly its share of the mass: pixels in order of value, equal values
 in the order of a hash, a pixel on a limit split between its two groups.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["GROUPS", "draw_published", "draw_sound", "group_of_pixels", "limits"
 GROUPS = 10
 Point = tuple[int, int]
 Share = tuple[float, float]
-Frame = tuple[int, int, int, int]  # the picture's height and width, the box's first pixel
+Frame = tuple[int, int, int, int]  # the image's height and width, the box's first pixel
 _MASK = (1 << 64) - 1
 
 
@@ -65,7 +65,7 @@ def limits(map: ClickMap, share: Share) -> tuple[float, float]:
 
 
 def group_of_pixels(map: ClickMap, seed: int, groups: int = GROUPS) -> npt.NDArray[np.uint8]:
-    """Each pixel's sound group by the middle of its mass, 0 where there is none; for pictures."""
+    """Each pixel's corrected group by the middle of its mass, 0 where there is none; for images."""
     order = _order(map.weights, seed & _MASK)
     values = map.weights.ravel()[order].astype(np.float64)
     labels = np.zeros(map.weights.size, dtype=np.uint8)
@@ -118,7 +118,7 @@ def _plain_limits(
 
 
 def _ordered(weights: npt.NDArray[np.float32], pixels: int) -> npt.NDArray[np.float32]:
-    """The weights of the whole picture in order, its zeros first."""
+    """The weights of the whole image in order, its zeros first."""
     ordered = np.zeros(pixels, dtype=np.float32)
     positive = np.sort(weights[weights > 0])
     ordered[pixels - positive.size :] = positive
@@ -139,7 +139,7 @@ def _plain_draw_between(
 def _steps(
     weights: npt.NDArray[np.float32], frame: Frame, bounds: tuple[float, float]
 ) -> npt.NDArray[np.float64]:
-    """Running sums of the kept shares over the whole picture, up to one; none without mass."""
+    """Running sums of the kept shares over the whole image, up to one; none without mass."""
     height, width, y, x = frame
     rows, columns = weights.shape
     kept = np.zeros((height, width), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""The letter-box: a picture scaled into a square frame, and back."""
+"""The letter-box: an image scaled into a square frame, and back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FRAME = 416
 
 @dataclass(frozen=True, slots=True)
 class Letterbox:
-    """Where a picture lies in the frame.
+    """Where an image lies in the frame.
 
-    The longer side fills the frame, the other is cut to a whole number of pixels; the picture
+    The longer side fills the frame, the other is cut to a whole number of pixels; the image
     is centred by halving, and the rest is zero. Resizing is bilinear without smoothing, as
     the original does, or by area (`smooth`), which loses no peak when shrinking.
     """
@@ -39,7 +39,7 @@ class Letterbox:
         return (self.frame - height) // 2, (self.frame - width) // 2
 
     def put(self, values: npt.NDArray[Any], smooth: bool = False) -> npt.NDArray[np.float32]:
-        """A picture or map, `(H, W)` or `(H, W, C)`, in the frame."""
+        """An image or map, `(H, W)` or `(H, W, C)`, in the frame."""
         height, width = self.size
         shrinks = height < self.shape[0] or width < self.shape[1]
         way = cv2.INTER_AREA if smooth and shrinks else cv2.INTER_LINEAR
@@ -50,7 +50,7 @@ class Letterbox:
         return framed
 
     def take(self, framed: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """The picture's part of a framed map, at the picture's size."""
+        """The image's part of a framed map, at the image's size."""
         height, width = self.size
         y, x = self.low
         part = np.ascontiguousarray(framed[y : y + height, x : x + width])

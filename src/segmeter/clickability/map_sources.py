@@ -2,7 +2,7 @@
 
 `prior` is the embedded click model, `uniform` and `distance` the baselines, `saliency` and
 `saliency-crop` a saliency network, and `network` a trained clickability network. The first
-round's map depends on picture and target only and is kept, for all groups and models.
+round's map depends on image and target only and is kept, for all groups and models.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from segmeter.clickability.maps import ClickMap
 from segmeter.clickability.prior import Round, prior_on
 from segmeter.core.errors import NotFound, suggestion
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 from segmeter.kernels import threads
 
@@ -41,7 +41,7 @@ class ClickSource(Protocol):
     def name(self) -> str: ...
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap: ...
 
 
@@ -58,16 +58,16 @@ class FirstRounds:
         return self.inner.name
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
         """The error region's map, restricted to it."""
         if not first:
-            return self._on(scene, target, error_region, first, reading)
-        key = (scene.name, target.id, reading)
+            return self._on(scene, target, error_region, first, protocol)
+        key = (scene.name, target.id, protocol)
         with self._lock:
             known = self._kept.get(key)
             if known is None:
-                known = self._on(scene, target, error_region, first, reading)
+                known = self._on(scene, target, error_region, first, protocol)
                 self._kept[key] = known
                 if len(self._kept) > _MOST_KEPT:
                     self._kept.popitem(last=False)
@@ -82,12 +82,12 @@ class FirstRounds:
 
     def _click(self, draw: Draw) -> Point | None:
         error_region = draw.error_region()
-        return draw.on(self.map(draw.scene, draw.target, error_region, draw.first, draw.reading))
+        return draw.on(self.map(draw.scene, draw.target, error_region, draw.first, draw.protocol))
 
     def _on(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
-        return self.inner.map(scene, target, error_region, first, reading).on(error_region)
+        return self.inner.map(scene, target, error_region, first, protocol).on(error_region)
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         return _each(self._click, draws)
@@ -96,13 +96,13 @@ class FirstRounds:
 class _Prior(FirstRounds):
     """The prior, which needs no map of a later round to draw from it.
 
-    It is the same in both readings, so that they share a first map.
+    It is the same in both protocols, so that they share a first map.
     """
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
-        return super().map(scene, target, error_region, first, "sound")
+        return super().map(scene, target, error_region, first, "corrected")
 
     def _later_clicks(self, draws: Sequence[Draw]) -> list[Point | None]:
         return drawn_on_prior(draws)
@@ -111,14 +111,14 @@ class _Prior(FirstRounds):
 class _Shape:
     """A source that looks at the error region's shape only."""
 
-    def __init__(self, name: str, make: Callable[[Mask, bool, Reading], ClickMap]) -> None:
+    def __init__(self, name: str, make: Callable[[Mask, bool, ProtocolName], ClickMap]) -> None:
         self.name = name
         self._make = make
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
-        return self._make(error_region, first, reading)
+        return self._make(error_region, first, protocol)
 
 
 def check_source(name: str, checkpoint: Path | None = None) -> None:
@@ -145,7 +145,7 @@ def _made(name: str, checkpoint: Path | None) -> ClickSource:
         case "uniform":
             return _Shape(name, lambda m, _, __: maps.uniform(m))
         case "distance":
-            return _Shape(name, lambda m, _, reading: maps.distance(m, reading))
+            return _Shape(name, lambda m, _, protocol: maps.distance(m, protocol))
         case "saliency" | "saliency-crop":
             from segmeter.clickability.saliency import SaliencySource
 

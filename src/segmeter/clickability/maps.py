@@ -16,13 +16,13 @@ import numpy.typing as npt
 from segmeter.clickability.depth import depth_px
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = ["ClickMap", "blurred_clicks", "distance", "from_clicks", "soft_error_region", "uniform"]
 
 Weights = npt.NDArray[np.float32]
 
-# People's dots are blurred by this many pixels on a full-HD picture, less on smaller ones.
+# People's dots are blurred by this many pixels on a full-HD image, less on smaller ones.
 SIGMA = 5.0
 _FULL_HD = math.hypot(1920, 1080)
 
@@ -47,7 +47,7 @@ class ClickMap:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.floating]) -> ClickMap:
-        """A map of a whole picture."""
+        """A map of a whole image."""
         if values.ndim != 2 or not np.isfinite(values).all() or (values < 0).any():
             raise BadInput("a click map is H x W of finite numbers, none below zero")
         return cls(
@@ -94,16 +94,16 @@ def uniform(error_region: Mask) -> ClickMap:
     return _over(error_region, error_region.bits.astype(np.float32))
 
 
-def distance(error_region: Mask, reading: Reading = "sound") -> ClickMap:
+def distance(error_region: Mask, protocol: ProtocolName = "corrected") -> ClickMap:
     """Depth as weight (DT), largest 1.
 
-    `published` does not count the picture's border as an edge of the error region; `sound` does.
+    `published` does not count the image's border as an edge of the error region; `corrected` does.
     """
     if not error_region:
         return uniform(error_region)
-    # Beside the box there is nothing of the error region, except where the picture ends.
+    # Beside the box there is nothing of the error region, except where the image ends.
     ring = [
-        int(reading == "sound" or not at_border)
+        int(protocol == "corrected" or not at_border)
         for axis in (0, 1)
         for at_border in (
             error_region.low[axis] == 0,
@@ -121,17 +121,17 @@ def from_clicks(
     clicks: npt.ArrayLike,
     error_region: npt.NDArray[np.floating] | Mask,
     sigma: float = SIGMA,
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
 ) -> ClickMap:
     """A map from real clicks `(y, x)`: blurred dots on a softened error region.
 
     `published` does what the authors' code does: the error region's edge is softened by 0.7 % of
     the diagonal, cut to whole pixels, and the result is left with its largest value near 1;
-    `sound` does what the paper says: 1 % of the diagonal, and a sum of 1.
+    `corrected` does what the paper says: 1 % of the diagonal, and a sum of 1.
     """
-    soft = soft_error_region(error_region, reading)
+    soft = soft_error_region(error_region, protocol)
     values = soft * blurred_clicks(clicks, (soft.shape[0], soft.shape[1]), sigma)
-    if reading == "sound":
+    if protocol == "corrected":
         values /= values.sum()
     return ClickMap.of(values)
 
@@ -152,13 +152,17 @@ def blurred_clicks(clicks: npt.ArrayLike, shape: tuple[int, int], sigma: float =
     return np.asarray(blurred / blurred.max(), dtype=np.float32)
 
 
-def soft_error_region(error_region: npt.NDArray[np.floating] | Mask, reading: Reading) -> Weights:
+def soft_error_region(
+    error_region: npt.NDArray[np.floating] | Mask, protocol: ProtocolName
+) -> Weights:
     """The error region with a softened edge, since people miss by a little."""
     from scipy import ndimage
 
     hard = error_region.dense() if isinstance(error_region, Mask) else error_region
     diagonal = math.hypot(*hard.shape)
-    radius = 0.01 * diagonal if reading == "sound" else int(5 * diagonal / (500 * math.sqrt(2)))
+    radius = (
+        0.01 * diagonal if protocol == "corrected" else int(5 * diagonal / (500 * math.sqrt(2)))
+    )
     if not radius:
         return hard.astype(np.float32)
     return np.asarray(ndimage.gaussian_filter(hard.astype(np.float32), radius), dtype=np.float32)

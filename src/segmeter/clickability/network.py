@@ -1,4 +1,4 @@
-"""The clickability network as a click source: a checkpoint, a picture, an error region, a map."""
+"""The clickability network as a click source: a checkpoint, an image, an error region, a map."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segmeter.clickability.letterbox import FRAME, Letterbox
 from segmeter.clickability.maps import ClickMap
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _EPSILON = 1e-8
 class NetworkSource:
     """A trained clickability network.
 
-    `published` spreads the map over frame and padding before the error region is cut out; `sound`
+    `published` spreads the map over frame and padding before the error region is cut out; `corrected`
     does the same forward pass, and the cut makes it a distribution on the error region alone.
     """
 
@@ -42,7 +42,7 @@ class NetworkSource:
         self._device = device
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
         values = apply(self._network, scene.pixels, target.mask.dense(), error_region.dense())
         return ClickMap.of(values)
@@ -50,15 +50,15 @@ class NetworkSource:
 
 def apply(
     network: Clickability,
-    picture: npt.NDArray[np.uint8],
+    image: npt.NDArray[np.uint8],
     target: npt.NDArray[np.bool_],
     error_region: npt.NDArray[Any],
 ) -> npt.NDArray[np.float32]:
-    """The map of a picture `(H, W, 3)`, 0..1, as the benchmark's wrapper computes it."""
+    """The map of an image `(H, W, 3)`, 0..1, as the benchmark's wrapper computes it."""
     import torch
 
-    box = Letterbox((picture.shape[0], picture.shape[1]), network.frame)
-    framed = [box.put(part, network.smooth) for part in (normalised(picture), target, error_region)]
+    box = Letterbox((image.shape[0], image.shape[1]), network.frame)
+    framed = [box.put(part, network.smooth) for part in (normalised(image), target, error_region)]
     device = next(network.parameters()).device
     pixels = torch.from_numpy(framed[0].transpose(2, 0, 1)[None].copy()).to(device)
     maps = torch.from_numpy(np.stack(framed[1:])[None]).to(device)
@@ -74,9 +74,9 @@ def apply(
     return values
 
 
-def normalised(picture: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def normalised(image: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Colours by ImageNet's mean and deviation; done before padding, which is mean colour."""
-    return np.asarray(((picture / 255.0) - _MEAN) * (1 / _DEVIATION), dtype=np.float32)
+    return np.asarray(((image / 255.0) - _MEAN) * (1 / _DEVIATION), dtype=np.float32)
 
 
 def load(path: Path) -> Clickability:
@@ -88,7 +88,7 @@ def load(path: Path) -> Clickability:
     state, notes = read_tensors(path)
     try:
         size = Size(**json.loads(notes[_SIZE_KEY])) if _SIZE_KEY in notes else BASE
-        smooth = notes.get(_RECIPE_KEY) == "sound"
+        smooth = notes.get(_RECIPE_KEY) == "corrected"
         network = Clickability(size, int(notes.get(_FRAME_KEY, FRAME)), smooth)
         network.load_state_dict({k: torch.as_tensor(v) for k, v in state.items()}, strict=True)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -106,7 +106,7 @@ def save(network: Clickability, path: Path, notes: Mapping[str, str]) -> None:
     known = {
         _SIZE_KEY: json.dumps(asdict(network.size)),
         _FRAME_KEY: str(network.frame),
-        _RECIPE_KEY: "sound" if network.smooth else "published",
+        _RECIPE_KEY: "corrected" if network.smooth else "published",
     }
     fresh = path.with_suffix(".partial")
     state = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}

@@ -3,7 +3,7 @@
     p(pixel) ~ depth^a * exp(-r^2 / 2 s^2), and a share of the clicks jitters
 
 Depth is the distance to the error region's edge, r the distance to the middle of its box in units
-of the box's sides. The jittering share is moved by a Gaussian in units of the picture's
+of the box's sides. The jittering share is moved by a Gaussian in units of the image's
 diagonal, so that some clicks leak over the edge, at most 1 % of the diagonal far: people
 whose clicks fell farther away were not counted. Numbers and their doubt come from the
 statistics of 475 544 real clicks; `docs/clickability.md` tells how.
@@ -30,7 +30,7 @@ from segmeter.kernels import compiled
 __all__ = ["REACH", "Numbers", "Round", "kernel_numbers", "prior", "prior_on", "shipped"]
 
 Round = Literal["first", "later"]
-# A click counts if it lies at most this share of the picture's diagonal beside the object.
+# A click counts if it lies at most this share of the image's diagonal beside the object.
 REACH = 0.01
 _LARGEST_DISC = 16.0  # pixels
 _LEAST_JITTER = 0.1  # pixels
@@ -49,7 +49,7 @@ class Numbers:
     sloppy
         Share of clicks that jitter.
     jitter
-        Standard deviation of the jitter, in picture diagonals.
+        Standard deviation of the jitter, in image diagonals.
     """
 
     depth: float
@@ -170,7 +170,7 @@ def table() -> dict[str, Any]:
 
 
 def _grown(error_region: Mask, margin: int) -> tuple[tuple[int, int], Bits]:
-    """The error region's box with a margin, cut at the picture's border: first pixel, and bits."""
+    """The error region's box with a margin, cut at the image's border: first pixel, and bits."""
     low = tuple(max(0, a - margin) for a in error_region.low)
     high = tuple(
         min(n, b + margin) for b, n in zip(error_region.high, error_region.shape, strict=True)

@@ -13,7 +13,7 @@ from segmeter.clickability.maps import ClickMap, uniform
 from segmeter.clickability.network import normalised
 from segmeter.core.errors import BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Scene, Target
 
 __all__ = ["Saliency", "SaliencySource", "U2Net", "crop_box"]
@@ -24,9 +24,9 @@ _GROWTH = 1.4
 
 
 class Saliency(Protocol):
-    """What stands out: a picture `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
+    """What stands out: an image `(H, W, 3)` of uint8 in, `(H, W)` in 0..1 out."""
 
-    def __call__(self, picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
+    def __call__(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]: ...
 
 
 class SaliencySource:
@@ -42,7 +42,7 @@ class SaliencySource:
         self._cut_out = cut_out
 
     def map(
-        self, scene: Scene, target: Target, error_region: Mask, first: bool, reading: Reading
+        self, scene: Scene, target: Target, error_region: Mask, first: bool, protocol: ProtocolName
     ) -> ClickMap:
         if not error_region:
             return uniform(error_region)
@@ -64,10 +64,10 @@ class U2Net:
     def __init__(self, weights: Path) -> None:
         self._network = _load(weights)
 
-    def __call__(self, picture: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    def __call__(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         import torch
 
-        small = cv2.resize(picture, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
+        small = cv2.resize(image, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR)
         largest = max(1, int(small.max()))
         framed = normalised(np.asarray(small * (255.0 / largest)).astype(np.float32))
         with torch.inference_mode():
@@ -75,12 +75,12 @@ class U2Net:
             made: npt.NDArray[np.float32] = self._network(pixels)[0, 0].numpy()
         low, high = float(made.min()), float(made.max())
         stretched = (made - low) / max(high - low, 1e-8)
-        wide = cv2.resize(stretched, picture.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+        wide = cv2.resize(stretched, image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         return np.asarray(wide, dtype=np.float32)
 
 
 def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The error region's box, each side grown by a fifth, cut at the picture's border."""
+    """The error region's box, each side grown by a fifth, cut at the image's border."""
     low, high = [], []
     for axis in (0, 1):
         side = error_region.high[axis] - error_region.low[axis]

@@ -30,7 +30,7 @@ _MODELS = ("ritm", "sam", "simple", "mivos")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """An object to click on: which picture of which data set, and its mask."""
+    """An object to click on: which image of which data set, and its mask."""
 
     dataset: str
     image: str
@@ -132,7 +132,7 @@ def _draws(round: Round, count: int, rng: np.random.Generator) -> list[list[int]
 
 
 def _moved(mask: Mask, rng: np.random.Generator) -> Mask:
-    """The mask shifted by up to a sixth of its sides, cut at the picture's border."""
+    """The mask shifted by up to a sixth of its sides, cut at the image's border."""
     shift = [round(n * float(rng.uniform(-1, 1)) / 6) for n in mask.bits.shape]
     whole = np.zeros(mask.shape, dtype=bool)
     y, x = np.nonzero(mask.bits)

@@ -2,9 +2,9 @@
 
     p(voxel) ~ depth^a * exp(-r^2 / 2 s^2)
 
-The law and its numbers are those of pictures (`prior`), with depth in millimetres and r in
+The law and its numbers are those of images (`prior`), with depth in millimetres and r in
 units of the box's three sides. No recorded clicks in volumes stand behind it: it carries over
-what 475 544 clicks on pictures say, and leaves out the jitter over the edge.
+what 475 544 clicks on images say, and leaves out the jitter over the edge.
 """
 
 from __future__ import annotations

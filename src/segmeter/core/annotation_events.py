@@ -28,7 +28,7 @@ class AnnotationEvent:
     """Something that an annotator did at a time, in seconds on any clock of theirs."""
 
     annotator: str
-    picture: str
+    image: str
     object: str
     kind: Kind
     seconds: float
@@ -39,7 +39,7 @@ class Timing:
     """How long one step took; `first` where it was the object's first prompt."""
 
     annotator: str
-    picture: str
+    image: str
     kind: Kind
     first: bool
     seconds: float
@@ -65,11 +65,11 @@ def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
 
 def _of_one(events: list[AnnotationEvent]) -> Iterator[Timing]:
     for before, event in pairwise(events):
-        same = (before.picture, before.object) == (event.picture, event.object)
+        same = (before.image, before.object) == (event.image, event.object)
         if event.kind == "start" or not (same or before.kind == "done"):
             continue
         if event.kind == "done" and not (same and before.kind != "start"):
             continue  # nothing was done that could be looked at
         first = before.kind in ("start", "done")
         seconds = event.seconds - before.seconds
-        yield Timing(event.annotator, event.picture, event.kind, first, seconds)
+        yield Timing(event.annotator, event.image, event.kind, first, seconds)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
@@ -26,7 +26,7 @@ class SummaryRow:
     model: str
     dataset: str
     user: str
-    reading: str
+    protocol: str
     measure: str
     value: float
     low: float
@@ -36,7 +36,7 @@ class SummaryRow:
     @property
     def key(self) -> tuple[str, str, str, str]:
         """The group that it is a number of: model, data set, user and reading."""
-        return self.model, self.dataset, self.user, self.reading
+        return self.model, self.dataset, self.user, self.protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Difference:
     second: str
     dataset: str
     user: str
-    reading: str
+    protocol: str
     measure: str
     value: float
     low: float
@@ -57,14 +57,14 @@ class Difference:
     targets: int
 
     @property
-    def established(self) -> bool:
+    def significant(self) -> bool:
         """Whether the difference survives the correction at 5 %."""
         return self.p_holm < 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All that one model did on one data set with one user in one reading, target by target.
+    """All that one model did on one data set with one user in one protocol, target by target.
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
@@ -75,26 +75,26 @@ class Group:
     user
         Empty where nobody prompts, or where the group holds several users.
     keys
-        Scene and target of each row; the target is empty where whole pictures are judged.
+        Scene and target of each row; the target is empty where whole images are judged.
     clusters
-        The photograph of each row, or the patient: intervals draw these anew.
+        The image of each row, or the patient: intervals draw these anew.
     """
 
     model: str
     dataset: str
     user: str
-    reading: Reading
+    protocol: ProtocolName
     keys: tuple[tuple[str, str], ...]
     clusters: tuple[str, ...]
 
     @property
-    def key(self) -> tuple[str, str, str, Reading]:
-        return self.model, self.dataset, self.user, self.reading
+    def key(self) -> tuple[str, str, str, ProtocolName]:
+        return self.model, self.dataset, self.user, self.protocol
 
     @property
-    def comparison(self) -> tuple[str, str, Reading]:
+    def comparison(self) -> tuple[str, str, ProtocolName]:
         """What models are compared within: data set, user, reading."""
-        return self.dataset, self.user, self.reading
+        return self.dataset, self.user, self.protocol
 
     @property
     def scenes(self) -> tuple[str, ...]:
@@ -169,10 +169,10 @@ class Benchmark(Protocol):
     def name(self) -> str: ...
 
     def plan(self, plan: Plan) -> Plan:
-        """Fill what the request left open: users, rounds, readings, measures."""
+        """Fill what the request left open: users, rounds, protocols, measures."""
         ...
 
-    def work(self, subject: Any, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Any, scene: Scene, plan: Plan) -> list[Row]:
         """All rows of one job."""
         ...
 

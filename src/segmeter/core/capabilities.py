@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 
     from segmeter.core.effort import Effort
     from segmeter.core.masks import Mask
-    from segmeter.core.models import Ask, Prediction, Reading, Segmentation, View
+    from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request, Segmentation
     from segmeter.core.plans import Plan
     from segmeter.core.prompts import Prompt, Prompts
     from segmeter.core.scenes import Dataset, Scene, Target
     from segmeter.core.users import Observation, User
 
 __all__ = [
-    "AnswersLater",
     "ChecksData",
     "ChoosesUsers",
     "CountsEffort",
@@ -30,13 +29,14 @@ __all__ = [
     "GivesLater",
     "GivesPrompts",
     "JudgePair",
-    "KeepsMemory",
+    "KeepsState",
     "LosesPrompts",
     "OffersSome",
     "OnDevice",
-    "PlaysUsersApart",
+    "PredictsLater",
     "RendersTogether",
     "RepeatsDraws",
+    "RunsUsersIndependently",
     "ScoresSingleClicks",
     "Sweeps",
     "SweptByRegions",
@@ -59,30 +59,30 @@ class RendersTogether(Protocol):
 
 
 @runtime_checkable
-class AnswersLater(Protocol):
+class PredictsLater(Protocol):
     """A view that works on answers while its caller does something else.
 
-    `start_answer` begins and returns at once; what it returns waits for the predictions and
-    their shown masks. They are those of `answer` and `render`. `works_beside` says whether
+    `start_predict` begins and returns at once; what it returns waits for the predictions and
+    their shown masks. They are those of `answer` and `render`. `works_concurrently` says whether
     this very view does so, on a device of its own.
     """
 
     @property
-    def works_beside(self) -> bool: ...
+    def works_concurrently(self) -> bool: ...
 
-    def start_answer(
-        self, asks: Sequence[Ask]
+    def start_predict(
+        self, requests: Sequence[Request]
     ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]: ...
 
 
 @runtime_checkable
-class KeepsMemory(Protocol):
+class KeepsState(Protocol):
     """A view that decides whether its last memory goes back with the next prompts.
 
-    The originals sometimes drop it; see the reading `published`.
+    The originals sometimes drop it; see the protocol `published`.
     """
 
-    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool: ...
+    def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool: ...
 
 
 @runtime_checkable
@@ -173,10 +173,10 @@ class GivesLater(Protocol):
 
 @runtime_checkable
 class FollowsProtocol(Protocol):
-    """A view that can answer in either reading on the same embeddings."""
+    """A view that can answer in either protocol on the same embeddings."""
 
-    def in_reading(self, reading: Reading) -> View:
-        """This view, or one of the same scene, that answers in a reading."""
+    def in_protocol(self, protocol: ProtocolName) -> EncodedScene:
+        """This view, or one of the same scene, that answers in a protocol."""
         ...
 
 
@@ -184,18 +184,18 @@ class FollowsProtocol(Protocol):
 class ChoosesUsers(Protocol):
     """A benchmark that leaves out, for each model, the users that do not fit it."""
 
-    def users_for(self, subject: Any, users: Sequence[User]) -> Sequence[User]: ...
+    def users_for(self, segmenter: Any, users: Sequence[User]) -> Sequence[User]: ...
 
 
 @runtime_checkable
-class PlaysUsersApart(Protocol):
+class RunsUsersIndependently(Protocol):
     """A benchmark whose rows of one user are the same whoever else plays.
 
     Users may then be added to scenes that were played without them.
     """
 
     @property
-    def users_apart(self) -> bool: ...
+    def independent_users(self) -> bool: ...
 
 
 @runtime_checkable
@@ -227,13 +227,13 @@ class CountsEffort(Protocol):
     """A user who knows what a person would have done for the prompts of a round."""
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         """What a person did for these prompts of round `number`."""
         ...
 
     @property
-    def nominal(self) -> str:
+    def paper_interactions(self) -> str:
         """Interactions as a paper would print them, such as `5` or `2X` for two per slice."""
         ...
 

@@ -28,7 +28,7 @@ __all__ = [
     "ENGINE_OPTIONS",
     "OPTIONS_ARE",
     "Entry",
-    "Shelf",
+    "Registry",
     "Spec",
     "adapted_model",
     "benchmarks",
@@ -91,7 +91,7 @@ class Entry(Generic[T]):
     source: str
 
 
-class Shelf(Generic[T]):
+class Registry(Generic[T]):
     """All things of one kind, by name."""
 
     def __init__(self, kind: str, room: str) -> None:
@@ -304,7 +304,7 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     A function that needs arguments is `predict(image, clicks)` itself, not a maker of models.
     """
     adapters = importlib.import_module(f"{models.room}.adapters")
-    if not callable(thing) or (hasattr(thing, "look") and not isinstance(thing, type)):
+    if not callable(thing) or (hasattr(thing, "encode") and not isinstance(thing, type)):
         return _always(adapters.as_model(thing, name))
     if isinstance(thing, type) and not hasattr(thing, "set_image"):
         return thing  # a model's own class, or none: whoever plays it looks at its verbs
@@ -352,10 +352,10 @@ def _text(value: Any) -> str:
         raise BadInput(f"option {value!r} cannot be written down; {OPTIONS_ARE}") from error
 
 
-models: Shelf[Any] = Shelf("model", "segmeter.models")
-methods: Shelf[Any] = Shelf("method", "segmeter.models")
-detectors: Shelf[Any] = Shelf("detector", "segmeter.models")
-datasets: Shelf[Any] = Shelf("dataset", "segmeter.datasets")
-users: Shelf[Any] = Shelf("user", "segmeter.users")
-measures: Shelf[Any] = Shelf("measure", "segmeter.measures")
-benchmarks: Shelf[Any] = Shelf("benchmark", "segmeter.benchmarks")
+models: Registry[Any] = Registry("model", "segmeter.models")
+methods: Registry[Any] = Registry("method", "segmeter.models")
+detectors: Registry[Any] = Registry("detector", "segmeter.models")
+datasets: Registry[Any] = Registry("dataset", "segmeter.datasets")
+users: Registry[Any] = Registry("user", "segmeter.users")
+measures: Registry[Any] = Registry("measure", "segmeter.measures")
+benchmarks: Registry[Any] = Registry("benchmark", "segmeter.benchmarks")

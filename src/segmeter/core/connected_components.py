@@ -29,8 +29,8 @@ def components(bits: Bits, connectivity: Connectivity = "corners") -> tuple[Labe
     bits
         `(Y, X)` or `(Z, Y, X)`.
     connectivity
-        What neighbours share at least: `faces` (4 in a picture, 6 in a volume), `edges`
-        (18 in a volume; in a picture the same as corners) or `corners` (8, 26).
+        What neighbours share at least: `faces` (4 in an image, 6 in a volume), `edges`
+        (18 in a volume; in an image the same as corners) or `corners` (8, 26).
 
     >>> components(np.array([[1, 0, 1], [0, 1, 0]], dtype=bool))[1]
     1
@@ -43,7 +43,7 @@ def components(bits: Bits, connectivity: Connectivity = "corners") -> tuple[Labe
         return _plain_components(bits, connectivity)
     steps = min(_STEPS[connectivity], bits.ndim)
     volume = np.ascontiguousarray(bits if bits.ndim == 3 else bits[None])
-    # In a picture a corner is what an edge is in a volume of one slice.
+    # In an image a corner is what an edge is in a volume of one slice.
     labels, count = compiled.components(volume, _NEIGHBOURS[steps])
     return labels.reshape(bits.shape), int(count)
 

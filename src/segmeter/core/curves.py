@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Curves
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = [
     "CURVES",
@@ -23,12 +23,12 @@ __all__ = [
     "spread",
 ]
 
-GROUP = ("model", "dataset", "user", "reading")
+GROUP = ("model", "dataset", "user", "protocol")
 """What sessions are grouped by."""
 
 CURVES = """
-    select model, dataset, "user", reading, scene, target, cluster, {} as curve
-    from sessions order by model, dataset, "user", reading, scene, target
+    select model, dataset, "user", protocol, scene, target, cluster, {} as curve
+    from sessions order by model, dataset, "user", protocol desc, scene, target
 """
 """The query behind curves: one column, quoted, of every session."""
 
@@ -37,14 +37,14 @@ def curves_of(table: Any) -> list[Curves]:
     """Curves of each group from an Arrow table in the order of `CURVES`.
 
     >>> import pyarrow as pa
-    >>> row = dict(model='m', dataset='d', user='u', reading='sound', scene='s', target='t')
+    >>> row = dict(model='m', dataset='d', user='u', protocol='corrected', scene='s', target='t')
     >>> curves_of(pa.Table.from_pylist([{**row, 'cluster': None, 'curve': [0.5, 0.9]}]))[0].clusters
     ('s',)
     """
     return [
         Curves(
             *key[:3],
-            cast(Reading, key[3]),
+            cast(ProtocolName, key[3]),
             keys_of(rows),
             clusters_of(rows),
             matrix(rows["curve"], np.nan),
@@ -57,7 +57,7 @@ def groups_in(table: Any) -> Iterator[tuple[tuple[str, str, str, str], Any]]:
     """Slices of an Arrow table whose rows stand in the order of their groups.
 
     >>> import pyarrow as pa
-    >>> rows = [dict(model=m, dataset='d', user='u', reading='sound') for m in 'aab']
+    >>> rows = [dict(model=m, dataset='d', user='u', protocol='corrected') for m in 'aab']
     >>> [(key[0], len(part)) for key, part in groups_in(pa.Table.from_pylist(rows))]
     [('a', 2), ('b', 1)]
     """
@@ -82,7 +82,7 @@ def keys_of(rows: Any) -> tuple[tuple[str, str], ...]:
 
 
 def clusters_of(rows: Any) -> tuple[str, ...]:
-    """The photograph of each row; its scene where none is said.
+    """The image of each row; its scene where none is said.
 
     >>> import pyarrow as pa
     >>> clusters_of(pa.table({'scene': ['s1', 's2'], 'cluster': ['photo', None]}))

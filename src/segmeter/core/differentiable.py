@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +26,7 @@ class MovableClicks(Protocol):
         Height and width of each session's frame.
     step_sizes
         The sizes from which the published attack takes its step; SAM's wrapper takes the
-        picture's although its clicks live in another frame.
+        image's although its clicks live in another frame.
     """
 
     sizes: list[tuple[int, int]]
@@ -41,19 +41,19 @@ class MovableClicks(Protocol):
         ...
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
-        """What such answers show at the picture's size."""
+        """What such answers show at the image's size."""
         ...
 
-    def into_answer(self, index: int, mask: Mask) -> Tensor:
-        """A mask of the picture where a session's logits lie, 0 and 1."""
+    def into_prediction(self, index: int, mask: Mask) -> Tensor:
+        """A mask of the image where a session's logits lie, 0 and 1."""
         ...
 
     def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
-        """A map of the picture, `(H, W)`, in a session's frame."""
+        """A map of the image, `(H, W)`, in a session's frame."""
         ...
 
-    def to_picture(self, points: Tensor) -> list[tuple[float, float]]:
-        """Points of the frames in the picture."""
+    def to_image(self, points: Tensor) -> list[tuple[float, float]]:
+        """Points of the frames in the image."""
         ...
 
 
@@ -61,4 +61,4 @@ class MovableClicks(Protocol):
 class Differentiable(Protocol):
     """A view whose answers have a slope in the place of the last click."""
 
-    def movable_clicks(self, asks: Sequence[Ask]) -> MovableClicks: ...
+    def movable_clicks(self, requests: Sequence[Request]) -> MovableClicks: ...

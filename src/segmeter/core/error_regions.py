@@ -1,7 +1,7 @@
 """Error regions: what a mask misses, what it adds, and where each is deepest.
 
 Everything happens inside the box of the error region. Depth is the distance from a pixel's
-centre to the nearest pixel that is not part of the error region; beyond the picture counts as
+centre to the nearest pixel that is not part of the error region; beyond the image counts as
 such a pixel. Squared depths are compared as integers, so ties are ties on every machine.
 """
 
@@ -41,34 +41,34 @@ class Depth:
     point: tuple[int, ...] | None
 
 
-def error_regions(target: Target, guess: Mask) -> tuple[Mask, Mask]:
+def error_regions(target: Target, prediction: Mask) -> tuple[Mask, Mask]:
     """False negatives and false positives, pixels that are not judged left out.
 
     >>> thing = Target('thing', Mask.box((4, 4), (0, 0), (2, 2)))
     >>> [region.area for region in error_regions(thing, Mask.box((4, 4), (0, 0), (1, 4)))]
     [2, 2]
     """
-    return false_negatives(target, guess), false_positives(target, guess)
+    return false_negatives(target, prediction), false_positives(target, prediction)
 
 
-def false_negatives(target: Target, guess: Mask) -> Mask:
-    """Judged pixels of the target that the guess lacks.
+def false_negatives(target: Target, prediction: Mask) -> Mask:
+    """Judged pixels of the target that the prediction lacks.
 
     >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
     >>> false_negatives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
     2
     """
-    return _judged(target, target.mask - guess)
+    return _judged(target, target.mask - prediction)
 
 
-def false_positives(target: Target, guess: Mask) -> Mask:
-    """Judged pixels of the guess that are not the target's.
+def false_positives(target: Target, prediction: Mask) -> Mask:
+    """Judged pixels of the prediction that are not the target's.
 
     >>> thing = Target("thing", Mask.box((4, 4), (0, 0), (2, 2)))
     >>> false_positives(thing, Mask.box((4, 4), (0, 0), (1, 4))).area
     2
     """
-    return _judged(target, guess - target.mask)
+    return _judged(target, prediction - target.mask)
 
 
 def _judged(target: Target, region: Mask) -> Mask:
@@ -91,11 +91,11 @@ class Numbered:
             self.boxes.append((mask.bits, *mask.low))  # type: ignore[arg-type]  # low has two
         return self._numbers[id(mask)]
 
-    def sides(self, target: Target, guess: Mask) -> tuple[tuple[int, int, int], ...]:
+    def sides(self, target: Target, prediction: Mask) -> tuple[tuple[int, int, int], ...]:
         """What is missed and the false positives: a mask, and two masks to take away from it."""
-        target.mask.check_frame(guess)
-        truth, other, ignored = map(self.number, (target.mask, guess, target.ignore))
-        return (truth, other, ignored), (other, truth, ignored)
+        target.mask.check_frame(prediction)
+        ground_truth, other, ignored = map(self.number, (target.mask, prediction, target.ignore))
+        return (ground_truth, other, ignored), (other, ground_truth, ignored)
 
 
 def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
@@ -115,25 +115,27 @@ def deepest(mask: Mask, barred: Iterable[tuple[int, ...]] = ()) -> Depth:
     return Depth(squared, tuple(int(p) + a for p, a in zip(place, mask.low, strict=True)))
 
 
-Guess = tuple[Target, Mask, Sequence[tuple[int, ...]]]
+Prediction = tuple[Target, Mask, Sequence[tuple[int, ...]]]
 
 
-def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
-    """The deepest missed and the deepest false positive pixel of many guesses at once.
+def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]]:
+    """The deepest missed and the deepest false positive pixel of many predictions at once.
 
-    A guess is a target, a mask and the barred pixels. One call of the kernel for all, on as
-    many threads as it may use: for eleven players of a DAVIS frame an eighth of the time that
+    A prediction is a target, a mask and the barred pixels. One call of the kernel for all, on as
+    many threads as it may use: for eleven simulated_sessions of a DAVIS frame an eighth of the time that
     one call after the other takes (perf/session.py).
 
     >>> thing = Target('thing', Mask.box((9, 9), (2, 2), (7, 7)))
     >>> deepest_sides([(thing, Mask.empty((9, 9)), ())])
     [(Depth(squared=9, point=(4, 4)), Depth(squared=0, point=None))]
     """
-    if compiled is None or any(len(guess.shape) != 2 for _, guess, _ in guesses):
-        return [_plain_sides(*guess) for guess in guesses]
+    if compiled is None or any(len(prediction.shape) != 2 for _, prediction, _ in predictions):
+        return [_plain_sides(*prediction) for prediction in predictions]
     masks = Numbered()
     tasks = [
-        (*side, barred) for target, guess, barred in guesses for side in masks.sides(target, guess)
+        (*side, barred)
+        for target, prediction, barred in predictions
+        for side in masks.sides(target, prediction)
     ]
     found = [
         Depth(squared, None if y < 0 else (y, x))
@@ -143,9 +145,9 @@ def deepest_sides(guesses: Sequence[Guess]) -> list[tuple[Depth, Depth]]:
 
 
 def _plain_sides(
-    target: Target, guess: Mask, barred: Sequence[tuple[int, ...]]
+    target: Target, prediction: Mask, barred: Sequence[tuple[int, ...]]
 ) -> tuple[Depth, Depth]:
-    negatives, positives = error_regions(target, guess)
+    negatives, positives = error_regions(target, prediction)
     return deepest(negatives, barred), deepest(positives, barred)
 
 
@@ -176,7 +178,7 @@ def squared_depth(bits: Bits) -> npt.NDArray[np.int64]:
 
 
 def _search(bits: Bits, barred: list[tuple[int, ...]]) -> tuple[int, tuple[int, ...] | None]:
-    """Squared depth and place, by the compiled search for pictures, else by the plain one."""
+    """Squared depth and place, by the compiled search for images, else by the plain one."""
     if compiled is None or bits.ndim != 2:
         return _plain_search(bits, barred)
     columns = bits.shape[1]

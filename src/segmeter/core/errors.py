@@ -40,11 +40,11 @@ class RunConflict(SegmeterError):
 
 
 def check_choice(what: str, given: str, known: Iterable[str]) -> None:
-    """Refuse a word that is none of those known, such as a misspelt reading.
+    """Refuse a word that is none of those known, such as a misspelt protocol.
 
-    >>> check_choice("reading", "sond", ["published", "sound"])
+    >>> check_choice("protocol", "sond", ["published", "corrected"])
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: no reading 'sond'; did you mean 'sound'? it is published or sound
+    segmeter.core.errors.BadInput: no protocol 'sond'; did you mean 'corrected'? it is published or corrected
     """
     words = list(known)
     if given not in words:

@@ -1,7 +1,7 @@
 """Lockstep: simulated users play their sessions of a scene together, round by round.
 
 `play` asks the view once per round for everybody who plays, and once for players whose prompts
-and memory are the same, such as two readings that have not yet parted.
+and memory are the same, such as two protocols that have not yet parted.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Literal, overload
 
 import numpy as np
 
-from segmeter.core.capabilities import AnswersLater, Team, forgets_prompts, team_of
+from segmeter.core.capabilities import PredictsLater, Team, forgets_prompts, team_of
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading, View, in_protocol
+from segmeter.core.models import EncodedScene, ProtocolName, in_protocol
 from segmeter.core.prompts import Prompt, as_prompts
 from segmeter.core.scenes import Scene, Target
 from segmeter.core.seeds import LazyGenerators, generator
 from segmeter.core.sessions import Judge, Round, Scores, Session, begin_round, mapped
 from segmeter.core.users import Observation, User
 
-__all__ = ["Bound", "Player", "Trajectory", "play"]
+__all__ = ["Bound", "SimulatedSession", "Trajectory", "simulate"]
 
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
 _WORTH_LANES = 8  # players; fewer keep a GPU no busier in two halves than in one
@@ -46,12 +46,12 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
-    """One simulated user after one target, in one reading."""
+class SimulatedSession:
+    """One simulated user after one target, in one protocol."""
 
     target: Target
     user: User
-    reading: Reading
+    protocol: ProtocolName
     bound: Bound | None = None
 
 
@@ -59,14 +59,14 @@ class Player:
 class Trajectory:
     """The record of one player."""
 
-    player: Player
+    simulated: SimulatedSession
     rounds: list[Round] = field(default_factory=list)
 
 
-def play(
+def simulate(
     scene: Scene,
-    view: View,
-    players: Sequence[Player],
+    encoded: EncodedScene,
+    simulated_sessions: Sequence[SimulatedSession],
     rounds: int,
     judge: Judge,
     *,
@@ -86,65 +86,82 @@ def play(
     pool
         Threads for prompts and scores; None works in this thread. Changes nothing else.
     oracle_rounds
-        In how many first rounds every candidate is judged.
+        In how many first rounds every mask_index is judged.
     until
         Ends a session once its scores satisfy it; its record then stops there.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.users.centre_click import CentreClick
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> players = [Player(scene.targets[0], CentreClick(), 'sound')]
-    >>> (record,) = play(scene, view, players, 3, lambda target, mask: {})
+    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
+    >>> simulated_sessions = [SimulatedSession(scene.targets[0], CentreClick(), 'corrected')]
+    >>> (record,) = simulate(scene, encoded, simulated_sessions, 3, lambda target, mask: {})
     >>> [made.number for made in record.rounds]
     [1, 2, 3]
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    views = {reading: in_protocol(view, reading) for reading in {p.reading for p in players}}
-    sessions = [_session(scene, views[p.reading], p, judge, oracle_rounds) for p in players]
-    lanes = [_Lane(players, sessions, places, seed, pool) for places in _lanes(sessions, players)]
+    encoded_scenes = {
+        protocol: in_protocol(encoded, protocol)
+        for protocol in {p.protocol for p in simulated_sessions}
+    }
+    sessions = [
+        _session(scene, encoded_scenes[p.protocol], p, judge, oracle_rounds)
+        for p in simulated_sessions
+    ]
+    lanes = [
+        _Lane(simulated_sessions, sessions, places, seed, pool)
+        for places in _lanes(sessions, simulated_sessions)
+    ]
     for number in range(1, rounds + 1):
         for lane in lanes:
             lane.end()
             lane.begin(number, until)
-        if any(player.bound is not None for player in players):
+        if any(simulated.bound is not None for simulated in simulated_sessions):
             for lane in lanes:
                 lane.end()
-            _keep_bounds(players, sessions)
+            _keep_bounds(simulated_sessions, sessions)
     for lane in lanes:
         lane.end()
-    return [Trajectory(p, s.rounds) for p, s in zip(players, sessions, strict=True)]
+    return [Trajectory(p, s.rounds) for p, s in zip(simulated_sessions, sessions, strict=True)]
 
 
-def _session(scene: Scene, view: View, player: Player, judge: Judge, oracle_rounds: int) -> Session:
+def _session(
+    scene: Scene,
+    encoded: EncodedScene,
+    simulated: SimulatedSession,
+    judge: Judge,
+    oracle_rounds: int,
+) -> Session:
     return Session(
         scene,
-        view,
-        player.target,
+        encoded,
+        simulated.target,
         judge=judge,
-        reading=player.reading,
+        protocol=simulated.protocol,
         oracle_rounds=oracle_rounds,
-        forgets=forgets_prompts(player.user),
+        forgets=forgets_prompts(simulated.user),
     )
 
 
-def _lanes(sessions: Sequence[Session], players: Sequence[Player]) -> list[Sequence[int]]:
+def _lanes(
+    sessions: Sequence[Session], simulated_sessions: Sequence[SimulatedSession]
+) -> list[Sequence[int]]:
     """Players who are asked together: those of one view.
 
     Two halves where the view works by itself: it answers one while the other is clicked for.
     """
-    by_view: dict[int, list[int]] = {}
+    by_scene: dict[int, list[int]] = {}
     for i, session in enumerate(sessions):
-        by_view.setdefault(id(session.view), []).append(i)
+        by_scene.setdefault(id(session.encoded), []).append(i)
     lanes: list[Sequence[int]] = []
-    for places in by_view.values():
-        view, half = sessions[places[0]].view, len(places) // 2
+    for places in by_scene.values():
+        encoded, half = sessions[places[0]].encoded, len(places) // 2
         if (
             len(places) < _WORTH_LANES
-            or not isinstance(view, AnswersLater)
-            or not view.works_beside
-            or any(player.bound is not None for player in players)
+            or not isinstance(encoded, PredictsLater)
+            or not encoded.works_concurrently
+            or any(simulated.bound is not None for simulated in simulated_sessions)
         ):
             lanes.append(places)
         else:
@@ -157,13 +174,13 @@ class _Lane:
 
     def __init__(
         self,
-        players: Sequence[Player],
+        simulated_sessions: Sequence[SimulatedSession],
         sessions: Sequence[Session],
         places: Sequence[int],
         seed: int,
         pool: Executor | None,
     ) -> None:
-        self.players = [players[i] for i in places]
+        self.simulated_sessions = [simulated_sessions[i] for i in places]
         self.sessions = [sessions[i] for i in places]
         self.seed, self.pool = seed, pool
         self._end: Callable[[], None] = _nothing
@@ -171,9 +188,9 @@ class _Lane:
     def begin(self, number: int, until: Callable[[Scores], bool] | None) -> None:
         """Ask every player who is neither over nor content, then the view."""
         going = [i for i, session in enumerate(self.sessions) if not _over(session, until)]
-        active = [i for i in going if not self.sessions[i].content]
+        active = [i for i in going if not self.sessions[i].stopped]
         given = _next_prompts(
-            [self.players[i] for i in active],
+            [self.simulated_sessions[i] for i in active],
             [self.sessions[i] for i in active],
             number,
             self.seed,
@@ -205,10 +222,12 @@ def _over(session: Session, until: Callable[[Scores], bool] | None) -> bool:
     return until is not None and bool(session.rounds) and until(session.rounds[-1].scores)
 
 
-def _keep_bounds(players: Sequence[Player], sessions: Sequence[Session]) -> None:
+def _keep_bounds(
+    simulated_sessions: Sequence[SimulatedSession], sessions: Sequence[Session]
+) -> None:
     """Let bound players who ended on the wrong side take over their leader's session."""
-    for player, session in zip(players, sessions, strict=True):
-        bound = player.bound
+    for simulated, session in zip(simulated_sessions, sessions, strict=True):
+        bound = simulated.bound
         if bound is None:
             continue
         leader = sessions[bound.leader]
@@ -219,24 +238,26 @@ def _keep_bounds(players: Sequence[Player], sessions: Sequence[Session]) -> None
 
 
 def _next_prompts(
-    players: Sequence[Player],
+    simulated_sessions: Sequence[SimulatedSession],
     sessions: Sequence[Session],
     number: int,
     seed: int,
     pool: Executor | None,
 ) -> list[Timed]:
     """Each player's next prompts with the seconds they took; teams are asked as one."""
-    found: list[Timed] = [((), 0.0)] * len(players)
-    seen = [_observation(p, s, number) for p, s in zip(players, sessions, strict=True)]
+    found: list[Timed] = [((), 0.0)] * len(simulated_sessions)
+    seen = [_observation(p, s, number) for p, s in zip(simulated_sessions, sessions, strict=True)]
 
     def draws(i: int) -> np.random.Generator:
-        scene, player = sessions[i].scene, players[i]
-        return generator(seed, scene.dataset, scene.id, player.target.id, player.user.name, number)
+        scene, simulated = sessions[i].scene, simulated_sessions[i]
+        return generator(
+            seed, scene.dataset, scene.id, simulated.target.id, simulated.user.name, number
+        )
 
-    teams, alone = _teams(players)
+    teams, alone = _teams(simulated_sessions)
     for team, members in teams:
         start = perf_counter()
-        users, theirs = [players[i].user for i in members], [seen[i] for i in members]
+        users, theirs = [simulated_sessions[i].user for i in members], [seen[i] for i in members]
         given = team.next_batch(users, theirs, LazyGenerators(draws, members))
         share = (perf_counter() - start) / len(members)
         for i, prompts in zip(members, given, strict=True):
@@ -244,7 +265,7 @@ def _next_prompts(
 
     def one(i: int) -> Timed:
         start = perf_counter()
-        prompts = as_prompts(players[i].user.next(seen[i], draws(i)))
+        prompts = as_prompts(simulated_sessions[i].user.next(seen[i], draws(i)))
         return prompts, perf_counter() - start
 
     for i, answer in zip(alone, mapped(one, alone, pool), strict=True):
@@ -252,12 +273,14 @@ def _next_prompts(
     return found
 
 
-def _teams(players: Sequence[Player]) -> tuple[list[tuple[Team, list[int]]], list[int]]:
+def _teams(
+    simulated_sessions: Sequence[SimulatedSession],
+) -> tuple[list[tuple[Team, list[int]]], list[int]]:
     """Each team with the places of its members, and the places of those who have none."""
     members: dict[int, tuple[Team, list[int]]] = {}
     alone = []
-    for i, player in enumerate(players):
-        team = team_of(player.user)
+    for i, simulated in enumerate(simulated_sessions):
+        team = team_of(simulated.user)
         if team is None:
             alone.append(i)
         else:
@@ -265,14 +288,14 @@ def _teams(players: Sequence[Player]) -> tuple[list[tuple[Team, list[int]]], lis
     return list(members.values()), alone
 
 
-def _observation(player: Player, session: Session, number: int) -> Observation:
+def _observation(simulated: SimulatedSession, session: Session, number: int) -> Observation:
     return Observation(
         session.scene,
-        player.target,
+        simulated.target,
         session.mask,
         session.prompts,
-        session.reading,
-        session.view,
+        session.protocol,
+        session.encoded,
         session.last,
         number,
         _Rounds(session),

@@ -1,8 +1,8 @@
 """Masks: which pixels or voxels belong to a thing.
 
 A mask knows the size of its scene but keeps bits only inside the thing's own box, so that
-counting, comparing and storing cost what the thing costs, not what the picture costs.
-On disk it is run lengths: COCO's for pictures, those of its box for volumes.
+counting, comparing and storing cost what the thing costs, not what the image costs.
+On disk it is run lengths: COCO's for images, those of its box for volumes.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Mask:
     def encoded(self) -> str:
         """The mask as text for a row: run lengths, nothing of the scene around it.
 
-        A picture's is COCO's counts. A volume's is its box as six numbers (first voxel, then
+        An image's is COCO's counts. A volume's is its box as six numbers (first voxel, then
         size, each z, y, x), then the counts inside the box, x running fastest.
 
         >>> Mask.box((2, 3), (0, 1), (2, 2)).encoded()
@@ -255,7 +255,7 @@ class Mask:
         if len(size) == 3:
             return cls._of_box(text, size)
         if len(size) != 2:
-            raise BadInput(f"a mask is of a picture or of a volume, not of {len(size)} sizes")
+            raise BadInput(f"a mask is of an image or of a volume, not of {len(size)} sizes")
         rle.check_size(size)
         return cls._of_counts(rle.unpack(text), size)
 
@@ -284,7 +284,7 @@ class Mask:
         return cls(shape, low, bits)
 
     def run_lengths(self) -> npt.NDArray[np.int64]:
-        """A picture's column-major run lengths over the whole scene, zeros first."""
+        """An image's column-major run lengths over the whole scene, zeros first."""
         return rle.of_box(self.bits, self.low, self.shape)
 
     def _counts(self) -> bytes:

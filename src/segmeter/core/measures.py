@@ -27,9 +27,9 @@ class Measure(Generic[Given]):
 
     Where the function takes a `Mask`, an array or a tensor of 0 and 1 does as well.
 
-    `both_empty` and `one_empty` are the values when truth and guess, or just one of them,
+    `both_empty` and `one_empty` are the values when ground truth and prediction, or just one of them,
     hold no pixel; None means that the formula itself answers. `dimensions` are those it is
-    defined for: 2 for pictures, 3 for volumes.
+    defined for: 2 for images, 3 for volumes.
     """
 
     id: str
@@ -100,9 +100,9 @@ class Stream:
     def count(self) -> int:
         return len(self.values)
 
-    def update(self, truth: Any, guess: Any, ignore: Any = None) -> float:
+    def update(self, ground_truth: Any, prediction: Any, ignore: Any = None) -> float:
         """Take one pair; its own value. Arrays, tensors and masks will do."""
-        given = (truth, guess) if ignore is None else (truth, guess, ignore)
+        given = (ground_truth, prediction) if ignore is None else (ground_truth, prediction, ignore)
         value = self.measure(*given)
         self.values.append(value)
         return value
@@ -147,7 +147,7 @@ def measure(
 
     The first docstring line is the measure's summary.
 
-    >>> halves = measure("halves", range=(0, 1))(lambda truth, guess, ignore=None: 0.5)
+    >>> halves = measure("halves", range=(0, 1))(lambda ground_truth, prediction, ignore=None: 0.5)
     >>> halves.id, halves(Mask.box((2, 2), (0, 0), (1, 1)), Mask.empty((2, 2)))
     ('halves', 0.5)
     >>> catalogue.measures.drop("halves")
@@ -194,10 +194,10 @@ def mask_measure(name: str, spacing_mm: Sequence[float] | None = None) -> MaskMe
 def _on_grid(found: Measure[Any], spacing_mm: tuple[float, ...]) -> MaskMeasure:
     """A measure in millimetres as one of two masks and what is not judged."""
 
-    def measured(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
+    def measured(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
         if ignore is not None:
-            truth, guess = truth - ignore, guess - ignore
-        return float(found.function(truth, guess, spacing_mm))
+            ground_truth, prediction = ground_truth - ignore, prediction - ignore
+        return float(found.function(ground_truth, prediction, spacing_mm))
 
     return Measure(
         found.id,

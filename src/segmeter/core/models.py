@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.capabilities import (
-    AnswersLater,
     FollowsProtocol,
-    KeepsMemory,
+    KeepsState,
+    PredictsLater,
     RendersTogether,
 )
 from segmeter.core.masks import Mask
@@ -20,24 +20,24 @@ from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
 
 __all__ = [
-    "READINGS",
-    "Ask",
+    "PROTOCOLS",
+    "EncodedScene",
     "MaskPrediction",
     "Method",
     "Model",
     "ModelCard",
     "Prediction",
-    "Reading",
+    "ProtocolName",
+    "Request",
     "Segmentation",
-    "View",
     "in_protocol",
-    "keeps_memory",
+    "keeps_state",
     "render",
-    "start_answer",
+    "start_predict",
 ]
 
-Reading = Literal["published", "sound"]
-READINGS: tuple[Reading, ...] = get_args(Reading)
+ProtocolName = Literal["published", "corrected"]
+PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class ModelCard:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Request:
     """All prompts of a session so far, and the memory of its last prediction."""
 
     prompts: tuple[Prompt, ...]
-    memory: Any = None  # private to the adapter that made it
+    state: Any = None  # private to the adapter that made it
 
 
 @runtime_checkable
@@ -84,7 +84,7 @@ class Prediction(Protocol):
         ...
 
     @property
-    def memory(self) -> Any:
+    def state(self) -> Any:
         """What the model wants back with the next ask of this session."""
         ...
 
@@ -99,7 +99,7 @@ class MaskPrediction:
 
     result: Mask
     score: float = 1.0
-    memory: Any = None
+    state: Any = None
     shown: int = 0
 
     @property
@@ -111,10 +111,10 @@ class MaskPrediction:
 
 
 @runtime_checkable
-class View(Protocol):
+class EncodedScene(Protocol):
     """A model that has looked at a scene; `core.capabilities` has what it may do beyond this."""
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> Sequence[Prediction]:
         """One prediction per ask, in order; asks do not see each other."""
         ...
 
@@ -126,7 +126,7 @@ class Model(Protocol):
     @property
     def card(self) -> ModelCard: ...
 
-    def look(self, scene: Scene) -> View:
+    def encode(self, scene: Scene) -> EncodedScene:
         """The expensive part, once per scene."""
         ...
 
@@ -164,61 +164,61 @@ class Method(Protocol):
     def segment(self, scene: Scene) -> Segmentation: ...
 
 
-def render(view: View, predictions: Sequence[Prediction]) -> list[Mask]:
-    """The shown masks, in one go where the view can.
+def render(encoded: EncodedScene, predictions: Sequence[Prediction]) -> list[Mask]:
+    """The shown masks, in one go where the encoded can.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> [mask.area for mask in render(view, view.answer([Ask((Click((40, 60)),))]))]
+    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
+    >>> [mask.area for mask in render(encoded, encoded.predict([Request((Click((40, 60)),))]))]
     [81]
     """
-    if isinstance(view, RendersTogether):
-        return list(view.render(predictions))
+    if isinstance(encoded, RendersTogether):
+        return list(encoded.render(predictions))
     return [prediction.mask() for prediction in predictions]
 
 
-def start_answer(
-    view: View, asks: Sequence[Ask]
+def start_predict(
+    encoded: EncodedScene, requests: Sequence[Request]
 ) -> Callable[[], tuple[Sequence[Prediction], Sequence[Mask]]]:
     """Begin to answer; call what comes back for the predictions and their shown masks.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> predictions, masks = start_answer(view, [Ask((Click((40, 60)),))])()
+    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
+    >>> predictions, masks = start_predict(encoded, [Request((Click((40, 60)),))])()
     >>> [mask.area for mask in masks]
     [81]
     """
-    if isinstance(view, AnswersLater):
-        return view.start_answer(asks)
-    predictions = view.answer(asks)
-    masks = render(view, predictions)
+    if isinstance(encoded, PredictsLater):
+        return encoded.start_predict(requests)
+    predictions = encoded.predict(requests)
+    masks = render(encoded, predictions)
     return lambda: (predictions, masks)
 
 
-def in_protocol(view: View, reading: Reading) -> View:
-    """The view that answers in a reading: the view itself, unless its answers depend on it.
+def in_protocol(encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
+    """The view that answers in a protocol: the view itself, unless its answers depend on it.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
-    >>> view = Disc(radius=5).look(drawn_scene())
-    >>> in_protocol(view, 'published') is view
+    >>> encoded = Disc(radius=5).encode(drawn_scene())
+    >>> in_protocol(encoded, 'published') is encoded
     True
     """
-    return view.in_reading(reading) if isinstance(view, FollowsProtocol) else view
+    return encoded.in_protocol(protocol) if isinstance(encoded, FollowsProtocol) else encoded
 
 
-def keeps_memory(view: View, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+def keeps_state(encoded: EncodedScene, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
     """Whether the view wants its last memory back with these prompts.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> keeps_memory(view, (Click((40, 60)),), 'sound')
+    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
+    >>> keeps_state(encoded, (Click((40, 60)),), 'corrected')
     True
     """
-    return not isinstance(view, KeepsMemory) or bool(view.keeps_memory(prompts, reading))
+    return not isinstance(encoded, KeepsState) or bool(encoded.keeps_state(prompts, protocol))

@@ -12,7 +12,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.seeds import fingerprint
 
 if TYPE_CHECKING:
-    from segmeter.core.models import Reading
+    from segmeter.core.models import ProtocolName
 
 __all__ = ["Job", "Plan"]
 
@@ -21,9 +21,9 @@ Kind = Literal["model", "method"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: subjects x scenes x users x readings, rounds, measures and a seed.
+    """What to run: subjects x scenes x users x protocols, rounds, measures and a seed.
 
-    A request may leave users, rounds, readings and measures empty; its benchmark fills them.
+    A request may leave users, rounds, protocols and measures empty; its benchmark fills them.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Plan:
     """
 
     benchmark: str
-    subjects: tuple[Spec, ...]
+    segmenters: tuple[Spec, ...]
     datasets: tuple[Spec, ...]
     kind: Kind = "model"
     users: tuple[Spec, ...] = ()
     rounds: int = 0
-    readings: tuple[Reading, ...] = ()
+    protocols: tuple[ProtocolName, ...] = ()
     measures: tuple[str, ...] = ()
     seed: int = 0
     threads: int = 1
@@ -83,9 +83,9 @@ class Plan:
                 raise BadInput(f"plan cannot be read: its field '{name}' is missing or wrong")
         specs = {
             key: tuple(Spec(s["name"], s.get("options", {})) for s in data.get(key, ()))
-            for key in ("subjects", "datasets", "users")
+            for key in ("segmenters", "datasets", "users")
         }
-        lists = {key: tuple(data.get(key, ())) for key in ("readings", "measures")}
+        lists = {key: tuple(data.get(key, ())) for key in ("protocols", "measures")}
         return cls(**{**data, **specs, **lists})
 
     @property
@@ -93,9 +93,9 @@ class Plan:
         return fingerprint(self.to_json(), size=8)
 
     @property
-    def leading_reading(self) -> Reading:
-        """The one that a report's sentences are about: `sound` where it was played."""
-        return "sound" if "sound" in self.readings else self.readings[0]
+    def leading_protocol(self) -> ProtocolName:
+        """The one that a report's sentences are about: `corrected` where it was played."""
+        return "corrected" if "corrected" in self.protocols else self.protocols[0]
 
     def differs_in(self, other: Plan) -> list[str]:
         """Names of the fields in which two plans differ."""
@@ -110,7 +110,7 @@ class Plan:
         return ", ".join(_IN_WORDS.get(name, name) for name in self.differs_in(other))
 
 
-_IN_WORDS = {"subjects": "models or methods", "datasets": "data sets"}
+_IN_WORDS = {"segmenters": "models or methods", "datasets": "data sets"}
 
 
 def _is_count(value: Any) -> bool:
@@ -140,7 +140,7 @@ _MISSING: dict[str, Any] = {
     "kind": "model",
     "users": [],
     "rounds": 0,
-    "readings": [],
+    "protocols": [],
     "measures": [],
     "seed": 0,
     "threads": 1,
@@ -151,12 +151,12 @@ _MISSING: dict[str, Any] = {
 _MOST = 2**31
 _IS_FIELD: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda v: isinstance(v, str),
-    "subjects": _is_specs,
+    "segmenters": _is_specs,
     "datasets": _is_specs,
     "kind": lambda v: v in ("model", "method"),
     "users": _is_specs,
     "rounds": _is_count,
-    "readings": lambda v: _is_texts(v) and set(v) <= {"published", "sound"},
+    "protocols": lambda v: _is_texts(v) and set(v) <= {"published", "corrected"},
     "measures": _is_texts,
     "seed": lambda v: type(v) is int,
     "threads": lambda v: _is_count(v) and v >= 1,
@@ -171,7 +171,7 @@ _IS_FIELD: dict[str, Callable[[Any], bool]] = {
 class Job:
     """One scene for one subject: everything that needs that one look."""
 
-    subject: Spec
+    segmenter: Spec
     dataset: Spec
     scene: str
     _id: str = field(default="", init=False, repr=False, compare=False)
@@ -179,13 +179,13 @@ class Job:
     @property
     def id(self) -> str:
         if not self._id:  # asked for many times over when a run of 1e5 jobs goes on
-            made = fingerprint(self.subject, self.dataset, self.scene, size=10)
+            made = fingerprint(self.segmenter, self.dataset, self.scene, size=10)
             object.__setattr__(self, "_id", made)
         return self._id
 
     def identity(self) -> dict[str, str]:
         """What tells this job's rows from those of others: model, data set and scene."""
-        return {"model": str(self.subject), "dataset": str(self.dataset), "scene": self.scene}
+        return {"model": str(self.segmenter), "dataset": str(self.dataset), "scene": self.scene}
 
     def __str__(self) -> str:
-        return f"{self.subject.name} on {self.dataset.name}/{self.scene}"
+        return f"{self.segmenter.name} on {self.dataset.name}/{self.scene}"

@@ -133,7 +133,7 @@ def _named_by(plan: Plan) -> Iterator[tuple[str, str]]:
     """All texts of a plan that name something, with what they name."""
     yield "benchmark", plan.benchmark
     yield from (("measure", name) for name in plan.measures)
-    kinds = ((plan.kind, plan.subjects), ("data set", plan.datasets), ("user", plan.users))
+    kinds = ((plan.kind, plan.segmenters), ("data set", plan.datasets), ("user", plan.users))
     for kind, specs in kinds:
         for spec in specs:
             yield kind, spec.name

@@ -1,4 +1,4 @@
-"""RLE, run-length encoding: COCO's counts of pictures, counts of boxes, their compressed text."""
+"""RLE, run-length encoding: COCO's counts of images, counts of boxes, their compressed text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 Counts = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.bool_]
 MOST_PIXELS = 1 << 28
-"""Pixels a picture, or voxels a mask's own box, may claim: five times the largest of TETRIS."""
+"""Pixels an image, or voxels a mask's own box, may claim: five times the largest of TETRIS."""
 
 _MOST_CHUNKS = 13  # 65 bits, more than any 64-bit count needs
 _MOST_TEXT = 1 << 23  # characters; what unpacking them takes stays below half a gigabyte
@@ -58,7 +58,7 @@ def of_box(bits: npt.NDArray[np.bool_], low: Sequence[int], shape: Sequence[int]
 
 
 def to_box(counts: Counts, shape: Sequence[int]) -> tuple[tuple[int, int], Bits]:
-    """First pixel and bits of the smallest box around what run lengths of a picture hold.
+    """First pixel and bits of the smallest box around what run lengths of an image hold.
 
     Nothing larger than that box is made, so a small thing in a claimed giant costs little.
 
@@ -133,7 +133,7 @@ def _runs(counts: Counts, total: int) -> tuple[Counts, Counts]:
     """Where each run of ones starts and ends; refuses counts that do not fill the scene."""
     possible = bool(((counts >= 0) & (counts <= total)).all())
     if not possible or int(counts.sum()) != total:
-        raise BadInput("run lengths do not add up to their picture's size")
+        raise BadInput("run lengths do not add up to their image's size")
     ends = np.cumsum(counts)
     starts = ends - counts
     starts, ends = starts[1::2], ends[1::2]

@@ -34,7 +34,7 @@ bytes."""
 JOB_KEY = ("model", "dataset", "scene")
 """What tells one job's rows from another's."""
 
-SESSION_KEY = (*JOB_KEY, "target", "user", "reading", "round")
+SESSION_KEY = (*JOB_KEY, "target", "user", "protocol", "round")
 """What tells one row of a session from every other row of a run."""
 
 SHARES = ("iou", "boundary_iou")
@@ -115,7 +115,7 @@ _JOB = (
     Column("scene", "text"),
 )
 _SCENE = (
-    Column("cluster", "text", "what intervals resample: the photograph or the patient"),
+    Column("cluster", "text", "what intervals resample: the image or the patient"),
     Column("shape", "integers", "height and width, or depth, height and width"),
 )
 
@@ -125,25 +125,25 @@ SESSION_ROWS = Schema(
         *_JOB,
         Column("target", "text"),
         Column("user", "text"),
-        Column("reading", "text"),
+        Column("protocol", "text"),
         Column("round", "integer", "counts from 1"),
         *_SCENE,
         Column("label", "text", "class name"),
         Column("groups", "map", "what a breakdown may split by"),
         Column("area", "integer", "pixels or voxels of the target"),
-        Column("outline_px", "integer", "pixel edges around a target of a picture"),
+        Column("outline_px", "integer", "pixel edges around a target of an image"),
         Column("prompt", "text", "the round's prompts as JSON; null when content"),
         Column("z", "number", "the click, where the round had exactly one"),
         Column("y", "number"),
         Column("x", "number"),
         Column("positive", "flag"),
         Column("score", "number", "the model's own score of what it shows"),
-        Column("candidate", "integer", "which candidate is shown"),
-        Column("fed", "flag", "whether the last memory went back"),
-        Column("content", "flag", "whether the user gave nothing more"),
-        Column("batch", "integer", "asks served by the same call"),
-        Column("seconds_look", "number"),
-        Column("seconds_answer", "number"),
+        Column("mask_index", "integer", "which candidate is shown"),
+        Column("mask_fed_back", "flag", "whether the last memory went back"),
+        Column("stopped", "flag", "whether the user gave nothing more"),
+        Column("batch_size", "integer", "asks served by the same call"),
+        Column("seconds_encode", "number"),
+        Column("seconds_predict", "number"),
         Column("seconds_user", "number"),
         Column("mask", "text", "run lengths of the shown mask"),
     ),
@@ -156,7 +156,7 @@ DETECTION_ROWS = Schema(
     (
         *_JOB,
         Column("rank", "integer", "place in the scene's list, best first"),
-        Column("reading", "text"),
+        Column("protocol", "text"),
         *_SCENE,
         Column("label", "text", "class name; empty where classes do not matter"),
         Column("score", "number"),
@@ -164,7 +164,7 @@ DETECTION_ROWS = Schema(
         Column("mask", "text", "run lengths"),
         Column("seconds", "number"),
     ),
-    (*JOB_KEY, "reading", "rank"),
+    (*JOB_KEY, "protocol", "rank"),
 )
 """One row for each mask that is detected or proposed without a target."""
 

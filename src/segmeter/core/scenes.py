@@ -18,8 +18,8 @@ __all__ = [
     "Dataset",
     "DatasetCard",
     "Header",
-    "Late",
-    "Picture",
+    "Image",
+    "Lazy",
     "Pixels",
     "Scene",
     "Target",
@@ -30,7 +30,7 @@ __all__ = [
 Pixels = npt.NDArray[Any]
 Affine = tuple[tuple[float, float, float, float], ...]
 Given = TypeVar("Given")
-Late: TypeAlias = Given | Callable[[], Given]
+Lazy: TypeAlias = Given | Callable[[], Given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Header:
     Attributes
     ----------
     kind
-        A picture or a volume.
+        An image or a volume.
     shape
-        `(H, W)` of a picture, `(Z, Y, X)` of a volume.
+        `(H, W)` of an image, `(Z, Y, X)` of a volume.
     spacing_mm
-        Distance of neighbouring voxels along each axis of `shape`; None for pictures.
+        Distance of neighbouring voxels along each axis of `shape`; None for images.
     affine
         4 x 4, from a voxel's index `(z, y, x, 1)` to millimetres `(x, y, z, 1)`, where x grows
         to the patient's right, y to the front and z to the head.
@@ -77,7 +77,7 @@ class Header:
         Values of a pixel or voxel.
     """
 
-    kind: Literal["picture", "volume"]
+    kind: Literal["image", "volume"]
     shape: tuple[int, ...]
     spacing_mm: tuple[float, ...] | None = None
     affine: Affine | None = None
@@ -89,7 +89,7 @@ class Header:
 
 
 class Scene:
-    """What is looked at, with its targets: a `Picture` or a `Volume`.
+    """What is looked at, with its targets: a `Image` or a `Volume`.
 
     Header, pixels and targets may be given as they are or as functions that read them; each
     is read once, when first asked for. `file_name` is the name of the file that the pixels come
@@ -100,10 +100,10 @@ class Scene:
         self,
         dataset: str,
         id: str,
-        pixels: Late[Pixels],
-        targets: Late[Sequence[Target]],
+        pixels: Lazy[Pixels],
+        targets: Lazy[Sequence[Target]],
         *,
-        header: Late[Header] | None = None,
+        header: Lazy[Header] | None = None,
         partitions: Callable[[], Sequence[npt.NDArray[np.int32]]] | None = None,
         file_name: str = "",
     ) -> None:
@@ -130,19 +130,19 @@ class Scene:
 
     @cached_property
     def pixels(self) -> Pixels:
-        """A picture's pixels, a volume's voxels."""
+        """An image's pixels, a volume's voxels."""
         pixels = _read(self._pixels)
         self._check_pixels(pixels)
         return pixels
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """`(H, W)` of a picture, `(Z, Y, X)` of a volume."""
+        """`(H, W)` of an image, `(Z, Y, X)` of a volume."""
         return self.header.shape
 
     @property
     def spacing_mm(self) -> tuple[float, ...] | None:
-        """Distance of neighbouring voxels along each axis; None for a picture."""
+        """Distance of neighbouring voxels along each axis; None for an image."""
         return self.header.spacing_mm
 
     @cached_property
@@ -162,7 +162,7 @@ class Scene:
                 if mask is not None and mask.shape != self.shape:
                     turned = self.header.dimensions == 2 and mask.shape == self.shape[::-1]
                     advice = (
-                        "turn the mask as the photograph's EXIF turns it"
+                        "turn the mask as the image's EXIF turns it"
                         if turned
                         else ("resize the mask or leave the scene out")
                     )
@@ -185,20 +185,20 @@ class Scene:
         """Refuse pixels that are not those of such a scene."""
 
 
-class Picture(Scene):
-    """A picture `(H, W, 3)` of uint8; `partitions` are label maps `(H, W)`.
+class Image(Scene):
+    """An image `(H, W, 3)` of uint8; `partitions` are label maps `(H, W)`.
 
-    >>> Picture("mine", "1", np.zeros((4, 6, 3), np.uint8), []).shape
+    >>> Image("mine", "1", np.zeros((4, 6, 3), np.uint8), []).shape
     (4, 6)
     """
 
     def _of_pixels(self) -> Header:
-        return Header("picture", self.pixels.shape[:2], channels=3)
+        return Header("image", self.pixels.shape[:2], channels=3)
 
     def _check_pixels(self, pixels: Pixels) -> None:
         if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
             raise BadInput(
-                f"{self.name}: a picture is H x W x 3 of uint8, "
+                f"{self.name}: an image is H x W x 3 of uint8, "
                 f"but this is {' x '.join(map(str, pixels.shape))} of {pixels.dtype}"
             )
 
@@ -215,10 +215,10 @@ class Volume(Scene):
         self,
         dataset: str,
         id: str,
-        voxels: Late[Pixels],
-        targets: Late[Sequence[Target]],
+        voxels: Lazy[Pixels],
+        targets: Lazy[Sequence[Target]],
         *,
-        header: Late[Header],
+        header: Lazy[Header],
     ) -> None:
         super().__init__(dataset, id, voxels, targets, header=header)
 
@@ -261,7 +261,7 @@ class Dataset(Protocol):
     def card(self) -> DatasetCard: ...
 
     def scenes(self) -> Sequence[str]:
-        """The scenes' ids in their fixed order, without reading pictures."""
+        """The scenes' ids in their fixed order, without reading images."""
         ...
 
     def load(self, scene: str) -> Scene:
@@ -274,7 +274,7 @@ class Dataset(Protocol):
 
 
 def size_in_words(shape: Sequence[int]) -> str:
-    """Width first for pictures, as people say it.
+    """Width first for images, as people say it.
 
     >>> size_in_words((321, 481))
     '481 x 321'
@@ -282,7 +282,7 @@ def size_in_words(shape: Sequence[int]) -> str:
     return " x ".join(str(n) for n in (shape[::-1] if len(shape) == 2 else shape))
 
 
-def _read(given: Late[Given]) -> Given:
+def _read(given: Lazy[Given]) -> Given:
     return given() if callable(given) else given
 
 

@@ -69,7 +69,7 @@ class Value:
     """A number with its interval; `link` leads to the cases behind it (a replay's key).
 
     `best` says whether it is set strong, where the direction of its column alone must not
-    decide: a number is the best of its column only where that is established.
+    decide: a number is the best of its column only where that is significant.
     """
 
     value: float | None
@@ -87,11 +87,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A word in a table; `reading` is shown as a small tag beside it."""
+    """A word in a table; `protocol` is shown as a small tag beside it."""
 
     text: str
     link: str = ""
-    reading: str = ""
+    protocol: str = ""
 
 
 Cell = str | float | int | None | Value | Label
@@ -239,16 +239,18 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A mask drawn over a picture: the truth dashed, a guess solid, wrong parts filled."""
+    """A mask drawn over an image: the ground truth dashed, a prediction solid, wrong parts filled."""
 
     mask: Mask
-    role: Literal["truth", "guess", "false_negatives", "false_positives", "group"] = "guess"
+    role: Literal["ground_truth", "prediction", "false_negatives", "false_positives", "group"] = (
+        "prediction"
+    )
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Illustration:
-    """A picture with what is drawn over it.
+    """An image with what is drawn over it.
 
     Attributes
     ----------
@@ -275,9 +277,9 @@ class Illustration:
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
-    """Pictures side by side, each with its caption."""
+    """Images side by side, each with its caption."""
 
-    pictures: Sequence[Illustration]
+    images: Sequence[Illustration]
     caption: str = ""
 
 
@@ -298,9 +300,9 @@ class Replay:
 
     key: str
     title: str
-    picture: Illustration
+    image: Illustration
     frames: Sequence[ReplayFrame]
-    truth: Mask | None = None
+    ground_truth: Mask | None = None
     goal: float | None = None
     caption: str = ""
 
@@ -317,13 +319,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """A volume to scroll through along each axis, with truth, mask and prompts of each step.
+    """A volume to scroll through along each axis, with ground truth, mask and prompts of each step.
 
     Attributes
     ----------
     voxels
         uint8 `(Z, Y, X)`, z to the head, y to the front, x to the right. The report keeps the
-        neighbourhood of truth and masks, and thins out what is still large.
+        neighbourhood of ground truth and masks, and thins out what is still large.
     spacing_mm
         Distance of neighbours along `(z, y, x)`.
     """
@@ -332,7 +334,7 @@ class Slices:
     title: str
     voxels: npt.NDArray[np.uint8]
     steps: Sequence[Step]
-    truth: Mask | None = None
+    ground_truth: Mask | None = None
     spacing_mm: tuple[float, float, float] = (1.0, 1.0, 1.0)
     caption: str = ""
 

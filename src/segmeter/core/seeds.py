@@ -57,7 +57,7 @@ class LazyGenerators(Sequence["np.random.Generator"]):
     Making one for each player of a scene takes longer than most of them take to click
     (perf/session.py).
 
-    >>> draws = LazyGenerators(lambda player: generator("round 1", player), range(1000))
+    >>> draws = LazyGenerators(lambda simulated: generator("round 1", simulated), range(1000))
     >>> int(draws[7].integers(100)) == int(generator("round 1", 7).integers(100))
     True
     """

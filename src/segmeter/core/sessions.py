@@ -4,7 +4,7 @@
 themselves. `begin_round` begins one round of several sessions of a view, as `core.lockstep`
 plays simulated users: all ask in one call, and sessions whose prompts and memory are the same
 are asked for once. The next prompts need a mask and not its scores, so a round is judged while
-the view works on the next (`capabilities.AnswersLater`); whoever reads `Session.rounds` before
+the view works on the next (`capabilities.PredictsLater`); whoever reads `Session.rounds` before
 finds it judged all the same.
 """
 
@@ -20,13 +20,13 @@ from segmeter.core.capabilities import OffersSome
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import (
-    Ask,
+    EncodedScene,
     Prediction,
-    Reading,
-    View,
+    ProtocolName,
+    Request,
     in_protocol,
-    keeps_memory,
-    start_answer,
+    keeps_state,
+    start_predict,
 )
 from segmeter.core.prompts import Prompt, Prompts, as_prompts, check_inside
 from segmeter.core.scenes import Scene, Target
@@ -50,9 +50,9 @@ class Round:
 
     A content user gives no prompt; the round then repeats the last mask and scores.
     `candidate_scores` holds the scores of every candidate where all were judged, so that the
-    best of them, the oracle's choice, can be told. `seconds_answer` is the session's share of a
-    call that served `batch` asks; `seconds_user` is what a person took, or what a simulated user
-    computed. A round that was `taken_over` is another session's, see `lockstep.Bound`.
+    best of them, the oracle's choice, can be told. `seconds_predict` is the session's share of a
+    call that served `batch_size` asks; `seconds_user` is what a person took, or what a simulated user
+    computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
     """
 
     number: int
@@ -60,21 +60,21 @@ class Round:
     mask: Mask
     scores: Scores
     model_score: float = float("nan")
-    candidate: int = -1
+    mask_index: int = -1
     candidate_scores: tuple[Scores, ...] = ()
-    fed: bool = False
-    batch: int = 0
-    seconds_answer: float = 0.0
+    mask_fed_back: bool = False
+    batch_size: int = 0
+    seconds_predict: float = 0.0
     seconds_user: float = 0.0
-    taken_over: bool = False
+    inherited: bool = False
 
     @property
-    def content(self) -> bool:
+    def stopped(self) -> bool:
         return not self.prompts
 
 
 class Session:
-    """One view answering one person's prompts, round by round.
+    """One encoded answering one person's prompts, round by round.
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class Session:
         What the person is after; None where nobody knows, such as a detector's box.
     judge
         Scores of a mask against the target; without one, or without a target, there are none.
-    reading
-        The protocol of the whole session, the view's answers included.
+    protocol
+        The protocol of the whole session, the encoded's answers included.
     oracle_rounds
-        In how many first rounds every candidate is judged, not only the shown one.
+        In how many first rounds every mask_index is judged, not only the shown one.
     forgets
-        The view gets only the new prompts of a round, with its own memory.
+        The encoded gets only the new prompts of a round, with its own state.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Session:
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.core.prompts import Click
     >>> scene = drawn_scene()
-    >>> session = Session(scene, Disc(radius=5).look(scene))
+    >>> session = Session(scene, Disc(radius=5).encode(scene))
     >>> session.step(Click((40, 60))).mask.area
     81
     """
@@ -103,25 +103,25 @@ class Session:
     def __init__(
         self,
         scene: Scene,
-        view: View,
+        encoded: EncodedScene,
         target: Target | None = None,
         *,
         judge: Judge | None = None,
-        reading: Reading = "sound",
+        protocol: ProtocolName = "corrected",
         oracle_rounds: int = 0,
         forgets: bool = False,
     ) -> None:
         self.scene = scene
-        self.view = in_protocol(view, reading)
+        self.encoded = in_protocol(encoded, protocol)
         self.target = target
         self.judge = judge
-        self.reading: Reading = reading
+        self.protocol: ProtocolName = protocol
         self.oracle_rounds = oracle_rounds
         self.forgets = forgets
         self.mask = Mask.empty(scene.shape)
         self.prompts: tuple[Prompt, ...] = ()
         self.last: Prediction | None = None
-        self.content = False
+        self.stopped = False
         self._rounds: list[Round] = []
         self._unjudged: _Unjudged | None = None
 
@@ -141,11 +141,13 @@ class Session:
 
     def rest(self, seconds_user: float = 0.0) -> Round:
         """A round in which the person was content: the last mask stands."""
-        self.content = True
+        self.stopped = True
         if self.rounds:
             last = self.rounds[-1]
-            made = replace(last, number=last.number + 1, prompts=(), fed=False, batch=0)
-            made = replace(made, seconds_answer=0.0, seconds_user=seconds_user, taken_over=False)
+            made = replace(
+                last, number=last.number + 1, prompts=(), mask_fed_back=False, batch_size=0
+            )
+            made = replace(made, seconds_predict=0.0, seconds_user=seconds_user, inherited=False)
         else:
             made = Round(1, (), self.mask, self.scores_of(self.mask), seconds_user=seconds_user)
         self.rounds.append(made)
@@ -154,17 +156,17 @@ class Session:
     def take_over(self, other: Session) -> None:
         """Go on from where another session of the same scene stands."""
         own, theirs = self.rounds[-1], other.rounds[-1]
-        self.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, taken_over=True)
+        self.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, inherited=True)
         self.mask, self.prompts = other.mask, other.prompts
-        self.last, self.content = other.last, other.content
+        self.last, self.stopped = other.last, other.stopped
 
-    def ask(self, prompts: tuple[Prompt, ...]) -> Ask:
+    def request(self, prompts: tuple[Prompt, ...]) -> Request:
         """All prompts so far and the new ones, with the memory of the last prediction."""
         check_inside(prompts, self.scene)
         every = prompts if self.forgets else (*self.prompts, *prompts)
-        memory = None if self.last is None else self.last.memory
-        kept = memory is not None and keeps_memory(self.view, every, self.reading)
-        return Ask(every, memory if kept else None)
+        state = None if self.last is None else self.last.state
+        kept = state is not None and keeps_state(self.encoded, every, self.protocol)
+        return Request(every, state if kept else None)
 
     def answered(self, prompts: tuple[Prompt, ...], prediction: Prediction, mask: Mask) -> Round:
         """Take the answer to new prompts; the round that it makes, not judged yet."""
@@ -172,7 +174,7 @@ class Session:
         self.last, self.mask = prediction, mask
         shown = prediction.shown
         number, score = len(self.rounds) + 1, float(prediction.scores[shown])
-        return Round(number, prompts, mask, {}, model_score=score, candidate=shown)
+        return Round(number, prompts, mask, {}, model_score=score, mask_index=shown)
 
     def settle(self) -> None:
         """Judge the last round, where that was left for later."""
@@ -190,27 +192,27 @@ def begin_round(
     seconds: Sequence[float],
     pool: Executor | None = None,
 ) -> Callable[[], None]:
-    """Begin a round of several sessions of one view: one call for all of them.
+    """Begin a round of several sessions of one encoded: one call for all of them.
 
-    The round before is judged while the view works. Call what comes back to take the answers;
-    their judging is left for when the view is at work again, or somebody reads the scores.
+    The round before is judged while the encoded works. Call what comes back to take the answers;
+    their judging is left for when the encoded is at work again, or somebody reads the scores.
     `seconds` are those that each user took.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
     >>> from segmeter.core.prompts import Click
-    >>> scene = drawn_scene(); view = Disc(radius=5).look(scene)
-    >>> sessions = [Session(scene, view), Session(scene, view)]
+    >>> scene = drawn_scene(); encoded = Disc(radius=5).encode(scene)
+    >>> sessions = [Session(scene, encoded), Session(scene, encoded)]
     >>> begin_round(sessions, [(Click((40, 60)),), (Click((50, 70)),)], [0.0, 0.0])()
-    >>> [session.rounds[-1].batch for session in sessions]
+    >>> [session.rounds[-1].batch_size for session in sessions]
     [2, 2]
     """
-    if any(session.view is not sessions[0].view for session in sessions):
-        raise BadInput("sessions that are stepped together share one view and one reading")
-    asks = [session.ask(given) for session, given in zip(sessions, prompts, strict=True)]
-    places, unique = _distinct(asks, [session.last for session in sessions])
+    if any(session.encoded is not sessions[0].encoded for session in sessions):
+        raise BadInput("sessions that are stepped together share one view and one protocol")
+    requests = [session.request(given) for session, given in zip(sessions, prompts, strict=True)]
+    places, unique = _distinct(requests, [session.last for session in sessions])
     start = perf_counter()
-    finish = start_answer(sessions[0].view, unique)
+    finish = start_predict(sessions[0].encoded, unique)
     begun = perf_counter() - start
     for session in sessions:
         session.settle()
@@ -222,9 +224,9 @@ def begin_round(
         made = [
             replace(
                 session.answered(prompts[i], predictions[place], masks[place]),
-                fed=asks[i].memory is not None,
-                batch=len(unique),
-                seconds_answer=share,
+                mask_fed_back=requests[i].state is not None,
+                batch_size=len(unique),
+                seconds_predict=share,
                 seconds_user=seconds[i],
             )
             for i, (session, place) in enumerate(zip(sessions, places, strict=True))
@@ -266,20 +268,20 @@ class _Unjudged:
 
 
 def _distinct(
-    asks: Sequence[Ask], lasts: Sequence[Prediction | None]
-) -> tuple[list[int], list[Ask]]:
+    requests: Sequence[Request], lasts: Sequence[Prediction | None]
+) -> tuple[list[int], list[Request]]:
     """Where each ask's answer will lie among the distinct ones, and those.
 
     Asks are the same when their prompts are and their memory is that of one prediction.
     """
     seen: dict[tuple[object, int], int] = {}
-    unique: list[Ask] = []
+    unique: list[Request] = []
     places = []
-    for ask, last in zip(asks, lasts, strict=True):
-        key = (ask.prompts, 0 if ask.memory is None else id(last))
+    for request, last in zip(requests, lasts, strict=True):
+        key = (request.prompts, 0 if request.state is None else id(last))
         if key not in seen:
             seen[key] = len(unique)
-            unique.append(ask)
+            unique.append(request)
         places.append(seen[key])
     return places, unique
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Prediction, Reading, View
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName
 from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Scene, Target
 
@@ -23,7 +23,7 @@ __all__ = ["Observation", "User"]
 class Observation:
     """All that a user sees before the next prompt.
 
-    `view` and `last` are there for users who try out the model itself, such as the one
+    `encoded` and `last` are there for users who try out the model itself, such as the one
     who looks for the worst click; people do not use them. `round` counts from 1. `rounds`
     are the session's rounds so far.
     """
@@ -32,8 +32,8 @@ class Observation:
     target: Target
     mask: Mask
     prompts: tuple[Prompt, ...]
-    reading: Reading
-    view: View
+    protocol: ProtocolName
+    encoded: EncodedScene
     last: Prediction | None = None
     round: int = 1
     rounds: Sequence[Round] = ()

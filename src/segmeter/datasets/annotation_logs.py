@@ -1,6 +1,6 @@
 """Annotation logs: what an annotation tool noted, with time stamps, as CSV or JSON lines.
 
-A line has `annotator`, `picture`, `object`, `event` and `time`; other columns are left alone.
+A line has `annotator`, `image`, `object`, `event` and `time`; other columns are left alone.
 Times are ISO 8601, or numbers of seconds, or of milliseconds since 1970.
 """
 
@@ -21,7 +21,7 @@ from segmeter.core.errors import BadInput, NotFound
 
 __all__ = ["COLUMNS", "AnnotationLog", "read_log"]
 
-COLUMNS = ("annotator", "picture", "object", "event", "time")
+COLUMNS = ("annotator", "image", "object", "event", "time")
 _MOST_LINES = 5_000_000
 _LONGEST_LINE = 1 << 16
 _MILLISECONDS = 1e11  # no clock counts so many seconds; since 1970 they are milliseconds
@@ -47,9 +47,9 @@ def read_log(path: Path) -> AnnotationLog:
         if word not in EVENTS:
             unknown[word[:40]] += 1
             continue
-        who, picture, thing = (str(row[name])[:300] for name in COLUMNS[:3])
+        who, image, thing = (str(row[name])[:300] for name in COLUMNS[:3])
         at = _seconds(row["time"], where)
-        events.append(AnnotationEvent(who, picture, thing, EVENTS[word], at))
+        events.append(AnnotationEvent(who, image, thing, EVENTS[word], at))
     if not events:
         raise BadInput(f"'{path}' has no event that is known; they are {', '.join(EVENTS)}")
     return AnnotationLog(tuple(events), dict(unknown))

@@ -1,4 +1,4 @@
-"""BSDS500: photographs that several people each cut into regions."""
+"""BSDS500: images that several people each cut into regions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Picture, Scene
+from segmeter.core.scenes import DatasetCard, Image, Scene
+from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.matlab import read_mat
-from segmeter.datasets.pictures import read_rgb
-from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
+from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
 
 __all__ = ["Bsds500", "Labels"]
 
 Labels = npt.NDArray[np.int32]
 Split = Literal["train", "val", "test"]
-_PHOTOGRAPHS = {"train": 200, "val": 100, "test": 200}
+_IMAGES = {"train": 200, "val": 100, "test": 200}
 
 _CARD = DatasetCard(
     name="bsds500",
-    summary="500 photographs, each cut into regions by four to nine people",
+    summary="500 images, each cut into regions by four to nine people",
     licence="non-commercial research and education, by its owners' word",
     citation="Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image "
     "segmentation. IEEE TPAMI 33(5), 2011",
@@ -56,39 +56,41 @@ class Bsds500:
         names = ("BSDS500", "BSDS500/data", "BSR/BSDS500/data", "BSDS500/BSDS500/data")
         self._folder = set_folder(_CARD, data, names, ("groundTruth",))
         self.split = split
-        self._truths = self._folder / "groundTruth" / split
+        self._ground_truths = self._folder / "groundTruth" / split
 
     @cached_property
     def card(self) -> DatasetCard:
-        whole = _PHOTOGRAPHS[self.split]
-        gone = [number for number in self._drawings if number not in self._pictures]
+        whole = _IMAGES[self.split]
+        gone = [number for number in self._drawings if number not in self._images]
         fewer = whole - len(self._drawings)
         parts = (
-            f"{fewer} of {whole} partitions are not in '{self._truths}'" if fewer > 0 else "",
-            lacking("photographs", gone, whole, self._folder / "images" / self.split),
+            f"{fewer} of {whole} partitions are not in '{self._ground_truths}'"
+            if fewer > 0
+            else "",
+            lacking("images", gone, whole, self._folder / "images" / self.split),
         )
         return replace(_CARD, missing="; ".join(filter(None, parts)))
 
     def scenes(self) -> Sequence[str]:
-        """Numbers of the photographs at hand that people have cut, ascending."""
-        return [number for number in self.annotated() if number in self._pictures]
+        """Numbers of the images at hand that people have cut, ascending."""
+        return [number for number in self.annotated() if number in self._images]
 
     def annotated(self) -> Sequence[str]:
-        """Numbers of all photographs with partitions, also where the picture is not at hand."""
+        """Numbers of all images with partitions, also where the image is not at hand."""
         return list(self._drawings)
 
     def load(self, scene: str) -> Scene:
         known("bsds500", scene, self._drawings)
-        picture = self._pictures.get(scene)
-        if picture is None:
+        image = self._images.get(scene)
+        if image is None:
             raise NotFound(
-                f"bsds500/{scene}: no picture in '{self._folder / 'images' / self.split}';"
+                f"bsds500/{scene}: no image in '{self._folder / 'images' / self.split}';"
                 " its partitions alone can be read"
             )
-        return Picture(
+        return Image(
             "bsds500",
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             (),
             partitions=lambda: self.partitions(scene),
         )
@@ -102,8 +104,8 @@ class Bsds500:
         return [edges for _, edges in self._people(scene)]
 
     def fingerprint(self) -> str:
-        pictures = [self._pictures[number] for number in self.scenes()]
-        return digest([*pictures, *self._drawings.values()])
+        images = [self._images[number] for number in self.scenes()]
+        return digest([*images, *self._drawings.values()])
 
     def _people(self, scene: str | Scene) -> list[tuple[Labels, npt.NDArray[np.bool_]]]:
         number = scene.id if isinstance(scene, Scene) else scene
@@ -116,24 +118,26 @@ class Bsds500:
 
     @cached_property
     def _drawings(self) -> dict[str, Path]:
-        if not self._truths.is_dir():
-            raise NotFound(f"bsds500: no folder '{self._truths}'")
-        return by_stem(sorted(self._truths.glob("*.mat"), key=lambda p: (len(p.name), p.name)))
+        if not self._ground_truths.is_dir():
+            raise NotFound(f"bsds500: no folder '{self._ground_truths}'")
+        return by_stem(
+            sorted(self._ground_truths.glob("*.mat"), key=lambda p: (len(p.name), p.name))
+        )
 
     @cached_property
-    def _pictures(self) -> dict[str, Path]:
-        """Its own pictures, else those of the click benchmark `Berkeley` beside it: the
-        same photographs under the same numbers."""
+    def _images(self) -> dict[str, Path]:
+        """Its own images, else those of the click benchmark `Berkeley` beside it: the
+        same images under the same numbers."""
         folder = self._folder / "images" / self.split
         if not folder.is_dir():
             others = self._folder.parent / "Berkeley" / "images"
-            return by_stem(pictures_in(others)) if others.is_dir() else {}
-        found = by_stem(pictures_in(folder))
+            return by_stem(images_in(others)) if others.is_dir() else {}
+        found = by_stem(images_in(folder))
         lacking = [number for number in found if number not in self._drawings]
         if lacking:
             raise NotFound(
                 f"bsds500/{lacking[0]}: '{found[lacking[0]]}' has no ground truth in "
-                f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the picture"
+                f"'{self._folder / 'groundTruth' / self.split}'; get it, or remove the image"
             )
         return found
 

@@ -11,7 +11,7 @@ from segmeter.core.masks import Mask
 __all__ = ["MOST_BITS", "within_memory"]
 
 MOST_BITS = 3 << 28
-"""Pixels in the boxes of all masks of one picture, a byte each: 768 MiB."""
+"""Pixels in the boxes of all masks of one image, a byte each: 768 MiB."""
 
 Found = TypeVar("Found")
 
@@ -19,9 +19,9 @@ Found = TypeVar("Found")
 def within_memory(
     found: Iterable[Found], mask_of: Callable[[Found], Mask], where: str, most: int = 0
 ) -> Iterator[Found]:
-    """What has a mask, until the masks' boxes take more memory than those of a picture may.
+    """What has a mask, until the masks' boxes take more memory than those of a image may.
 
-    A run-length mask of a few bytes can fill a whole picture, and a file can hold thousands.
+    A run-length mask of a few bytes can fill a whole image, and a file can hold thousands.
 
     >>> masks = [Mask.box((9, 9), (0, 0), (9, 9))] * 3
     >>> len(list(within_memory(masks, lambda mask: mask, "here")))

@@ -14,26 +14,26 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.datasets.clicks_csv import NUMBERS, TEXTS
 
-__all__ = ["Block", "Pictures", "UnknownPicture", "check_block"]
+__all__ = ["Block", "Images", "UnknownImage", "check_block"]
 
 Ints = npt.NDArray[np.int64]
 Coded = tuple[Ints, list[str]]
-Pictures = Mapping[str, Collection[str]] | Collection[str] | None
-"""Stems of pictures that may occur, of all data sets or by data set; None allows any."""
+Images = Mapping[str, Collection[str]] | Collection[str] | None
+"""Stems of images that may occur, of all data sets or by data set; None allows any."""
 
 _KNOWN = {"click_type": ("first", "fn", "fp"), "device": ("pc", "mobile")}
 # Ten times the published file, so that no file can fill the memory: below 1 GB in all.
 _MOST_KEYS = 200_000
 _LONGEST_TEXT = 300
 _LARGEST_SIDE = 100_000
-# People may miss the picture by a little; farther than this share of its sides is a mistake.
+# People may miss the image by a little; farther than this share of its sides is a mistake.
 _MARGIN = 0.05
 _MADE_BY = re.compile(r"(_(pc|mobile)_\d+)?")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class UnknownPicture(BadInput):
-    """A click on a picture that the data set does not have."""
+class UnknownImage(BadInput):
+    """A click on an image that the data set does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +65,23 @@ class Block:
             raise BadInput(f"{self.row(at)}: {what if isinstance(what, str) else what(at)}")
 
 
-def check_block(
-    block: Block, keys: dict[tuple[str, ...], int], pictures: Pictures
-) -> tuple[Ints, ...]:
+def check_block(block: Block, keys: dict[tuple[str, ...], int], images: Images) -> tuple[Ints, ...]:
     """Keys, points, sizes and devices of a block, every row checked; new keys join `keys`."""
     x, y, w, h = map(block.numbers, NUMBERS)
     block.refuse(
         (np.minimum(w, h) < 1) | (np.maximum(w, h) > _LARGEST_SIDE),
-        lambda at: f"a picture's sides are 1 to {_LARGEST_SIDE} pixels, not w {w[at]} x h {h[at]}",
+        lambda at: f"an image's sides are 1 to {_LARGEST_SIDE} pixels, not w {w[at]} x h {h[at]}",
     )
     outside = (x < -_MARGIN * w) | (y < -_MARGIN * h) | (x > (1 + _MARGIN) * w)
     block.refuse(
         outside | (y > (1 + _MARGIN) * h),
         lambda at: (
-            f"the click at x {x[at]}, y {y[at]} lies outside the picture of w {w[at]} x h {h[at]}"
+            f"the click at x {x[at]}, y {y[at]} lies outside the image of w {w[at]} x h {h[at]}"
         ),
     )
     codes = {name: block.words(name) for name in TEXTS}
     _check_texts(block, codes)
-    key_of = _keys(block, codes, keys, pictures)
+    key_of = _keys(block, codes, keys, images)
     points = np.stack([np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)], axis=1)
     device, words = codes["device"]
     mobile = np.array([word == "mobile" for word in words], dtype=np.int64)[device]
@@ -105,7 +103,7 @@ def _keys(
     block: Block,
     codes: Mapping[str, Coded],
     keys: dict[tuple[str, ...], int],
-    pictures: Pictures,
+    images: Images,
 ) -> Ints:
     """Number of each row's key; a key is looked at once per block."""
     names = ("dataset", "full_stem", "image_stem", "object_stem", "click_type", "model_type")
@@ -118,9 +116,9 @@ def _keys(
             what = "a text is longer, or there are more things to click on,"
             raise BadInput(f"{row}: {what} than a clicks file can have")
         _check_stem(row, key, model)
-        if not _known(key[0], key[2], pictures):
-            raise UnknownPicture(
-                f"{row}: picture '{key[2][:60]}' is not in the data set '{key[0][:60]}'"
+        if not _known(key[0], key[2], images):
+            raise UnknownImage(
+                f"{row}: image '{key[2][:60]}' is not in the data set '{key[0][:60]}'"
             )
         numbers[i] = keys.setdefault(tuple(key), len(keys))
     return numbers[inverse]
@@ -158,7 +156,7 @@ def _check_stem(row: str, key: Sequence[str], model: str) -> None:
         raise BadInput(f"{row}: {named} '{due[:120]}'{more}")
 
 
-def _known(dataset: str, image: str, pictures: Pictures) -> bool:
-    if isinstance(pictures, Mapping):
-        pictures = pictures.get(dataset)
-    return pictures is None or image in pictures
+def _known(dataset: str, image: str, images: Images) -> bool:
+    if isinstance(images, Mapping):
+        images = images.get(dataset)
+    return images is None or image in images

@@ -1,4 +1,4 @@
-"""COCO and LVIS: photographs with objects in one JSON file."""
+"""COCO and LVIS: images with objects in one JSON file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["coco", "lvis"]
 _COCO = DatasetCard(
     name="coco",
     summary="objects of COCO, from its JSON of instances",
-    licence="annotations CC BY 4.0; each photograph under the licence its record names",
+    licence="annotations CC BY 4.0; each image under the licence its record names",
     citation="Lin et al. Microsoft COCO: common objects in context. ECCV 2014",
     homepage="https://cocodataset.org",
     notes="val2017.zip and annotations_trainval2017.zip of the project page unpack to "
@@ -26,13 +26,13 @@ _COCO = DatasetCard(
 
 _LVIS = DatasetCard(
     name="lvis",
-    summary="objects of LVIS, over a thousand classes on COCO's photographs",
-    licence="annotations CC BY 4.0; each photograph under the licence its record names",
+    summary="objects of LVIS, over a thousand classes on COCO's images",
+    licence="annotations CC BY 4.0; each image under the licence its record names",
     citation="Gupta, Dollar, Girshick. LVIS: a dataset for large vocabulary instance "
     "segmentation. CVPR 2019",
     homepage="https://www.lvisdataset.org",
     notes="lvis_v1_val.json of the project page belongs in coco/annotations, COCO's "
-    "photographs in coco/val2017. Not every object of a photograph is outlined.",
+    "images in coco/val2017. Not every object of an image is outlined.",
 )
 
 
@@ -77,10 +77,12 @@ def _open(
 
 
 def _beside(annotations: Path) -> Path:
-    """The folder of pictures that usually comes with a file of annotations."""
+    """The folder of images that usually comes with a file of annotations."""
     part = re.search(r"(train|val|test)(20\d\d)?", annotations.name)
     year = part and (part[2] or "2017")
     root = annotations.parent.parent
-    guesses = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
-    guesses += [root / "images", annotations.parent / "images"]
-    return next((guess for guess in guesses if guess.is_dir()), annotations.parent)
+    predictions = [root / f"{part[1]}{year}", root / "images" / f"{part[1]}{year}"] if part else []
+    predictions += [root / "images", annotations.parent / "images"]
+    return next(
+        (prediction for prediction in predictions if prediction.is_dir()), annotations.parent
+    )

@@ -1,7 +1,7 @@
 """The index of a JSON file of COCO's layout: where each object stands in it.
 
 Such files reach a gigabyte, and read into Python's objects five times that, in every worker.
-So a file is gone through once; what is kept are the pictures, the classes and the bytes
+So a file is gone through once; what is kept are the images, the classes and the bytes
 between which each object stands. For large files that table is put in the user's cache
 folder, and other processes and later runs begin there.
 """
@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import NotFound
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.pictures import read_bytes
+from segmeter.datasets.image_files import read_bytes
 from segmeter.runtime.cache_folders import cache_folder
 
 __all__ = ["Index", "Spans", "has_lists", "index_of"]
@@ -42,14 +42,14 @@ Spans = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A file's pictures and classes, and the place of every object.
+    """A file's images and classes, and the place of every object.
 
     Attributes
     ----------
     images, categories
         The records as they stand in the file.
     spans
-        `(n, 4)`: which picture of `images`, first byte, byte after the last, and whether
+        `(n, 4)`: which image of `images`, first byte, byte after the last, and whether
         it is a crowd region; in the file's order.
     """
 
@@ -135,10 +135,10 @@ def _spans(images: list[Any], things: list[tuple[Any, int, int, bool]]) -> Spans
     row: dict[Any, int] = {}
     for number, image in enumerate(images):
         if row.setdefault(image["id"], number) != number:
-            raise ValueError(f"two pictures have the id {image['id']}")
+            raise ValueError(f"two images have the id {image['id']}")
     unlisted = next((thing[0] for thing in things if thing[0] not in row), None)
     if unlisted is not None:
-        raise ValueError(f"an object is of the picture {unlisted}, which is not listed")
+        raise ValueError(f"an object is of the image {unlisted}, which is not listed")
     table = [(row[image], start, end, crowd) for image, start, end, crowd in things]
     return np.array(table, dtype=np.int64).reshape(-1, 4)
 

@@ -1,4 +1,4 @@
-"""A JSON file of COCO's layout and its pictures.
+"""A JSON file of COCO's layout and its images.
 
 Crowd regions (COCO marks what nobody could tell apart) are no targets unless asked for.
 Objects whose outline covers no pixel are passed over.
@@ -14,24 +14,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
+from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target, size_in_words
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target, size_in_words
 from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_index import Index, Spans, index_of
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.image_files import MOST_PIXELS, image_size, read_rgb
 from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
-from segmeter.datasets.pictures import MOST_PIXELS, picture_size, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, some_at_hand
 
-__all__ = ["CocoJson", "CocoPicture", "Crowd"]
+__all__ = ["CocoImage", "CocoJson", "Crowd"]
 
 Crowd = Literal["leave-out", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _Image:
     """One image record: where its file may lie, its size, and its objects' places."""
 
     files: tuple[str, ...]
@@ -39,11 +39,11 @@ class _Picture:
     things: Spans
 
 
-class CocoPicture(Picture):
-    """A picture of COCO's or LVIS's that also knows what detections are scored against."""
+class CocoImage(Image):
+    """An image of COCO's or LVIS's that also knows what detections are scored against."""
 
     def __init__(self, source: CocoJson, scene: str) -> None:
-        path = source.picture(scene)
+        path = source.image(scene)
         super().__init__(
             source.name,
             scene,
@@ -54,13 +54,13 @@ class CocoPicture(Picture):
         self._source = source
 
     @cached_property
-    def detection_truth(self) -> DetectionTruth:
+    def detection_ground_truth(self) -> DetectionGroundTruth:
         """Classes, areas, boxes and crowd regions as the annotations state them."""
-        return self._source.detection_truth(self.id)
+        return self._source.detection_ground_truth(self.id)
 
 
 class CocoJson:
-    """A JSON file of COCO's layout and a folder of pictures.
+    """A JSON file of COCO's layout and a folder of images.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ class CocoJson:
         gone = [name for name in self._listed if name not in self._at_hand]
         return replace(
             self._card,
-            targets=sum(len(picture.things) for picture in self._listed.values()),
+            targets=sum(len(image.things) for image in self._listed.values()),
             notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
-            missing=lacking("pictures", gone, len(self._listed), self._images),
+            missing=lacking("images", gone, len(self._listed), self._images),
         )
 
     def scenes(self) -> Sequence[str]:
-        """File names without suffix, in the file's order; left out are pictures without
+        """File names without suffix, in the file's order; left out are images without
         objects and those that are not at hand."""
         return list(self._at_hand)
 
@@ -104,47 +104,47 @@ class CocoJson:
         known(name, scene, self._listed)
         if scene not in self._at_hand:
             file = self._listed[scene].files[0]
-            raise NotFound(f"{name}/{scene}: no picture '{file}' in '{self._images}'")
-        return CocoPicture(self, scene)
+            raise NotFound(f"{name}/{scene}: no image '{file}' in '{self._images}'")
+        return CocoImage(self, scene)
 
-    def picture(self, scene: str) -> Path:
-        """The file of a scene's picture."""
+    def image(self, scene: str) -> Path:
+        """The file of a scene's image."""
         return self._at_hand[scene]
 
     def fingerprint(self) -> str:
         return digest([self._annotations, *self._at_hand.values()])
 
     def coco_header(self) -> dict[str, Any]:
-        """Ids and sizes of all pictures, and all classes, as the file has them; no object."""
+        """Ids and sizes of all images, and all classes, as the file has them; no object."""
         images = [
             {"id": i["id"], "height": int(i["height"]), "width": int(i["width"])}
             for i in self._index.images
         ]
         return {"images": images, "annotations": [], "categories": list(self._index.categories)}
 
-    def detection_truth(self, scene: str) -> DetectionTruth:
-        """All annotations of a picture, crowd regions too, as the file states them."""
-        picture = self._listed[scene]
-        number = int(picture.things[0, 0])
-        image = self._index.images[number]
+    def detection_ground_truth(self, scene: str) -> DetectionGroundTruth:
+        """All annotations of an image, crowd regions too, as the file states them."""
+        image = self._listed[scene]
+        number = int(image.things[0, 0])
+        record = self._index.images[number]
         try:
             spans = self._index.spans[self._index.spans[:, 0] == number]
-            objects = [self._object(r, picture) for r in self._index.read(spans)]
-            return DetectionTruth(
-                int(image["id"]),
-                picture.size,
+            objects = [self._object(r, image) for r in self._index.read(spans)]
+            return DetectionGroundTruth(
+                int(record["id"]),
+                image.size,
                 self._categories,
                 tuple(thing for thing in objects if thing.mask or thing.crowd),
-                "neg_category_ids" in image,
-                tuple(image.get("neg_category_ids") or ()),
-                tuple(image.get("not_exhaustive_category_ids") or ()),
+                "neg_category_ids" in record,
+                tuple(record.get("neg_category_ids") or ()),
+                tuple(record.get("not_exhaustive_category_ids") or ()),
             )
         except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
-    def _object(self, record: Mapping[str, Any], picture: _Picture) -> TrueObject:
+    def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
         where = f"'{self._annotations}', object {record['id']}"
-        mask = outline(record.get("segmentation"), picture.size, where)
+        mask = outline(record.get("segmentation"), image.size, where)
         area = float(record.get("area", mask.area))
         return TrueObject(
             int(record["category_id"]),
@@ -162,28 +162,28 @@ class CocoJson:
         )
 
     def targets(self, scene: str) -> list[Target]:
-        """The objects of a picture; those whose outline covers no pixel are passed over."""
-        picture = self._listed[scene]
-        self._check_claim(scene, picture)
+        """The objects of an image; those whose outline covers no pixel are passed over."""
+        image = self._listed[scene]
+        self._check_claim(scene, image)
         try:
-            records = self._index.read(picture.things)
-            found = (target for record in records if (target := self._target(record, picture)))
+            records = self._index.read(image.things)
+            found = (target for record in records if (target := self._target(record, image)))
             return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
         except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
-    def _check_claim(self, scene: str, picture: _Picture) -> None:
-        """Refuse a claimed size that is not the picture's, upright or lying, before filling it."""
-        real = picture_size(self._at_hand[scene])
-        if sorted(real) != sorted(picture.size):
+    def _check_claim(self, scene: str, image: _Image) -> None:
+        """Refuse a claimed size that is not the image's, upright or lying, before filling it."""
+        real = image_size(self._at_hand[scene])
+        if sorted(real) != sorted(image.size):
             raise BadInput(
-                f"{self._card.name}/{scene}: '{self._annotations}' says the picture is "
-                f"{size_in_words(picture.size)}, but it is {size_in_words(real)}; mend the file"
+                f"{self._card.name}/{scene}: '{self._annotations}' says the image is "
+                f"{size_in_words(image.size)}, but it is {size_in_words(real)}; mend the file"
             )
 
-    def _target(self, record: Mapping[str, Any], picture: _Picture) -> Target | None:
+    def _target(self, record: Mapping[str, Any], image: _Image) -> Target | None:
         where = f"'{self._annotations}', object {record['id']}"
-        mask = outline(record.get("segmentation"), picture.size, where)
+        mask = outline(record.get("segmentation"), image.size, where)
         label, groups = self._classes.get(record.get("category_id"), ("", {}))
         groups = {"size": _extent(mask.area), **groups}
         return Target(str(record["id"]), mask, label=label, groups=groups) if mask else None
@@ -200,8 +200,8 @@ class CocoJson:
         return {entry["id"]: _class(entry) for entry in self._index.categories}
 
     @cached_property
-    def _listed(self) -> dict[str, _Picture]:
-        """Pictures that have objects, by name."""
+    def _listed(self) -> dict[str, _Image]:
+        """Images that have objects, by name."""
         try:
             return _parse(self._index, self._crowd == "keep")
         except WRONG_LAYOUT as error:
@@ -209,11 +209,11 @@ class CocoJson:
 
     @cached_property
     def _at_hand(self) -> dict[str, Path]:
-        """The files of those pictures that are there; a folder is listed once."""
+        """The files of those images that are there; a folder is listed once."""
         folders: dict[Path, frozenset[str]] = {}
         found: dict[str, Path] = {}
-        for name, picture in self._listed.items():
-            for path in (self._images / file for file in picture.files):
+        for name, image in self._listed.items():
+            for path in (self._images / file for file in image.files):
                 if path.parent not in folders:
                     folders[path.parent] = names_in(path.parent)
                 if path.name in folders[path.parent]:
@@ -236,33 +236,33 @@ def _stated_box(record: Mapping[str, Any], mask: Mask) -> tuple[float, float, fl
     return x, y, width, height
 
 
-def _parse(index: Index, keep_crowds: bool) -> dict[str, _Picture]:
+def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
     spans = index.spans if keep_crowds else index.spans[index.spans[:, 3] == 0]
     spans = spans[np.argsort(spans[:, 0], kind="stable")]
     ends = np.searchsorted(spans[:, 0], np.arange(len(index.images) + 1))
-    found: dict[str, _Picture] = {}
-    for number, image in enumerate(index.images):
-        size = (int(image["height"]), int(image["width"]))
+    found: dict[str, _Image] = {}
+    for number, record in enumerate(index.images):
+        size = (int(record["height"]), int(record["width"]))
         if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
-            raise ValueError(f"picture {image['id']} of {size[1]} x {size[0]}")
+            raise ValueError(f"image {record['id']} of {size[1]} x {size[0]}")
         things = spans[ends[number] : ends[number + 1]]
-        picture = _Picture(tuple(_files(image)), size, things)
-        name = str(PurePosixPath(picture.files[0]).with_suffix(""))
-        if found.setdefault(name, picture) is not picture:
-            raise ValueError(f"two pictures named {name}")
-    return {name: picture for name, picture in found.items() if len(picture.things)}
+        image = _Image(tuple(_files(record)), size, things)
+        name = str(PurePosixPath(image.files[0]).with_suffix(""))
+        if found.setdefault(name, image) is not image:
+            raise ValueError(f"two images named {name}")
+    return {name: image for name, image in found.items() if len(image.things)}
 
 
-def _files(image: Mapping[str, Any]) -> Iterator[str]:
-    """Where a picture may lie under its folder: LVIS names COCO's file only by its address."""
+def _files(record: Mapping[str, Any]) -> Iterator[str]:
+    """Where an image may lie under its folder: LVIS names COCO's file only by its address."""
     # A name that no file can have (NUL, half a character) is shown as text, and not found.
     names = [
-        str(image[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")
+        str(record[key]).encode("utf-8", "backslashreplace").decode().replace("\0", "%00")
         for key in ("coco_url", "file_name")
-        if image.get(key)
+        if record.get(key)
     ]
     if not names:
-        raise ValueError(f"picture {image['id']} has no file name")
+        raise ValueError(f"image {record['id']} has no file name")
     for name in names:
         path = PurePosixPath(name.replace("\\", "/"))
         if ".." in path.parts:

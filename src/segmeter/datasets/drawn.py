@@ -11,7 +11,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.core.seeds import fingerprint, generator
 from segmeter.datasets.places import known
 
@@ -33,7 +33,7 @@ class Drawn:
     seed
         Other seeds draw other scenes.
     size
-        Height of the pictures in pixels; they are a quarter wider.
+        Height of the images in pixels; they are a quarter wider.
     """
 
     def __init__(self, count: int = 12, seed: int = 0, size: int = 96) -> None:
@@ -61,7 +61,7 @@ class Drawn:
     def load(self, scene: str) -> Scene:
         known("drawn", scene, self._scenes)
         pixels, targets = self._draw(self._scenes[scene])
-        return Picture("drawn", scene, pixels, targets)
+        return Image("drawn", scene, pixels, targets)
 
     def fingerprint(self) -> str:
         return fingerprint("drawn", len(self._scenes), self._seed, self._size)
@@ -72,15 +72,15 @@ class Drawn:
         names = list(_SHAPES)
         chosen = [names[(index + 2 * k) % len(names)] for k in range(1 + index % 3)]
         shapes = [(name, _SHAPES[name](canvas)) for name in chosen]
-        picture = canvas.ground()
+        image = canvas.ground()
         targets: list[Target] = []
         for place, (name, bits) in enumerate(shapes):
-            picture[bits] = canvas.paint(int(bits.sum()))
+            image[bits] = canvas.paint(int(bits.sum()))
             hidden = [above for _, above in shapes[place + 1 :]]
             seen = bits & ~np.logical_or.reduce(hidden) if hidden else bits
             if seen.any():
                 targets.append(Target(f"{place + 1}", Mask.of(seen), label=name))
-        return picture, targets
+        return image, targets
 
 
 class _Canvas:
@@ -132,7 +132,7 @@ def _ring(canvas: _Canvas) -> Bits:
 
 
 def _wire(canvas: _Canvas) -> Bits:
-    """A wavy line, about two pixels thick, across the picture."""
+    """A wavy line, about two pixels thick, across the image."""
     y, _ = canvas.centre()
     phase, waves = canvas.draws.uniform(0, 2 * np.pi), canvas.draws.uniform(1, 2.5)
     line = y + canvas.length(0.05, 0.15) * np.sin(
@@ -151,7 +151,7 @@ def _dots(canvas: _Canvas) -> Bits:
 
 
 def _block(canvas: _Canvas) -> Bits:
-    """A box that reaches over the picture's left edge."""
+    """A box that reaches over the image's left edge."""
     y, _ = canvas.centre()
     high, wide = canvas.length(0.1, 0.2), canvas.length(0.3, 0.6)
     return np.asarray((np.abs(canvas.y - y) <= high) & (canvas.x <= wide))

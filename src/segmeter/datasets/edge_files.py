@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_values
 from segmeter.datasets.matlab import read_mat
 from segmeter.datasets.numpy_files import read_npy
-from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_values
 
 __all__ = ["read_contour_map", "read_edge_map"]
 
@@ -31,7 +31,7 @@ def read_contour_map(path: Path, variable: str = "ucm2") -> Map:
 
 
 def read_edge_map(path: Path, variable: str = "E") -> Map:
-    """Edge strengths, `(H, W)`: a grey picture as 0 to 1, a `.npy`, or a `.mat`'s variable."""
+    """Edge strengths, `(H, W)`: a grey image as 0 to 1, a `.npy`, or a `.mat`'s variable."""
     if path.suffix.lower() not in SUFFIXES:
         return _numbers(path, variable)
     values = read_values(path)
@@ -47,7 +47,7 @@ def _numbers(path: Path, variable: str) -> Map:
     elif path.suffix.lower() == ".npy":
         array = read_npy(path, _MOST_VALUES)
     else:
-        raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, a picture")
+        raise BadInput(f"'{path}' is none of the kinds that hold numbers: .npy, .mat, an image")
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "fiub":
         size = " x ".join(map(str, array.shape))
         raise BadInput(f"'{path}' holds {array.dtype} of {size}; a map is H x W numbers")

@@ -1,4 +1,4 @@
-"""A folder of pictures and masks of your own, in most of the ways people lay them out.
+"""A folder of images and masks of your own, in most of the ways people lay them out.
 
 What was recognised is said in one sentence, `recognised`; options override it.
 """
@@ -13,9 +13,10 @@ from typing import Any, Literal, TypeVar, cast
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import Dataset, DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import Dataset, DatasetCard, Image, Scene, Target
 from segmeter.datasets.coco_index import has_lists
 from segmeter.datasets.coco_json import CocoJson
+from segmeter.datasets.image_files import read_rgb
 from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
@@ -26,9 +27,8 @@ from segmeter.datasets.mask_files import (
     told_from,
     void_in,
 )
-from segmeter.datasets.pairing import Pairs, deeper, pair, picture_folder
-from segmeter.datasets.pictures import read_rgb
-from segmeter.datasets.places import digest, known, passed_over, pictures_in, printable, writable
+from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
+from segmeter.datasets.places import digest, images_in, known, passed_over, printable, writable
 from segmeter.datasets.runlength_json import (
     JsonBeside,
     Named,
@@ -45,14 +45,14 @@ __all__ = ["Folder", "MaskFiles"]
 T = TypeVar("T")
 _LOOKED_AT = 12
 _ADVICE = (
-    "put pictures in 'images' and masks of the same names in 'masks', or masks beside the"
-    " pictures as NAME_mask.png, or a COCO JSON file with the pictures"
+    "put images in 'images' and masks of the same names in 'masks', or masks beside the"
+    " images as NAME_mask.png, or a COCO JSON file with the images"
 )
 
 
-@catalogue.datasets.add("folder", summary="a folder of pictures and masks of your own")
+@catalogue.datasets.add("folder", summary="a folder of images and masks of your own")
 class Folder:
-    """Pictures with binary masks, label maps, one file per object, or run lengths in JSON.
+    """Images with binary masks, label maps, one file per object, or run lengths in JSON.
 
     A folder of volumes (NIfTI, NRRD, DICOM) is handed to the data set `volumes`, with the
     options behind the first three.
@@ -117,7 +117,7 @@ class Folder:
             citation="your own",
         )
         self._data, said = _recognise(folder, card, kind, ignore)
-        self.recognised = "; ".join(filter(None, (said, passed_over(picture_folder(folder)))))
+        self.recognised = "; ".join(filter(None, (said, passed_over(image_folder(folder)))))
 
     @property
     def card(self) -> DatasetCard:
@@ -144,7 +144,7 @@ def _moved(folder: Path, data: str | Path | None) -> Path:
 
 
 class MaskFiles:
-    """Pictures and mask files that were paired by name."""
+    """Images and mask files that were paired by name."""
 
     def __init__(self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None) -> None:
         self.card = card
@@ -157,18 +157,18 @@ class MaskFiles:
 
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, dict.fromkeys(self._pairs.paired))
-        picture = self._pairs.pictures[scene]
-        return Picture(
+        image = self._pairs.images[scene]
+        return Image(
             self.card.name,
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: self._targets(scene),
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
-        pictures = [self._pairs.pictures[name] for name in self._pairs.paired]
-        return digest([*pictures, *self._pairs.files()])
+        images = [self._pairs.images[name] for name in self._pairs.paired]
+        return digest([*images, *self._pairs.files()])
 
     def _targets(self, scene: str) -> list[Target]:
         targets: list[Target] = []
@@ -190,7 +190,7 @@ def _recognise(
                 return found
     pairs = pair(folder)
     if not pairs.paired:
-        over = passed_over(picture_folder(folder))
+        over = passed_over(image_folder(folder))
         advice = deeper(folder) or _foreign(folder) or _ADVICE
         raise BadInput(f"nothing recognised in '{folder}': {advice}" + (over and f" ({over})"))
     files = readable(_spread(list(pairs.whole.values()) or pairs.files()))
@@ -202,8 +202,8 @@ def _recognise(
 
 def _foreign(folder: Path) -> str:
     """Whose annotations a folder has, if they are of a layout that is not read; often empty."""
-    advice = "which are not read: turn them into one COCO file beside the pictures"
-    beside = [path for path in picture_folder(folder).glob("*.json") if path.is_file()]
+    advice = "which are not read: turn them into one COCO file beside the images"
+    beside = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
     contents = (_content(path) for path in _spread(beside))
     if any(isinstance(content, dict) and "shapes" in content for content in contents):
         return f"its JSON files are LabelMe's, {advice}"
@@ -213,28 +213,28 @@ def _foreign(folder: Path) -> str:
 
 
 def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
-    """One JSON file for all pictures: COCO's layout, or run lengths by picture."""
-    pictures = picture_folder(folder)
+    """One JSON file for all images: COCO's layout, or run lengths by image."""
+    images = image_folder(folder)
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
     files = sorted(file for file in listed if file.is_file())
-    if {file.stem for file in files} & _stems(pictures):
-        return None  # one beside each picture
+    if {file.stem for file in files} & _stems(images):
+        return None  # one beside each image
     for file in files:
-        found = _from_coco(card, file, pictures)
+        found = _from_coco(card, file, images)
         if found is not None:
             return found
         masks = run_lengths_in(read_json(file))
         if masks is not None:
-            return _run_lengths(card, pictures, masks, [file], f"'{file.name}'")
+            return _run_lengths(card, images, masks, [file], f"'{file.name}'")
     return None
 
 
-def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, str] | None:
+def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, str] | None:
     if not has_lists(file):
         return None
-    data = CocoJson(card, file, pictures)
+    data = CocoJson(card, file, images)
     said = [
-        f"{_pictures(len(data.scenes()))} with objects in the COCO file '{file.name}',"
+        f"{_images(len(data.scenes()))} with objects in the COCO file '{file.name}',"
         f" which has {data.card.targets} objects",
         data.card.notes.strip().rstrip("."),
         data.card.missing,
@@ -243,16 +243,16 @@ def _from_coco(card: DatasetCard, file: Path, pictures: Path) -> tuple[Dataset, 
 
 
 def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
-    """A JSON file of run lengths beside each picture, told from a few of them."""
-    pictures = picture_folder(folder)
-    files = {path.stem: path for path in pictures.glob("*.json") if path.is_file()}
+    """A JSON file of run lengths beside each image, told from a few of them."""
+    images = image_folder(folder)
+    files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
     beside = {
-        path.stem: (path, files[path.stem]) for path in pictures_in(pictures) if path.stem in files
+        path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
     }
     for _, file in _spread(list(beside.values())):
         if run_lengths_in({file.stem: _content(file)}) is not None:
             return JsonBeside(card, beside), (
-                f"{_pictures(len(beside))} with run lengths in a JSON file each"
+                f"{_images(len(beside))} with run lengths in a JSON file each"
             )
     return None
 
@@ -272,20 +272,20 @@ def _run_lengths(
     files: Sequence[Path],
     where: str,
 ) -> tuple[Dataset, str]:
-    pictures = {path.stem: path for path in pictures_in(folder)}
-    count = sum(len(things) for name, things in masks.items() if name in pictures)
-    data = RunLengthJson(replace(card, targets=count), pictures, masks, files)
-    missing = [name for name in masks if name not in pictures]
+    images = {path.stem: path for path in images_in(folder)}
+    count = sum(len(things) for name, things in masks.items() if name in images)
+    data = RunLengthJson(replace(card, targets=count), images, masks, files)
+    missing = [name for name in masks if name not in images]
     if count == 0:
-        raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such picture")
-    said = f"{_pictures(len(data.scenes()))} with {count} objects as run lengths in {where}"
+        raise BadInput(f"{where} has masks for '{missing[0]}', but '{folder}' has no such image")
+    said = f"{_images(len(data.scenes()))} with {count} objects as run lengths in {where}"
     if missing:
-        said += f"; {len(missing)} entries have no picture, the first is '{missing[0]}'"
+        said += f"; {len(missing)} entries have no image, the first is '{missing[0]}'"
     return data, said
 
 
 def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
-    parts = [f"{_pictures(len(pairs.paired))} {pairs.where}"]
+    parts = [f"{_images(len(pairs.paired))} {pairs.where}"]
     if pairs.whole:
         parts.append(MEANING[kind] + (f" ({ignore} is not judged)" if ignore is not None else ""))
     if pairs.single:
@@ -293,18 +293,18 @@ def _sentence(pairs: Pairs, kind: Kind, ignore: int | None) -> str:
         parts.append(f"{count} files of one object each")
     if pairs.renamed:
         parts.append(f"{pairs.renamed} objects of like names go by their files' names")
-    if pairs.lonely:
+    if pairs.unpaired:
         parts.append(
-            f"{_pictures(len(pairs.lonely))} without a mask left out,"
-            f" the first is '{pairs.lonely[0]}'"
+            f"{_images(len(pairs.unpaired))} without a mask left out,"
+            f" the first is '{pairs.unpaired[0]}'"
         )
     if pairs.stray:
-        parts.append(f"{_masks(len(pairs.stray))} to no picture, the first is '{pairs.stray[0]}'")
+        parts.append(f"{_masks(len(pairs.stray))} to no image, the first is '{pairs.stray[0]}'")
     return "; ".join(parts)
 
 
 def _stems(folder: Path) -> set[str]:
-    return {path.stem for path in pictures_in(folder)}
+    return {path.stem for path in images_in(folder)}
 
 
 def _spread(things: list[T]) -> list[T]:
@@ -318,8 +318,8 @@ def _class(name: str) -> str:
     return re.sub(r"[\W_]*\d*$", "", name)
 
 
-def _pictures(count: int) -> str:
-    return "1 picture" if count == 1 else f"{count} pictures"
+def _images(count: int) -> str:
+    return "1 image" if count == 1 else f"{count} images"
 
 
 def _masks(count: int) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segmeter.core.errors import BadInput, suggestion
-from segmeter.datasets.pictures import read_bytes
+from segmeter.datasets.image_files import read_bytes
 
 __all__ = ["Groups", "read_groups", "read_table", "write_groups"]
 

@@ -24,9 +24,9 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.models import Segmentation
 from segmeter.datasets.claims import within_memory
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_bytes, read_values
 from segmeter.datasets.matlab import read_first
 from segmeter.datasets.numpy_files import read_npy
-from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_bytes, read_values
 
 __all__ = [
     "RESULT_SUFFIXES",
@@ -39,7 +39,7 @@ __all__ = [
 Labels = npt.NDArray[Any]
 RESULT_SUFFIXES = frozenset({".bmp", ".json", ".mat", ".npy", ".png", ".tif", ".tiff"})
 
-_TRUTHS, _SETTINGS, _CONTOURS = "groundTruth", "segs", ("ucm2", "ucm")
+_GROUND_TRUTHS, _SETTINGS, _CONTOURS = "groundTruth", "segs", ("ucm2", "ucm")
 _SINGLE = ("labels", "Segmentation", "segmentation", "seg", "partition")
 _LARGEST_LABEL = (1 << 31) - 1
 _MOST_PAINTED = 1 << 26  # what a file of a few bytes may claim; 53 megapixels are TETRIS's most
@@ -63,7 +63,7 @@ def read_label_maps(path: Path) -> list[Labels]:
 
 
 def read_results(path: Path) -> Mapping[str, Segmentation]:
-    """What a file says about one picture, by setting; one without a name has setting ''."""
+    """What a file says about one image, by setting; one without a name has setting ''."""
     suffix = path.suffix.lower()
     if suffix == ".mat":
         return _from_mat(path)
@@ -94,12 +94,12 @@ def _partition(labels: Labels, path: Path) -> Segmentation:
 
 
 def _from_mat(path: Path) -> Mapping[str, Segmentation]:
-    found = read_first(path, [_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
+    found = read_first(path, [_GROUND_TRUTHS, _SETTINGS, *_CONTOURS, *_SINGLE])
     if found is None:
-        names = ", ".join([_TRUTHS, _SETTINGS, _CONTOURS[0], *_SINGLE[:2]])
+        names = ", ".join([_GROUND_TRUTHS, _SETTINGS, _CONTOURS[0], *_SINGLE[:2]])
         raise BadInput(f"'{path}' holds none of {names}; it is of another kind")
     name, value = found
-    if name == _TRUTHS:
+    if name == _GROUND_TRUTHS:
         cells = [_drawn(path, cell) for cell in np.ravel(value)]
     elif name == _SETTINGS:
         cells = [np.asarray(cell) for cell in np.ravel(value)]
@@ -116,7 +116,7 @@ def _drawn(path: Path, cell: Any) -> Labels:
     try:
         return np.asarray(cell[0, 0]["Segmentation"])
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"'{path}' has a '{_TRUTHS}' without 'Segmentation'") from error
+        raise BadInput(f"'{path}' has a '{_GROUND_TRUTHS}' without 'Segmentation'") from error
 
 
 def _contours(path: Path, value: Any) -> npt.NDArray[Any]:
@@ -160,7 +160,7 @@ def _from_runs(path: Path) -> Labels:
     if math.prod(masks[0].shape) > _MOST_PAINTED:
         raise BadInput(
             f"'{path}' claims {math.prod(masks[0].shape)} pixels; at most {_MOST_PAINTED} are "
-            "painted from run lengths: save the label map as a picture"
+            "painted from run lengths: save the label map as an image"
         )
     labels = np.zeros(masks[0].shape, dtype=np.int32)
     for number, mask in enumerate(masks, start=1):

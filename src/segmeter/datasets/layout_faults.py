@@ -21,8 +21,8 @@ _LONGEST = 80
 def layout_fault(error: Exception) -> str:
     """A sentence's end on what is wrong.
 
-    >>> layout_fault(KeyError("height")), layout_fault(ValueError("two pictures have the id 1"))
-    ("a record has no 'height'", 'two pictures have the id 1')
+    >>> layout_fault(KeyError("height")), layout_fault(ValueError("two images have the id 1"))
+    ("a record has no 'height'", 'two images have the id 1')
     """
     said = str(error)[:_LONGEST]
     if isinstance(error, KeyError):

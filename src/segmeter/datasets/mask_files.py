@@ -14,7 +14,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import Target
 from segmeter.datasets.claims import MOST_BITS
-from segmeter.datasets.pictures import has_colour_table, is_jpeg, read_alpha, read_values
+from segmeter.datasets.image_files import has_colour_table, is_jpeg, read_alpha, read_values
 
 __all__ = [
     "MEANING",
@@ -42,7 +42,7 @@ MEANING: dict[Kind, str] = {
 
 # When files differ, the kind that can tell the others' objects apart is the folder's.
 _ORDER: tuple[Kind, ...] = ("colours", "palette", "labels", "trimap", "soft", "alpha", "binary")
-# More values than this are a photograph's, unless each stands on this many pixels on average.
+# More values than this are an image's, unless each stands on this many pixels on average.
 _MOST_LABELS, _FEWEST_PIXELS = 4096, 16
 _VOID = 255
 # By how much a JPEG's values stray around an edge.
@@ -102,7 +102,7 @@ def _objects(labels: npt.NDArray[np.int64], path: Path) -> Iterator[tuple[int, M
     numbers, inverse = np.unique(labels, return_inverse=True)
     if numbers.size > _MOST_LABELS and numbers.size * _FEWEST_PIXELS > labels.size:
         raise BadInput(
-            f"'{path}' has {numbers.size} different values: that is a picture, not a label map"
+            f"'{path}' has {numbers.size} different values: that is an image, not a label map"
         )
     places = inverse.reshape(labels.shape).astype(np.int32) + 1
     boxes = ndimage.find_objects(places)
@@ -178,7 +178,7 @@ def _lossy_kind(path: Path, values: Values) -> Kind:
 
 
 def _tells_nothing(values: Values) -> bool:
-    """Whether a file has one value everywhere, or as many as a photograph."""
+    """Whether a file has one value everywhere, or as many as an image."""
     levels = np.unique(_labels(values)).size
     return levels == 1 or (levels > _MOST_LABELS and levels * _FEWEST_PIXELS > values.size)
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.pictures import read_bytes
+from segmeter.datasets.image_files import read_bytes
 
 __all__ = ["read_first", "read_mat"]
 

@@ -27,7 +27,7 @@ _ATTRIBUTES = {"gender": "GenderPresentation", "age": "AgePresentation"}
 
 @dataclass(frozen=True, slots=True)
 class RelativeBox:
-    """A box in parts of its picture's sides, with whatever its line says besides."""
+    """A box in parts of its image's sides, with whatever its line says besides."""
 
     image: str
     left: float
@@ -153,7 +153,7 @@ def _groups(person: RelativeBox) -> dict[str, str]:
 
 
 def _name(mask: RelativeBox) -> str:
-    """`scene/target`: the picture, and the mask's file without its suffix."""
+    """`scene/target`: the image, and the mask's file without its suffix."""
     path = mask.row.get("MaskPath", "")
     if not path:
         raise BadInput("the table of masks has no 'MaskPath'; give Open Images' own")

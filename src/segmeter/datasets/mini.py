@@ -1,6 +1,6 @@
-"""`mini`: objects on photographs that ship inside scikit-image and matplotlib.
+"""`mini`: objects on images that ship inside scikit-image and matplotlib.
 
-The default data: nothing to download. The pictures are read from the installed packages;
+The default data: nothing to download. The images are read from the installed packages;
 the masks, in `mini.json` beside this file, are segmeter's own.
 """
 
@@ -19,9 +19,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.pictures import read_bytes, read_rgb
+from segmeter.datasets.image_files import read_bytes, read_rgb
 from segmeter.datasets.places import known
 
 __all__ = ["Mini"]
@@ -31,8 +31,8 @@ _SMALL, _LARGE = 0.01, 0.1
 
 _CARD = DatasetCard(
     name="mini",
-    summary="34 objects on 11 photographs that ship with scikit-image and matplotlib",
-    licence="masks Apache-2.0, as segmeter itself; pictures as the two packages ship them: public "
+    summary="34 objects on 11 images that ship with scikit-image and matplotlib",
+    licence="masks Apache-2.0, as segmeter itself; images as the two packages ship them: public "
     "domain, CC0 or without known restrictions, but moon and motorcycle, whose terms are not "
     "stated (the source of each is in mini.json)",
     citation="van der Walt et al. scikit-image: image processing in Python. PeerJ 2:e453, 2014; "
@@ -51,28 +51,28 @@ _CARD = DatasetCard(
 class Mini:
     """Big and small, thin, cut-up and plain objects, easy and hard.
 
-    Targets carry the groups `size` (small below 1 % of the picture, large from 10 %) and
+    Targets carry the groups `size` (small below 1 % of the image, large from 10 %) and
     `shape` (compact, thin, cut up).
     """
 
     card = _CARD
 
     def scenes(self) -> Sequence[str]:
-        return list(_pictures())
+        return list(_images())
 
     def load(self, scene: str) -> Scene:
-        known("mini", scene, _pictures())
-        record = _pictures()[scene]
-        return Picture("mini", scene, lambda: _read(record), lambda: _targets(record))
+        known("mini", scene, _images())
+        record = _images()[scene]
+        return Image("mini", scene, lambda: _read(record), lambda: _targets(record))
 
     def fingerprint(self) -> str:
         return fingerprint("mini", _MASKS.read_bytes())
 
 
 @cache
-def _pictures() -> Mapping[str, Mapping[str, Any]]:
+def _images() -> Mapping[str, Mapping[str, Any]]:
     content = json.loads(_MASKS.read_text(encoding="utf-8"))
-    return {record["id"]: record for record in content["pictures"]}
+    return {record["id"]: record for record in content["images"]}
 
 
 def _targets(record: Mapping[str, Any]) -> list[Target]:
@@ -92,7 +92,7 @@ def _target(record: Mapping[str, Any], thing: Mapping[str, str]) -> Target:
 
 
 def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
-    """The picture, if it is still the one on which the masks were drawn.
+    """The image, if it is still the one on which the masks were drawn.
 
     The same file is enough, whatever a decoder makes of a JPEG; so are the same pixels,
     however a PNG was packed.
@@ -102,7 +102,7 @@ def _read(record: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
     same_file = fingerprint(read_bytes(path)) == record["file_digest"]
     if not same_file and fingerprint(*pixels.shape, pixels.tobytes()) != record["pixel_digest"]:
         raise BadInput(
-            f"mini/{record['id']}: '{path}' is not the picture the masks were drawn on; "
+            f"mini/{record['id']}: '{path}' is not the image the masks were drawn on; "
             f"install another version of {record['package']}"
         )
     return pixels
@@ -112,5 +112,5 @@ def _installed(package: str) -> Path:
     """A package's folder, found without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise NotFound(f"mini: the package '{package}', whose pictures it shows, is not installed")
+        raise NotFound(f"mini: the package '{package}', whose images it shows, is not installed")
     return Path(spec.origin).parent

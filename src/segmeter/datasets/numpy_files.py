@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.pictures import check_regular
+from segmeter.datasets.image_files import check_regular
 
 __all__ = ["read_npy"]
 

@@ -2,7 +2,7 @@
 
 - an object: a mask file (`.png`, `.npy`, `.mat`), where every label but 0 belongs to it, or
   run lengths in `.json`;
-- the objects of a picture: a label map with an object a label, or a `.json` list of run
+- the objects of an image: a label map with an object a label, or a `.json` list of run
   lengths, each with its `category` (or `category_id`) where classes matter;
 - proposals: a `.json` list of run lengths, best first; they may overlap.
 
@@ -26,7 +26,7 @@ __all__ = ["Objects", "paired_files", "read_object", "read_objects", "read_propo
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The objects of a picture with their classes, and what is not judged."""
+    """The objects of an image with their classes, and what is not judged."""
 
     masks: tuple[Mask, ...]
     classes: tuple[str, ...]
@@ -41,7 +41,7 @@ def read_object(path: Path, void: int | None = None) -> tuple[Mask, Mask | None]
 
 
 def read_objects(path: Path, void: int | None = None) -> Objects:
-    """The objects of one picture, in order of their labels or of the list."""
+    """The objects of one image, in order of their labels or of the list."""
     if path.suffix.lower() == ".json":
         found = [(mask, entry) for mask, entry in read_run_lengths(path) if mask]
         masks = tuple(mask for mask, _ in found)
@@ -59,29 +59,31 @@ def read_proposals(path: Path) -> list[Mask]:
     return [mask for mask, _ in read_run_lengths(path)]
 
 
-def paired_files(guess: Path, truth: Path) -> list[tuple[Path, Path]]:
-    """One pair of files, or of two folders those that share a name; no truth may lack one."""
-    for path in (guess, truth):
+def paired_files(prediction: Path, ground_truth: Path) -> list[tuple[Path, Path]]:
+    """One pair of files, or of two folders those that share a name; no ground truth may lack one."""
+    for path in (prediction, ground_truth):
         if not path.exists():
             raise NotFound(f"no file or folder '{path}'")
-    if guess.is_dir() != truth.is_dir():
-        raise BadInput(f"'{guess}' and '{truth}' must both be files or both be folders")
-    if not guess.is_dir():
-        return [(guess, truth)]
-    truths, guesses = _by_stem(truth), _by_stem(guess)
-    lacking = [stem for stem in truths if stem not in guesses]
+    if prediction.is_dir() != ground_truth.is_dir():
+        raise BadInput(f"'{prediction}' and '{ground_truth}' must both be files or both be folders")
+    if not prediction.is_dir():
+        return [(prediction, ground_truth)]
+    ground_truths, predictions = _by_stem(ground_truth), _by_stem(prediction)
+    lacking = [stem for stem in ground_truths if stem not in predictions]
     if lacking:
-        raise NotFound(f"'{guess}' holds nothing for '{truths[lacking[0]]}'; an empty list will do")
-    extra = [stem for stem in guesses if stem not in truths]
+        raise NotFound(
+            f"'{prediction}' holds nothing for '{ground_truths[lacking[0]]}'; an empty list will do"
+        )
+    extra = [stem for stem in predictions if stem not in ground_truths]
     if extra:
-        raise NotFound(f"'{truth}' holds no ground truth for '{guesses[extra[0]]}'")
-    return [(guesses[stem], file) for stem, file in truths.items()]
+        raise NotFound(f"'{ground_truth}' holds no ground truth for '{predictions[extra[0]]}'")
+    return [(predictions[stem], file) for stem, file in ground_truths.items()]
 
 
 def _by_stem(folder: Path) -> dict[str, Path]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in RESULT_SUFFIXES)
     if not files:
-        raise BadInput(f"folder '{folder}' holds no mask file: no picture, .npy, .mat or .json")
+        raise BadInput(f"folder '{folder}' holds no mask file: no image, .npy, .mat or .json")
     return {file.stem: file for file in files}
 
 

@@ -13,7 +13,7 @@ from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.groups import read_table
-from segmeter.datasets.pictures import SUFFIXES, read_values
+from segmeter.datasets.image_files import SUFFIXES, read_values
 from segmeter.datasets.places import set_folder
 from segmeter.datasets.zeroshot.listed import Item, Listed, Named, Selection
 
@@ -23,12 +23,12 @@ _TABLE = "test-annotations-object-segmentation.csv"
 _CARD = DatasetCard(
     name="open-images",
     summary="objects of Open Images, for groups joined from MIAP",
-    licence="annotations CC BY 4.0; photographs CC BY 2.0 by their owners' word",
+    licence="annotations CC BY 4.0; images CC BY 2.0 by their owners' word",
     citation="Benenson, Popov, Ferrari. Large-scale interactive object segmentation with human "
     "annotators. CVPR 2019",
     homepage="https://storage.googleapis.com/openimages/web/index.html",
-    notes=f"The test pictures belong in open-images/images, the masks in open-images/masks and "
-    f"the table {_TABLE} beside them. Masks are enlarged to their picture's size. Scenes and "
+    notes=f"The test images belong in open-images/images, the masks in open-images/masks and "
+    f"the table {_TABLE} beside them. Masks are enlarged to their image's size. Scenes and "
     "targets are named as 'segmeter fairness people' names them.",
 )
 
@@ -47,7 +47,7 @@ def open_images(
     folder = set_folder(_CARD, data, ("open-images", "openimages"), ("images", "masks", table))
     items = _items(folder, table)
     if not items:
-        raise NotFound(f"data set 'open-images': none of its pictures is in '{folder / 'images'}'")
+        raise NotFound(f"data set 'open-images': none of its images is in '{folder / 'images'}'")
     return Listed(_CARD, items, Selection(sample, least_area, most_side, split, category))
 
 
@@ -55,14 +55,14 @@ def _items(folder: Path, table: str) -> dict[str, Item]:
     rows = read_table(folder / table, "table of masks", "MaskPath")
     if rows and not {"ImageID", "LabelName"} <= rows[0].keys():
         raise BadInput(f"table of masks '{folder / table}' has no ImageID or no LabelName")
-    pictures, files = _by_name(folder / "images"), _by_name(folder / "masks")
+    images, files = _by_name(folder / "images"), _by_name(folder / "masks")
     drawn: dict[str, list[tuple[str, str, Path]]] = {}
     for row in rows:
         name = row["MaskPath"].removesuffix(".png")
-        if row["ImageID"] in pictures and name in files:
+        if row["ImageID"] in images and name in files:
             drawn.setdefault(row["ImageID"], []).append((name, row["LabelName"], files[name]))
     return {
-        image: Item(pictures[image], partial(_masks, entries), tuple(e[2] for e in entries))
+        image: Item(images[image], partial(_masks, entries), tuple(e[2] for e in entries))
         for image, entries in drawn.items()
     }
 
@@ -82,5 +82,5 @@ def _masks(entries: Sequence[tuple[str, str, Path]], size: tuple[int, int]) -> I
 
 
 def _by_name(folder: Path) -> dict[str, Path]:
-    """Pictures anywhere under a folder, by file name without suffix."""
+    """Images anywhere under a folder, by file name without suffix."""
     return {p.stem: p for p in sorted(folder.rglob("*")) if p.suffix.lower() in SUFFIXES}

@@ -1,7 +1,7 @@
 """Paired folders of the click benchmarks: GrabCut, Berkeley, DAVIS, COCO_MVal.
 
-Pictures are listed by the code points of their names; the mask is the file of the same
-name up to the first dot. Every picture has one object, so scene and object go by that name.
+Images are listed by the code points of their names; the mask is the file of the same
+name up to the first dot. Every image has one object, so scene and object go by that name.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
-from segmeter.datasets.pictures import read_colours, read_rgb
-from segmeter.datasets.places import by_stem, digest, known, lacking, pictures_in, set_folder
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.datasets.image_files import read_colours, read_rgb
+from segmeter.datasets.places import by_stem, digest, images_in, known, lacking, set_folder
 
 __all__ = ["Layout", "Paired", "berkeley", "coco_mval", "davis", "grabcut", "trimap", "union"]
 
@@ -37,29 +37,29 @@ class Layout:
 
     Attributes
     ----------
-    folder, pictures, masks
+    folder, images, masks
         The set's folder under the root and the two folders in it.
     decode
         From a mask file's colours to object and ignored pixels.
     about
-        From a stem to class name and groups. Scenes that show one photograph share
-        the group `photograph`, by which a bootstrap clusters.
+        From a stem to class name and groups. Scenes that show one image share
+        the group `image`, by which a bootstrap clusters.
     """
 
     card: DatasetCard
     folder: str
-    pictures: str
+    images: str
     masks: str
     decode: Callable[[Colours], Decoded]
     about: Callable[[str], tuple[str, Mapping[str, str]]]
 
 
 class Paired:
-    """A folder of pictures and a folder of masks, one object a picture."""
+    """A folder of images and a folder of masks, one object an image."""
 
     def __init__(self, layout: Layout, data: str | Path | None) -> None:
         self._layout = layout
-        parts = (layout.pictures, layout.masks)
+        parts = (layout.images, layout.masks)
         self._folder = set_folder(layout.card, data, (layout.folder,), parts)
 
     @cached_property
@@ -68,23 +68,23 @@ class Paired:
         return replace(card, missing=self._missing(card.targets or 0))
 
     def scenes(self) -> Sequence[str]:
-        """The pictures at hand; one without a mask is among them, and says so when loaded."""
-        return list(self._pictures)
+        """The images at hand; one without a mask is among them, and says so when loaded."""
+        return list(self._images)
 
     def load(self, scene: str) -> Scene:
         name = self._layout.card.name
-        known(name, scene, self._pictures)
-        picture = self._pictures[scene]
-        return Picture(
+        known(name, scene, self._images)
+        image = self._images[scene]
+        return Image(
             name,
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: [self._target(scene)],
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
-        return digest([*self._pictures.values(), *self._masks.values()])
+        return digest([*self._images.values(), *self._masks.values()])
 
     def _target(self, scene: str) -> Target:
         if scene not in self._masks:
@@ -99,29 +99,29 @@ class Paired:
     def _missing(self, whole: int) -> str:
         """Names are known for what only one of the two folders has; the rest is counted."""
         folder = self._folder
-        alone = [name for name in self._masks if name not in self._pictures]
-        maskless = [name for name in self._pictures if name not in self._masks]
-        gone = whole - len(self._pictures.keys() | self._masks.keys())
+        alone = [name for name in self._masks if name not in self._images]
+        maskless = [name for name in self._images if name not in self._masks]
+        gone = whole - len(self._images.keys() | self._masks.keys())
         parts = [
             f"{gone} of {whole} objects are not in '{folder}'" if gone > 0 else "",
-            lacking("pictures", alone, whole, folder / self._layout.pictures),
+            lacking("images", alone, whole, folder / self._layout.images),
             lacking("masks", maskless, whole, folder / self._layout.masks),
         ]
         return "; ".join(filter(None, parts))
 
     @cached_property
-    def _pictures(self) -> dict[str, Path]:
-        found = by_stem(pictures_in(self._folder / self._layout.pictures))
+    def _images(self) -> dict[str, Path]:
+        found = by_stem(images_in(self._folder / self._layout.images))
         if not found:
             raise NotFound(
-                f"data set '{self._layout.card.name}': no picture in"
-                f" '{self._folder / self._layout.pictures}'"
+                f"data set '{self._layout.card.name}': no image in"
+                f" '{self._folder / self._layout.images}'"
             )
         return found
 
     @cached_property
     def _masks(self) -> dict[str, Path]:
-        return by_stem(pictures_in(self._folder / self._layout.masks))
+        return by_stem(images_in(self._folder / self._layout.masks))
 
 
 def trimap(colours: Colours) -> Decoded:
@@ -142,30 +142,30 @@ def _nothing(stem: str) -> tuple[str, Mapping[str, str]]:
 
 
 def _lettered(stem: str) -> tuple[str, Mapping[str, str]]:
-    """Berkeley's `189011`, `189011a`, `189011b` are three objects of one photograph."""
-    return "", {"photograph": stem.rstrip("ab")}
+    """Berkeley's `189011`, `189011a`, `189011b` are three objects of one image."""
+    return "", {"image": stem.rstrip("ab")}
 
 
 def _class_and_number(stem: str) -> tuple[str, Mapping[str, str]]:
-    """COCO_MVal's `wine glass03_000000012345`: class, number, photograph.
+    """COCO_MVal's `wine glass03_000000012345`: class, number, image.
 
     >>> _class_and_number("wine glass03_000000012345")
-    ('wine glass', {'photograph': '000000012345'})
+    ('wine glass', {'image': '000000012345'})
     """
     match = re.fullmatch(r"(\D+)\d*_(\d+)", stem)
-    return (match[1], {"photograph": match[2]}) if match else ("", {"photograph": stem})
+    return (match[1], {"image": match[2]}) if match else ("", {"image": stem})
 
 
 _GRABCUT = Layout(
     DatasetCard(
         name="grabcut",
-        summary="50 photographs with one object each and a band that is not judged",
+        summary="50 images with one object each and a band that is not judged",
         licence="published for research by Microsoft Research Cambridge; no licence text",
         citation='Rother, Kolmogorov, Blake. "GrabCut": interactive foreground extraction '
         "using iterated graph cuts. ACM TOG 23(3), 2004",
         targets=50,
         homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder GrabCut: data_GT, boundary_GT). 17 of its photographs are "
+        notes=f"{_RITM} (folder GrabCut: data_GT, boundary_GT). 17 of its images are "
         "also in Berkeley, with other masks: the two sets are not independent.",
     ),
     "GrabCut",
@@ -178,14 +178,14 @@ _GRABCUT = Layout(
 _BERKELEY = Layout(
     DatasetCard(
         name="berkeley",
-        summary="96 photographs, 100 objects",
-        licence="non-commercial research and education, by the photographs' owners' word",
+        summary="96 images, 100 objects",
+        licence="non-commercial research and education, by the images' owners' word",
         citation="McGuinness, O'Connor. A comparative evaluation of interactive segmentation "
         "algorithms. Pattern Recognition 43(2), 2010",
         targets=100,
         homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder Berkeley: images, masks). Photographs 189011 and 239007 have "
-        "three objects each, as three scenes of one group 'photograph'. 17 photographs are "
+        notes=f"{_RITM} (folder Berkeley: images, masks). Images 189011 and 239007 have "
+        "three objects each, as three scenes of one group 'image'. 17 images are "
         "also in GrabCut.",
     ),
     "Berkeley",
@@ -217,13 +217,13 @@ _DAVIS = Layout(
 _COCO_MVAL = Layout(
     DatasetCard(
         name="coco-mval",
-        summary="800 objects of COCO val2017, ten of each class, in 722 photographs",
-        licence="annotations CC BY 4.0; photographs under their authors' Flickr licences",
+        summary="800 objects of COCO val2017, ten of each class, in 722 images",
+        licence="annotations CC BY 4.0; images under their authors' Flickr licences",
         citation="Lin et al. Microsoft COCO. ECCV 2014; chosen by Sofiiuk et al. f-BRS. CVPR 2020",
         targets=800,
         homepage=_RITM_PAGE,
-        notes=f"{_RITM} (folder COCO_MVal: img, gt). Scenes of one photograph share the group "
-        "'photograph'. A part of the set gives other figures than the papers print.",
+        notes=f"{_RITM} (folder COCO_MVal: img, gt). Scenes of one image share the group "
+        "'image'. A part of the set gives other figures than the papers print.",
     ),
     "COCO_MVal",
     "img",

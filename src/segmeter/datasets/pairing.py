@@ -1,4 +1,4 @@
-"""Pairing: which mask belongs to which picture, in a folder that a person laid out."""
+"""Pairing: which mask belongs to which image, in a folder that a person laid out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from segmeter.core.errors import BadInput
-from segmeter.datasets.places import pictures_in, printable, writable
+from segmeter.datasets.places import images_in, printable, writable
 
-__all__ = ["Pairs", "deeper", "pair", "picture_folder"]
+__all__ = ["Pairs", "deeper", "image_folder", "pair"]
 
-_PICTURES = (
-    "images image imgs img pictures picture photos photo rgb inputs input jpegimages data_gt data"
-)
+_IMAGES = "images image imgs img images image photos photo rgb inputs input jpegimages data_gt data"
 _MASKS = (
     "masks mask gt gts labels label annotations annotation segmentations segmentation seg segs"
     " groundtruth ground_truth boundary_gt segmentationobject segmentationclass targets objects"
@@ -28,26 +26,26 @@ _WORD = re.compile(_MASK_WORD, re.I)
 
 @dataclass(slots=True)
 class Pairs:
-    """Pictures with their mask files.
+    """Images with their mask files.
 
     Attributes
     ----------
     where
         Words for where the two were found.
-    pictures
+    images
         By scene.
     whole
         One file that holds all objects of a scene.
     single
         Files of one object each, with the object's name.
     stray
-        Masks that belong to no picture.
+        Masks that belong to no image.
     renamed
         How many objects go by their file's whole name, for two had the same.
     """
 
     where: str
-    pictures: dict[str, Path]
+    images: dict[str, Path]
     whole: dict[str, Path] = field(default_factory=dict)
     single: dict[str, list[tuple[str, Path]]] = field(default_factory=dict)
     stray: list[str] = field(default_factory=list)
@@ -56,29 +54,27 @@ class Pairs:
 
     def __post_init__(self) -> None:
         self._alike = {}
-        for name in self.pictures:
+        for name in self.images:
             self._alike.setdefault(_spelt(name), []).append(name)
 
-    def picture_of(self, name: str) -> str | None:
-        """The scene whose picture has this name, also where systems spell it differently.
+    def image_of(self, name: str) -> str | None:
+        """The scene whose image has this name, also where systems spell it differently.
 
         Macs write an umlaut as two letters, Windows does not care about capitals.
         """
-        if name in self.pictures:
+        if name in self.images:
             return name
         alike = self._alike.get(_spelt(name), [])
         return alike[0] if len(alike) == 1 else None
 
     @property
     def paired(self) -> list[str]:
-        return [name for name in self.pictures if name in self.whole or name in self.single]
+        return [name for name in self.images if name in self.whole or name in self.single]
 
     @property
-    def lonely(self) -> list[str]:
-        """Pictures without any mask."""
-        return [
-            name for name in self.pictures if name not in self.whole and name not in self.single
-        ]
+    def unpaired(self) -> list[str]:
+        """Images without any mask."""
+        return [name for name in self.images if name not in self.whole and name not in self.single]
 
     def files(self) -> list[Path]:
         """All mask files, in the order of their scenes."""
@@ -90,7 +86,7 @@ class Pairs:
 
 
 def deeper(folder: Path) -> str:
-    """Where pictures and masks lie, if one folder deeper than they are looked for; often empty."""
+    """Where images and masks lie, if one folder deeper than they are looked for; often empty."""
     inside = [path for path in _folders_in(folder) if _named(path, _MASKS) and pair(path).paired]
     if not inside:
         return ""
@@ -98,29 +94,29 @@ def deeper(folder: Path) -> str:
     return f"{names} in it can be read: give one of them, such as '{printable(str(inside[0]))}'"
 
 
-def picture_folder(folder: Path) -> Path:
-    """The subfolder that is named for pictures, or the folder itself."""
-    return _named(folder, _PICTURES) or folder
+def image_folder(folder: Path) -> Path:
+    """The subfolder that is named for images, or the folder itself."""
+    return _named(folder, _IMAGES) or folder
 
 
 def pair(folder: Path) -> Pairs:
-    """Find pictures and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`)."""
-    masks, pictures = _named(folder, _MASKS), picture_folder(folder)
+    """Find images and masks: two folders, or one with marked names (`x.jpg`, `x_mask.png`)."""
+    masks, images = _named(folder, _MASKS), image_folder(folder)
     if masks is None:
-        return _in_one_folder(pictures)
-    where = f"in '{pictures.name}', masks in '{masks.name}'"
-    if pictures != folder and not pictures_in(pictures):
-        return _in_subfolders(where, pictures, masks)
-    return _in_two_folders(where, pictures, masks)
+        return _in_one_folder(images)
+    where = f"in '{images.name}', masks in '{masks.name}'"
+    if images != folder and not images_in(images):
+        return _in_subfolders(where, images, masks)
+    return _in_two_folders(where, images, masks)
 
 
-def _in_two_folders(where: str, pictures: Path, masks: Path) -> Pairs:
-    pairs = Pairs(where, _by_name(pictures_in(pictures)))
-    for path in pictures_in(masks):
+def _in_two_folders(where: str, images: Path, masks: Path) -> Pairs:
+    pairs = Pairs(where, _by_name(images_in(images)))
+    for path in images_in(masks):
         _assign(pairs, path)
     for subfolder in _folders_in(masks):
-        things = [(path.stem, path) for path in pictures_in(subfolder)]
-        name = pairs.picture_of(subfolder.name)
+        things = [(path.stem, path) for path in images_in(subfolder)]
+        name = pairs.image_of(subfolder.name)
         if things and name is not None:
             pairs.single.setdefault(name, []).extend(things)
         elif things:
@@ -128,14 +124,14 @@ def _in_two_folders(where: str, pictures: Path, masks: Path) -> Pairs:
     return _told_apart(pairs)
 
 
-def _in_subfolders(where: str, pictures: Path, masks: Path) -> Pairs:
-    """Pictures in folders of their own, masks in folders of the same names: `train/dog`."""
+def _in_subfolders(where: str, images: Path, masks: Path) -> Pairs:
+    """Images in folders of their own, masks in folders of the same names: `train/dog`."""
     found = Pairs(f"{where}, each in folders", {})
-    for folder in _folders_in(pictures):
+    for folder in _folders_in(images):
         if not writable(folder.name) or not (masks / folder.name).is_dir():
             continue
         pairs = _in_two_folders(where, folder, masks / folder.name)
-        for into, part in ((found.pictures, pairs.pictures), (found.whole, pairs.whole)):
+        for into, part in ((found.images, pairs.images), (found.whole, pairs.whole)):
             into |= {f"{folder.name}/{name}": path for name, path in part.items()}
         found.single |= {f"{folder.name}/{name}": each for name, each in pairs.single.items()}
         found.stray += [f"{folder.name}/{name}" for name in pairs.stray]
@@ -148,8 +144,8 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _assign(pairs: Pairs, path: Path) -> None:
-    """To the picture of the same name, else to the longest name that it begins with."""
-    same = pairs.picture_of(path.stem)
+    """To the image of the same name, else to the longest name that it begins with."""
+    same = pairs.image_of(path.stem)
     if same is not None:
         earlier = pairs.whole.get(same)
         exact = path.stem == same or earlier is None
@@ -160,7 +156,7 @@ def _assign(pairs: Pairs, path: Path) -> None:
         return
     ends = [place for place, letter in enumerate(path.stem) if letter in "_-. "]
     for end in reversed(ends):
-        name = pairs.picture_of(path.stem[:end])
+        name = pairs.image_of(path.stem[:end])
         if name is not None:
             thing = path.stem[end:].strip("_-. ")
             if _WORD.fullmatch(thing) and name not in pairs.whole:
@@ -181,7 +177,7 @@ def _told_apart(pairs: Pairs) -> Pairs:
 
 
 def _in_one_folder(folder: Path) -> Pairs:
-    files = pictures_in(folder)
+    files = images_in(folder)
     twins = _twins(files)
     if twins is not None:
         return twins
@@ -189,7 +185,7 @@ def _in_one_folder(folder: Path) -> Pairs:
     masks = {path for _, path in marked}
     pairs = Pairs("and masks side by side", _by_name(p for p in files if p not in masks))
     for match, path in marked:
-        name, thing = pairs.picture_of(match["stem"]), match["thing"]
+        name, thing = pairs.image_of(match["stem"]), match["thing"]
         if name is None:
             pairs.stray.append(path.name)
         elif thing:
@@ -200,7 +196,7 @@ def _in_one_folder(folder: Path) -> Pairs:
 
 
 def _twins(files: list[Path]) -> Pairs | None:
-    """Photographs as JPEG, each with a PNG of the same name: that is its mask."""
+    """Images as JPEG, each with a PNG of the same name: that is its mask."""
     photos = {path.stem: path for path in files if path.suffix.lower() in (".jpg", ".jpeg")}
     masks = {path.stem: path for path in files if path.suffix.lower() == ".png"}
     if not photos or len(photos) + len(masks) < len(files) or not photos.keys() & masks.keys():

@@ -16,8 +16,8 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
-from segmeter.datasets.pictures import grey_of, read_bytes, read_colours, read_rgb
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.datasets.image_files import grey_of, read_bytes, read_colours, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 __all__ = ["PascalVoc", "read_plain_pickle"]
@@ -34,8 +34,8 @@ _PLAIN = (
 
 _CARD = DatasetCard(
     name="pascal-voc",
-    summary="3417 objects on 1449 photographs of PASCAL VOC 2012 (validation part)",
-    licence="photographs under Flickr's terms; annotations free for research",
+    summary="3417 objects on 1449 images of PASCAL VOC 2012 (validation part)",
+    licence="images under Flickr's terms; annotations free for research",
     citation="Everingham, Van Gool, Williams, Winn, Zisserman. The PASCAL visual object classes "
     "challenge. IJCV 88(2), 2010",
     targets=3417,
@@ -48,7 +48,7 @@ _CARD = DatasetCard(
 
 @catalogue.datasets.add("pascal-voc", summary=_CARD.summary)
 class PascalVoc:
-    """Photographs in the order of the list, each with the objects listed for it.
+    """Images in the order of the list, each with the objects listed for it.
 
     Parameters
     ----------
@@ -66,22 +66,22 @@ class PascalVoc:
     @cached_property
     def card(self) -> DatasetCard:
         gone = [name for name in self._listed if name not in self._objects]
-        missing = lacking("photographs", gone, len(self._listed), self._folder / "JPEGImages")
+        missing = lacking("images", gone, len(self._listed), self._folder / "JPEGImages")
         return replace(_CARD, missing=missing)
 
     def scenes(self) -> Sequence[str]:
-        """Photographs of the list that are at hand."""
+        """Images of the list that are at hand."""
         return list(self._objects)
 
     def load(self, scene: str) -> Scene:
         known("pascal-voc", scene, self._objects)
-        picture = self._folder / "JPEGImages" / f"{scene}.jpg"
-        return Picture(
+        image = self._folder / "JPEGImages" / f"{scene}.jpg"
+        return Image(
             "pascal-voc",
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: self._targets(scene),
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
@@ -102,14 +102,14 @@ class PascalVoc:
 
     @cached_property
     def _objects(self) -> Mapping[str, list[int]]:
-        pictures = names_in(self._folder / "JPEGImages")
-        found = {name: ids for name, ids in self._listed.items() if f"{name}.jpg" in pictures}
+        images = names_in(self._folder / "JPEGImages")
+        found = {name: ids for name, ids in self._listed.items() if f"{name}.jpg" in images}
         some_at_hand("pascal-voc", list(self._listed), list(found), self._folder / "JPEGImages")
         return found
 
     @cached_property
     def _listed(self) -> Mapping[str, list[int]]:
-        """Photographs in the order they first come, with the objects listed for each."""
+        """Images in the order they first come, with the objects listed for each."""
         found: dict[str, list[int]] = {}
         try:
             names, numbers = read_plain_pickle(self._list)

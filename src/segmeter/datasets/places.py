@@ -9,16 +9,16 @@ from pathlib import Path
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.scenes import DatasetCard
 from segmeter.core.seeds import fingerprint
-from segmeter.datasets.pictures import SUFFIXES
+from segmeter.datasets.image_files import SUFFIXES
 
 __all__ = [
     "by_stem",
     "digest",
+    "images_in",
     "known",
     "lacking",
     "names_in",
     "passed_over",
-    "pictures_in",
     "printable",
     "set_folder",
     "some_at_hand",
@@ -55,8 +55,8 @@ def set_folder(
     )
 
 
-def pictures_in(folder: Path) -> list[Path]:
-    """The pictures in a folder, by code points of their names.
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder, by code points of their names.
 
     Passed over are hidden files, what is no regular file (a pipe, a device, a link to
     nothing) and names that are not UTF-8: no table or report could hold them.
@@ -66,7 +66,7 @@ def pictures_in(folder: Path) -> list[Path]:
 
 
 def passed_over(folder: Path) -> str:
-    """A sentence on what looks like a picture in a folder and is not read; often empty."""
+    """A sentence on what looks like an image in a folder and is not read; often empty."""
     names = [name for name in _listed(folder) if name[0] != "."]
     read = names_in(folder)
     gifs = [name for name in names if _suffix(name) == ".gif"]
@@ -130,8 +130,8 @@ def printable(name: str) -> str:
 def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
     """What the card says of a part that is not at hand; nothing when all is.
 
-    >>> lacking("pictures", ["007", "011"], 50, Path("DAVIS/img"))
-    "2 of 50 pictures are not in 'DAVIS/img', the first is '007'"
+    >>> lacking("images", ["007", "011"], 50, Path("DAVIS/img"))
+    "2 of 50 images are not in 'DAVIS/img', the first is '007'"
     """
     if not names:
         return ""
@@ -140,16 +140,16 @@ def lacking(what: str, names: Sequence[str], whole: int, where: Path) -> str:
 
 
 def some_at_hand(dataset: str, listed: Sequence[str], at_hand: Sequence[str], where: Path) -> None:
-    """Refuse a set of which no picture at all is there: the folder must be a wrong one."""
+    """Refuse a set of which no image at all is there: the folder must be a wrong one."""
     if listed and not at_hand:
         raise NotFound(
-            f"data set '{dataset}': none of its {len(listed)} pictures is in '{where}',"
+            f"data set '{dataset}': none of its {len(listed)} images is in '{where}',"
             f" the first is '{listed[0]}'"
         )
 
 
 def stem(path: Path) -> str:
-    """A name up to its first dot, as the click benchmarks pair pictures and masks.
+    """A name up to its first dot, as the click benchmarks pair images and masks.
 
     >>> stem(Path("images/21077.a.jpg"))
     '21077'

@@ -36,7 +36,7 @@ Real = npt.NDArray[np.float64]
 
 
 def fill(polygon: Sequence[float], shape: tuple[int, int]) -> Mask:
-    """The pixels of a polygon `x0, y0, x1, y1, ...` in a picture of `(H, W)`.
+    """The pixels of a polygon `x0, y0, x1, y1, ...` in an image of `(H, W)`.
 
     >>> fill([1, 1, 4, 1, 4, 3, 1, 3], (4, 5)).dense().astype(int)
     array([[0, 0, 0, 0, 0],
@@ -77,7 +77,7 @@ def fill_all(polygons: Iterable[Sequence[float]], shape: tuple[int, int]) -> Mas
     parts = list(polygons)
     boxes = [_box(_corners(polygon), shape) for polygon in parts]
     if sum(math.prod(high - low) for low, high in boxes) > _MOST_FILLED:
-        raise BadInput("its polygons cover the picture over and over")
+        raise BadInput("its polygons cover the image over and over")
     if len(parts) < 2:
         return fill(parts[0], shape) if parts else Mask.empty(shape)
     low = np.min([low for low, _ in boxes], axis=0)
@@ -104,7 +104,7 @@ def _corners(polygon: Sequence[float]) -> Whole:
     if flat.ndim != 1 or flat.size < 4 or flat.size % 2:
         raise BadInput("a polygon is a list of at least two corners x, y, x, y, ...")
     if not (np.abs(flat) < _FARTHEST).all():
-        raise BadInput("a polygon has a corner far outside any picture")
+        raise BadInput("a polygon has a corner far outside any image")
     # Toward zero, as a C cast rounds.
     fine = (flat.reshape(-1, 2) * _FINE + 0.5).astype(np.int64)
     return np.vstack([fine, fine[:1]])

@@ -1,7 +1,7 @@
 """Recorded clicks: the RClicks file of real people's clicks, read whole or not at all.
 
 One row per click. The file is streamed in blocks, texts are kept once, and the first row that
-cannot be right stops the reading with its number, so that neither a wrong file nor a huge one
+cannot be right stops the protocol with its number, so that neither a wrong file nor a huge one
 fills the memory or leaves anything half imported.
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.clicks_checks import Block, Pictures, UnknownPicture, check_block
+from segmeter.datasets.clicks_checks import Block, Images, UnknownImage, check_block
 from segmeter.datasets.clicks_csv import COLUMNS, batches
 
 __all__ = [
     "COLUMNS",
     "Clicks",
     "Key",
-    "UnknownPicture",
+    "UnknownImage",
     "previous_mask",
     "read_clicks",
     "read_split",
@@ -37,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What was clicked: an object of a picture in the first round, or a mask's error region.
+    """What was clicked: an object of an image in the first round, or a mask's error region.
 
     `full_stem` follows from the others: `image`, `image_______object` where there are several,
     and in later rounds `_model_kind`, with `_device_number` if a person's click made the mask.
@@ -54,7 +54,7 @@ class Key:
 class Clicks:
     """All clicks in file order; `keys[key_of[i]]` is what click `i` was about.
 
-    Points are `(y, x)` in pictures of `sizes`, `(h, w)`, already moved inside.
+    Points are `(y, x)` in images of `sizes`, `(h, w)`, already moved inside.
     """
 
     keys: tuple[Key, ...]
@@ -73,7 +73,7 @@ class Clicks:
         yield from zip(self.keys, np.split(order, ends[:-1]), strict=True)
 
     def first_rounds(self) -> dict[tuple[str, str, str], Ints]:
-        """Positions of the first-round clicks on each target: (data set, picture, object)."""
+        """Positions of the first-round clicks on each target: (data set, image, object)."""
         return {
             (key.dataset, key.image, key.object): places
             for key, places in self.groups()
@@ -81,15 +81,15 @@ class Clicks:
         }
 
     def scaled(self, places: Ints, shape: tuple[int, int]) -> npt.NDArray[np.float64]:
-        """Clicks as pixel centres of a picture of another size than the one shown."""
+        """Clicks as pixel centres of an image of another size than the one shown."""
         ratio = np.array(shape, dtype=np.float64) / self.sizes[places]
         return (self.points[places] + 0.5) * ratio - 0.5
 
 
-def read_clicks(path: Path, pictures: Pictures = None) -> Clicks:
+def read_clicks(path: Path, images: Images = None) -> Clicks:
     """Read a clicks file (`clicks.csv`, or `previews.csv` with display modes as data sets).
 
-    `pictures` are the stems that may occur, of all data sets or by data set; others are
+    `images` are the stems that may occur, of all data sets or by data set; others are
     refused. A data set that is not among them may have any.
     """
     if not path.is_file():
@@ -98,7 +98,7 @@ def read_clicks(path: Path, pictures: Pictures = None) -> Clicks:
     columns: list[tuple[Ints, ...]] = []
     rows = 0
     for batch in batches(path):
-        columns.append(check_block(Block(path, rows, batch), numbers, pictures))
+        columns.append(check_block(Block(path, rows, batch), numbers, images))
         rows += batch.num_rows
         if rows > _MOST_ROWS:
             raise BadInput(f"{path.name}, row {_MOST_ROWS + 2}: more clicks than can be; split it")
@@ -110,7 +110,7 @@ def read_clicks(path: Path, pictures: Pictures = None) -> Clicks:
 
 
 def read_split(path: Path) -> frozenset[str]:
-    """Picture stems of a split, one a line (the TETRIS train and validation lists)."""
+    """Image stems of a split, one a line (the TETRIS train and validation lists)."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -127,5 +127,5 @@ def previous_mask(folder: Path, key: Key) -> npt.NDArray[np.float32]:
         raise NotFound(f"no previous mask '{key.full_stem}.png' in '{folder}'")
     pixels = cv2.imread(str(path), cv2.IMREAD_GRAYSCALE)
     if pixels is None:
-        raise BadInput(f"'{path}' is not a picture")
+        raise BadInput(f"'{path}' is not an image")
     return np.asarray(pixels / np.float32(255), dtype=np.float32)

@@ -1,7 +1,7 @@
-"""JSON files of run-length masks: one for a whole folder, or one beside each picture.
+"""JSON files of run-length masks: one for a whole folder, or one beside each image.
 
-A whole-folder file is `{picture: masks}`; masks are one mask, a list, or `{name: mask}`. A
-file beside a picture has its objects under `annotations`, as SA-1B does. A mask is COCO's
+A whole-folder file is `{image: masks}`; masks are one mask, a list, or `{name: mask}`. A
+file beside an image has its objects under `annotations`, as SA-1B does. A mask is COCO's
 `{"size": [height, width], "counts": ...}` and may carry a `label`.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
 from segmeter.datasets.claims import within_memory
 from segmeter.datasets.coco_outlines import outline
-from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
+from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 
 __all__ = ["JsonBeside", "RunLengthJson", "read_json", "run_lengths_in"]
@@ -25,81 +25,81 @@ Named = tuple[str, str, Any]
 
 
 class RunLengthJson:
-    """Pictures whose masks are given by name, label and run lengths."""
+    """Images whose masks are given by name, label and run lengths."""
 
     def __init__(
         self,
         card: DatasetCard,
-        pictures: Mapping[str, Path],
+        images: Mapping[str, Path],
         masks: Mapping[str, Sequence[Named]],
         files: Sequence[Path],
     ) -> None:
         self.card = card
-        self._pictures = pictures
+        self._images = images
         self._masks = masks
         self._files = files
 
     def scenes(self) -> Sequence[str]:
-        """Pictures in the order of their names; those without masks are left out."""
-        return [name for name in self._pictures if name in self._masks]
+        """Images in the order of their names; those without masks are left out."""
+        return [name for name in self._images if name in self._masks]
 
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, self._masks)
-        if scene not in self._pictures:
-            raise NotFound(f"{self.card.name}/{scene}: there are masks but no picture")
-        picture = self._pictures[scene]
-        return Picture(
+        if scene not in self._images:
+            raise NotFound(f"{self.card.name}/{scene}: there are masks but no image")
+        image = self._images[scene]
+        return Image(
             self.card.name,
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: self._targets(scene),
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
-        return digest([*self._files, *(self._pictures[name] for name in self.scenes())])
+        return digest([*self._files, *(self._images[name] for name in self.scenes())])
 
     def _targets(self, scene: str) -> list[Target]:
-        picture = self._pictures[scene]
-        return _targets(self._masks[scene], picture, f"{self.card.name}/{scene}")
+        image = self._images[scene]
+        return _targets(self._masks[scene], image, f"{self.card.name}/{scene}")
 
 
 class JsonBeside:
-    """Pictures with a JSON file of run lengths beside each, read when it is needed."""
+    """Images with a JSON file of run lengths beside each, read when it is needed."""
 
     def __init__(self, card: DatasetCard, beside: Mapping[str, tuple[Path, Path]]) -> None:
         self.card = card
         self._beside = beside
 
     def scenes(self) -> Sequence[str]:
-        """Pictures that have a file, in the order of their names."""
+        """Images that have a file, in the order of their names."""
         return list(self._beside)
 
     def load(self, scene: str) -> Scene:
         known(self.card.name, scene, self._beside)
-        picture, _ = self._beside[scene]
-        return Picture(
+        image, _ = self._beside[scene]
+        return Image(
             self.card.name,
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: self._targets(scene),
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
         return digest(path for both in self._beside.values() for path in both)
 
     def _targets(self, scene: str) -> list[Target]:
-        picture, file = self._beside[scene]
+        image, file = self._beside[scene]
         found = run_lengths_in({f"{scene}.png": read_json(file)})
         if found is None:
             raise BadInput(f"'{file}' holds no run-length mask; write one or move it away")
-        return _targets(found[scene], picture, f"{self.card.name}/{scene}")
+        return _targets(found[scene], image, f"{self.card.name}/{scene}")
 
 
-def _targets(masks: Sequence[Named], picture: Path, where: str) -> list[Target]:
-    """Masks whose claimed size is the picture's own; it is compared before they are unpacked."""
-    size = picture_size(picture)
+def _targets(masks: Sequence[Named], image: Path, where: str) -> list[Target]:
+    """Masks whose claimed size is the image's own; it is compared before they are unpacked."""
+    size = image_size(image)
     found = (
         Target(name, outline(mask, size, f"{where}, '{name}'"), label=label)
         for name, label, mask in masks
@@ -116,7 +116,7 @@ def read_json(path: Path) -> Any:
 
 
 def run_lengths_in(content: Any) -> dict[str, list[Named]] | None:
-    """Masks by picture when the content is of this sort, else None."""
+    """Masks by image when the content is of this sort, else None."""
     if not isinstance(content, Mapping) or not content:
         return None
     found = {_without_suffix(name): list(_masks(value)) for name, value in content.items()}
@@ -148,6 +148,6 @@ def _is_mask(value: Any) -> bool:
 
 
 def _without_suffix(name: str) -> str:
-    """`cat.jpg` and `cat` are one picture; a name with other dots keeps them."""
+    """`cat.jpg` and `cat` are one image; a name with other dots keeps them."""
     path = Path(name)
     return path.stem if path.suffix.lower() in {".jpg", ".jpeg", ".png", ".bmp"} else path.name

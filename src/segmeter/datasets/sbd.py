@@ -1,4 +1,4 @@
-"""SBD: the objects of PASCAL VOC's photographs that Hariharan et al. outlined."""
+"""SBD: the objects of PASCAL VOC's images that Hariharan et al. outlined."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.datasets.image_files import read_bytes, read_rgb
 from segmeter.datasets.matlab import read_mat
-from segmeter.datasets.pictures import read_bytes, read_rgb
 from segmeter.datasets.places import digest, known, lacking, names_in, set_folder, some_at_hand
 
 __all__ = ["CLASSES", "Sbd"]
@@ -27,20 +27,20 @@ CLASSES = tuple(_CLASS_NAMES.split())
 
 _CARD = DatasetCard(
     name="sbd",
-    summary="6671 objects on 2857 photographs of PASCAL VOC (validation part)",
-    licence="photographs under Flickr's terms, as PASCAL VOC; no licence text for the masks",
+    summary="6671 objects on 2857 images of PASCAL VOC (validation part)",
+    licence="images under Flickr's terms, as PASCAL VOC; no licence text for the masks",
     citation="Hariharan, Arbelaez, Bourdev, Maji, Malik. Semantic contours from inverse "
     "detectors. ICCV 2011",
     targets=6671,
     homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",
     notes="The archive benchmark.tgz of the project page unpacks to benchmark_RELEASE/dataset "
-    "(img, inst, val.txt). A scene is a photograph; its objects are its targets, by number.",
+    "(img, inst, val.txt). A scene is an image; its objects are its targets, by number.",
 )
 
 
 @catalogue.datasets.add("sbd", summary=_CARD.summary)
 class Sbd:
-    """Photographs in the order of the list, each with its objects by ascending number.
+    """Images in the order of the list, each with its objects by ascending number.
 
     Parameters
     ----------
@@ -58,22 +58,22 @@ class Sbd:
     @cached_property
     def card(self) -> DatasetCard:
         gone = [name for name in self._listed if name not in self._names]
-        missing = lacking("photographs", gone, len(self._listed), self._folder / "img")
+        missing = lacking("images", gone, len(self._listed), self._folder / "img")
         return replace(_CARD, missing=missing)
 
     def scenes(self) -> Sequence[str]:
-        """Photographs of the list that are at hand."""
+        """Images of the list that are at hand."""
         return list(self._names)
 
     def load(self, scene: str) -> Scene:
         known("sbd", scene, self._names)
-        picture = self._folder / "img" / f"{scene}.jpg"
-        return Picture(
+        image = self._folder / "img" / f"{scene}.jpg"
+        return Image(
             "sbd",
             scene,
-            lambda: read_rgb(picture),
+            lambda: read_rgb(image),
             lambda: self._targets(scene),
-            file_name=picture.name,
+            file_name=image.name,
         )
 
     def fingerprint(self) -> str:
@@ -92,7 +92,7 @@ class Sbd:
         except (IndexError, KeyError, TypeError, ValueError) as error:
             raise BadInput(f"'{path}' holds no 'Segmentation' and 'Categories'") from error
         if labels.ndim != 2 or not np.issubdtype(labels.dtype, np.number):
-            raise BadInput(f"'{path}': its 'Segmentation' is not a picture of numbers")
+            raise BadInput(f"'{path}': its 'Segmentation' is not an image of numbers")
         return [
             Target(str(number), Mask.of(labels == number), label=_class(classes, int(number)))
             for number in np.unique(labels)
@@ -101,8 +101,8 @@ class Sbd:
 
     @cached_property
     def _names(self) -> dict[str, None]:
-        pictures = names_in(self._folder / "img")
-        found = {name: None for name in self._listed if f"{name}.jpg" in pictures}
+        images = names_in(self._folder / "img")
+        found = {name: None for name in self._listed if f"{name}.jpg" in images}
         some_at_hand("sbd", list(self._listed), list(found), self._folder / "img")
         return found
 

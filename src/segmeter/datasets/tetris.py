@@ -1,4 +1,4 @@
-"""TETRIS: large photographs with finely drawn objects, shown at 2048 pixels at most."""
+"""TETRIS: large images with finely drawn objects, shown at 2048 pixels at most."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Scene, Target
-from segmeter.datasets.pictures import read_bytes, read_colours
-from segmeter.datasets.places import digest, known, lacking, names_in, pictures_in, set_folder
+from segmeter.core.scenes import DatasetCard, Image, Scene, Target
+from segmeter.datasets.image_files import read_bytes, read_colours
+from segmeter.datasets.places import digest, images_in, known, lacking, names_in, set_folder
 
 __all__ = ["Tetris", "fitted"]
 
-_PICTURES = 2000
+_IMAGES = 2000
 
 _CARD = DatasetCard(
     name="tetris",
-    summary="2531 objects on 2000 large photographs",
-    licence="half the photographs under the Unsplash licence, half given by their authors with "
+    summary="2531 objects on 2000 large images",
+    licence="half the images under the Unsplash licence, half given by their authors with "
     "consent; ask the authors of the set",
     citation="Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, "
     "Soshin. TETRIS: towards exploring the robustness of interactive segmentation. AAAI 2024",
     targets=2531,
     homepage="https://github.com/emb-ai/rclicks",
-    notes="Folders images and masks under TETRIS. Pictures are shown with a long side of 2048 "
+    notes="Folders images and masks under TETRIS. Images are shown with a long side of 2048 "
     "pixels at most, as in all published runs. File names tell sex, age and origin of the "
     "people shown: never show them to participants of a study.",
 )
@@ -38,7 +38,7 @@ _CARD = DatasetCard(
 
 @catalogue.datasets.add("tetris", summary=_CARD.summary)
 class Tetris:
-    """Photographs by name, each with its objects by ascending label.
+    """Images by name, each with its objects by ascending label.
 
     Parameters
     ----------
@@ -64,17 +64,17 @@ class Tetris:
         return replace(_CARD, missing="; ".join(filter(None, self._missing())))
 
     def scenes(self) -> Sequence[str]:
-        """Pictures at hand; one without a mask is among them, and says so when loaded."""
-        return list(self._pictures)
+        """Images at hand; one without a mask is among them, and says so when loaded."""
+        return list(self._images)
 
     def load(self, scene: str) -> Scene:
-        known("tetris", scene, self._pictures)
-        path = self._pictures[scene]
-        return Picture("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
+        known("tetris", scene, self._images)
+        path = self._images[scene]
+        return Image("tetris", scene, lambda: self._read(path), lambda: self._targets(path))
 
     def fingerprint(self) -> str:
-        masks = (self._mask(path) for path in self._pictures.values())
-        return digest([*self._pictures.values(), *(path for path in masks if path.exists())])
+        masks = (self._mask(path) for path in self._images.values())
+        return digest([*self._images.values(), *(path for path in masks if path.exists())])
 
     def _read(self, path: Path) -> npt.NDArray[np.uint8]:
         colours = read_colours(path)
@@ -96,28 +96,28 @@ class Tetris:
         return [Target(str(n), Mask.of(shown == n)) for n in numbers]
 
     def _missing(self) -> Iterator[str]:
-        pictures = self._folder / "images"
+        images = self._folder / "images"
         if self._wanted is not None:
-            gone = [name for name in self._wanted if name not in self._pictures]
-            yield lacking("listed pictures", gone, len(self._wanted), pictures)
-        elif len(self._pictures) < _PICTURES:
-            gone_count = _PICTURES - len(self._pictures)
-            yield f"{gone_count} of {_PICTURES} pictures are not in '{pictures}'"
+            gone = [name for name in self._wanted if name not in self._images]
+            yield lacking("listed images", gone, len(self._wanted), images)
+        elif len(self._images) < _IMAGES:
+            gone_count = _IMAGES - len(self._images)
+            yield f"{gone_count} of {_IMAGES} images are not in '{images}'"
         masks = names_in(self._folder / "masks")
-        bare = [name for name, path in self._pictures.items() if self._mask(path).name not in masks]
-        yield lacking("masks", bare, len(self._pictures), self._folder / "masks")
+        bare = [name for name, path in self._images.items() if self._mask(path).name not in masks]
+        yield lacking("masks", bare, len(self._images), self._folder / "masks")
 
     def _mask(self, path: Path) -> Path:
         return self._folder / "masks" / path.with_suffix(".png").name
 
     @cached_property
-    def _pictures(self) -> dict[str, Path]:
+    def _images(self) -> dict[str, Path]:
         """By whole name without its suffix, since these names may hold dots."""
-        found = {path.stem: path for path in pictures_in(self._folder / "images")}
+        found = {path.stem: path for path in images_in(self._folder / "images")}
         if self._wanted is not None:
             found = {name: path for name, path in found.items() if name in self._wanted}
         if not found:
-            raise NotFound(f"data set 'tetris': no picture in '{self._folder / 'images'}'")
+            raise NotFound(f"data set 'tetris': no image in '{self._folder / 'images'}'")
         return found
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from segmeter.core import catalogue
-from segmeter.core.capabilities import PlaysUsersApart
+from segmeter.core.capabilities import RunsUsersIndependently
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import RunConflict
 from segmeter.core.plans import Plan
@@ -18,7 +18,7 @@ from segmeter.runtime.roots import Roots
 
 __all__ = ["check_received", "wider_plan"]
 
-_MAY_DIFFER = {"subjects", "datasets", "fingerprints"}
+_MAY_DIFFER = {"segmenters", "datasets", "fingerprints"}
 
 
 def check_received(held: Plan, asked: Plan) -> None:
@@ -45,7 +45,7 @@ def wider_plan(
     """
     wanted = replace(
         asked,
-        subjects=asked.subjects or held.subjects,
+        segmenters=asked.segmenters or held.segmenters,
         datasets=asked.datasets or held.datasets,
         users=asked.users or held.users,
         rounds=asked.rounds or held.rounds,
@@ -54,7 +54,7 @@ def wider_plan(
         limit=held.limit if asked.limit is None else asked.limit,
     )
     filled, _ = complete(wanted, roots, objects)
-    apart = isinstance(catalogue.benchmarks.make(held.benchmark), PlaysUsersApart)
+    apart = isinstance(catalogue.benchmarks.make(held.benchmark), RunsUsersIndependently)
     may_differ = _MAY_DIFFER | ({"users"} if apart else set())
     differ = [f for f in held.differs_in(filled) if f not in may_differ]
     if differ:
@@ -65,12 +65,12 @@ def wider_plan(
         )
     wider = replace(
         held,
-        subjects=_together(held.subjects, filled.subjects),
+        segmenters=_together(held.segmenters, filled.segmenters),
         datasets=_together(held.datasets, filled.datasets),
         users=_together(held.users, filled.users),
         fingerprints={},
     )
-    whole, datasets = complete(wider, roots, objects, to_play=False)
+    whole, datasets = complete(wider, roots, objects, to_run=False)
     changed = [d for d, f in held.fingerprints.items() if whole.fingerprints.get(d) != f]
     if changed:
         raise RunConflict(f"data set '{changed[0]}' has changed since '{address}' was run")

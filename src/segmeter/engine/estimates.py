@@ -27,7 +27,7 @@ __all__ = [
     "Estimate",
     "cost_of",
     "free_folder",
-    "play_some",
+    "run_some",
     "whole_seconds",
 ]
 
@@ -54,7 +54,7 @@ class Estimate:
         What it was measured on.
     """
 
-    subject: str
+    segmenter: str
     dataset: str
     scenes: int
     rows: float
@@ -82,27 +82,27 @@ class Cost:
     bytes: int
 
 
-def play_some(
+def run_some(
     plan: Plan, roots: Roots, objects: Objects | None = None, *, scenes: int = 2
 ) -> list[Estimate]:
     """Play some scenes of every subject and data set, from its first to its last, and keep none."""
     own = objects or {}
     filled, datasets = complete(plan, roots, own)
     benchmark = catalogue.benchmarks.make(filled.benchmark)
-    shelf = catalogue.models if filled.kind == "model" else catalogue.methods
+    registry = catalogue.models if filled.kind == "model" else catalogue.methods
     jobs = jobs_of(filled, datasets)
     found = []
-    for spec in filled.subjects:
+    for spec in filled.segmenters:
         steady_arithmetic(filled.threads)
         start = perf_counter()
-        subject = own.get(spec.name) or shelf.make(spec, **roots.options())
+        segmenter = own.get(spec.name) or registry.make(spec, **roots.options())
         loading = perf_counter() - start
         for data in filled.datasets:
-            here = [j for j in jobs if j.subject == spec and j.dataset == data]
+            here = [j for j in jobs if j.segmenter == spec and j.dataset == data]
             chosen = [here[k] for k in _spread(len(here), scenes)]
-            played = [_played(job, benchmark, subject, filled, datasets) for job in chosen]
+            played = [_played(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if played:
-                found.append(_estimate(spec, data, len(here), played, loading, subject))
+                found.append(_estimate(spec, data, len(here), played, loading, segmenter))
     return found
 
 
@@ -120,7 +120,7 @@ def cost_of(estimates: Sequence[Estimate], plan: Plan, workers: int | None = Non
     """
     count = max(1, default_workers(plan) if workers is None else workers)
     jobs = sum(e.scenes for e in estimates)
-    loading = sum({e.subject: e.loading for e in estimates}.values())
+    loading = sum({e.segmenter: e.loading for e in estimates}.values())
     return Cost(
         jobs,
         jobs,
@@ -144,12 +144,12 @@ def _spread(count: int, wanted: int) -> list[int]:
 
 
 def _played(
-    job: Job, benchmark: Benchmark, subject: Any, plan: Plan, datasets: Mapping[str, Dataset]
+    job: Job, benchmark: Benchmark, segmenter: Any, plan: Plan, datasets: Mapping[str, Dataset]
 ) -> tuple[float, int, int]:
-    """Seconds, rows and bytes of a job; reading ahead hides the reading of its picture."""
+    """Seconds, rows and bytes of a job; reading ahead hides the reading of its image."""
     scene = datasets[str(job.dataset)].load(job.scene)
     start = perf_counter()
-    rows = benchmark.work(subject, scene, plan)
+    rows = benchmark.work(segmenter, scene, plan)
     seconds = perf_counter() - start
     return seconds, len(rows), len(encode([job.identity() | row for row in rows]))
 
@@ -160,10 +160,10 @@ def _estimate(
     scenes: int,
     played: Sequence[tuple[float, int, int]],
     loading: float,
-    subject: Any,
+    segmenter: Any,
 ) -> Estimate:
     seconds, rows, sizes = zip(*played, strict=True)
-    device = str(subject.device) if isinstance(subject, OnDevice) else "cpu"
+    device = str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu"
     first, *later = seconds
     return Estimate(
         str(spec),

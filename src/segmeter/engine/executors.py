@@ -21,7 +21,7 @@ from segmeter.store.places import Address, Place
 __all__ = ["AHEAD", "Executor", "Inline", "Local", "Seats", "executor_named", "executor_names"]
 
 _GROUP = "segmeter.executors"
-AHEAD = 2  # jobs at a worker: one being done, one whose picture is being read
+AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
 
 
 class Executor(Protocol):

@@ -62,13 +62,13 @@ class Worker:
         self.objects = objects or {}
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
         self.schema = _rows_of(self.benchmark, plan)
-        self._subject: tuple[Spec, Any] | None = None
+        self._segmenter: tuple[Spec, Any] | None = None
         self._datasets: dict[str, Dataset] = {}
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._ahead: dict[str, Future[Scene]] = {}
 
     def read_ahead(self, job: Job) -> None:
-        """Start reading a job's picture while another job is worked on."""
+        """Start reading a job's image while another job is worked on."""
         if job.id not in self._ahead:
             self._ahead[job.id] = self._reader.submit(self._read, job)
 
@@ -79,13 +79,13 @@ class Worker:
             ready = scene.result() if scene is not None else self._read(job)
             if self.plan.users and not ready.targets:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
-            subject = self._make_subject(job.subject)
-            trail = _trail(job, subject)
+            segmenter = self._make_segmenter(job.segmenter)
+            trail = _trail(job, segmenter)
             kept, plan = part_to_widen(self.folder, job, self.plan, trail)
-            rows = self.benchmark.work(subject, ready, plan)
-            size = {"parameters": str(parameter_count(subject))}
+            rows = self.benchmark.work(segmenter, ready, plan)
+            size = {"parameters": str(parameter_count(segmenter))}
             # Anew: which device it is may be known only now that it was used.
-            self._keep(job, kept, rows, _trail(job, subject) | size)
+            self._keep(job, kept, rows, _trail(job, segmenter) | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
@@ -113,15 +113,15 @@ class Worker:
         scene.check()
         return scene
 
-    def _make_subject(self, spec: Spec) -> Any:
+    def _make_segmenter(self, spec: Spec) -> Any:
         """The model or method; only the last one stays in memory."""
-        if self._subject is None or self._subject[0] != spec:
-            self._subject = None
+        if self._segmenter is None or self._segmenter[0] != spec:
+            self._segmenter = None
             steady_arithmetic(self.plan.threads)
             set_threads(max(self.plan.threads, self.cores))
-            shelf = catalogue.models if self.plan.kind == "model" else catalogue.methods
-            self._subject = (spec, self._made(shelf.make, spec))
-        return self._subject[1]
+            registry = catalogue.models if self.plan.kind == "model" else catalogue.methods
+            self._segmenter = (spec, self._made(registry.make, spec))
+        return self._segmenter[1]
 
     def _made(self, make: Callable[..., Any], spec: Spec) -> Any:
         own = self.objects.get(spec.name)
@@ -131,8 +131,8 @@ class Worker:
 def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
     """All jobs, subject by subject, so that a worker seldom changes its model."""
     return [
-        Job(subject, spec, scene)
-        for subject in plan.subjects
+        Job(segmenter, spec, scene)
+        for segmenter in plan.segmenters
         for spec in plan.datasets
         for scene in datasets[str(spec)].scenes()[: plan.limit]
     ]
@@ -155,17 +155,17 @@ def _rows_of(benchmark: Any, plan: Plan) -> Schema | None:
     return schema.plus(columns_of_measures(ids))
 
 
-def _trail(job: Job, subject: Any) -> dict[str, str]:
+def _trail(job: Job, segmenter: Any) -> dict[str, str]:
     """What a part says about where its numbers come from."""
     from segmeter.engine.provenance import library_versions
 
-    card = subject.card
+    card = segmenter.card
     return {
-        "subject": str(job.subject),
-        "weights": str(subject.weights_path) if isinstance(subject, WithWeights) else "",
+        "segmenter": str(job.segmenter),
+        "weights": str(segmenter.weights_path) if isinstance(segmenter, WithWeights) else "",
         "fingerprint": card.fingerprint,
-        "source": source_of(job.subject),
-        "device": str(subject.device) if isinstance(subject, OnDevice) else "cpu",
+        "source": source_of(job.segmenter),
+        "device": str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu",
         "licence": card.licence,
         "citation": card.citation,
         **library_versions(),

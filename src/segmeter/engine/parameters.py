@@ -12,7 +12,7 @@ _DEPTH = 4  # attributes of attributes that are looked into
 _MOST_ITEMS = 1000
 
 
-def parameter_count(subject: Any) -> int:
+def parameter_count(segmenter: Any) -> int:
     """Parameters of every network that a model holds; 0 for those without, or not yet loaded.
 
     >>> parameter_count(object())
@@ -21,7 +21,7 @@ def parameter_count(subject: Any) -> int:
     torch = sys.modules.get("torch")  # a model that has networks has imported it
     if torch is None:
         return 0
-    found = {id(p): p.numel() for m in _modules(subject, torch.nn.Module) for p in m.parameters()}
+    found = {id(p): p.numel() for m in _modules(segmenter, torch.nn.Module) for p in m.parameters()}
     return int(sum(found.values()))
 
 

@@ -47,7 +47,7 @@ class Workplace:
     @classmethod
     def of(cls, plan: Plan) -> Workplace:
         """The folder this process is in, with the Python files that the plan names."""
-        specs = (*plan.subjects, *plan.datasets, *plan.users)
+        specs = (*plan.segmenters, *plan.datasets, *plan.users)
         names = [spec.name for spec in specs] + [plan.benchmark, *plan.measures]
         paths = sorted({name.rpartition(":")[0] for name in names if ".py:" in name})
         return cls(os.getcwd(), {path: Path(path).read_bytes() for path in paths})
@@ -132,7 +132,7 @@ class RayExecutor:
         plan = seats.plan
         self._given = (plan, seats.run, seats.roots, Workplace.of(plan))
         places, share = _places(plan)
-        self._make = ray.remote(concurrency_groups={"reading": 1}, **share)(_Actor)
+        self._make = ray.remote(concurrency_groups={"protocol": 1}, **share)(_Actor)
         self._losses: Counter[str] = Counter()
         self._again: deque[Job] = deque()
         self._seats = [self._seat() for _ in range(min(places, seats.workers))]
@@ -145,7 +145,7 @@ class RayExecutor:
     def submit(self, job: Job) -> None:
         """To the actor with the fewest jobs, of those that are up."""
         seat = min((s for s in self._seats if s.starting is None), key=lambda s: len(s.jobs))
-        seat.actor.read_ahead.options(concurrency_group="reading").remote(job)
+        seat.actor.read_ahead.options(concurrency_group="protocol").remote(job)
         seat.jobs.append((job, seat.actor.do.remote(job)))
 
     def finished(self) -> list[Outcome]:

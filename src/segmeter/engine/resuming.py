@@ -19,7 +19,7 @@ from segmeter.store.layout import Layout
 from segmeter.store.packs import whole
 from segmeter.store.parts import trail_of
 
-__all__ = ["FinishedBefore", "Prints", "finished_before", "subject_prints"]
+__all__ = ["FinishedBefore", "Prints", "finished_before", "segmenter_prints"]
 
 Prints = Mapping[str, Callable[[], dict[str, str]]]
 """By subject: what its weights and source are now, asked for only where something is compared."""
@@ -33,9 +33,9 @@ class FinishedBefore:
     said: tuple[str, ...] = ()
 
 
-def subject_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> Prints:
+def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> Prints:
     """How to know what each model or method is made of now."""
-    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
+    registry = catalogue.models if plan.kind == "model" else catalogue.methods
     own = objects or {}
 
     def printed(spec: catalogue.Spec) -> dict[str, str]:
@@ -43,9 +43,9 @@ def subject_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -> 
             return {"fingerprint": own[spec.name].card.fingerprint}
         if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
             return {"source": source_of(spec)}
-        return {"fingerprint": shelf.make(spec, **roots.options()).card.fingerprint}
+        return {"fingerprint": registry.make(spec, **roots.options()).card.fingerprint}
 
-    return {str(spec): lambda spec=spec: printed(spec) for spec in plan.subjects}  # type: ignore[misc]  # mypy cannot type a default in a lambda
+    return {str(spec): lambda spec=spec: printed(spec) for spec in plan.segmenters}  # type: ignore[misc]  # mypy cannot type a default in a lambda
 
 
 def finished_before(
@@ -152,9 +152,9 @@ def _stale(
     now: dict[int, dict[str, str]] = {}  # by subject, of which all jobs share one
     found = []
     for job, trail in parts:
-        if id(job.subject) not in now:
-            now[id(job.subject)] = prints[str(job.subject)]()
-        for what, today in now[id(job.subject)].items():
+        if id(job.segmenter) not in now:
+            now[id(job.segmenter)] = prints[str(job.segmenter)]()
+        for what, today in now[id(job.segmenter)].items():
             if what in trail and trail[what] != today:
                 found.append((job, (what, trail[what], today)))
                 break
@@ -167,7 +167,7 @@ def _conflict(
     job, (what, then, today) = stale[0]
     thing = "another source" if what == "source" else "other weights"
     return (
-        f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.subject}' played with "
+        f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' played with "
         f"{thing} (fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}); --again plays "
         "them anew, another --out leaves them as they are"
     )

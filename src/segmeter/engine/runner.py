@@ -16,7 +16,7 @@ from segmeter.engine.executors import Executor, Seats, executor_named
 from segmeter.engine.jobs import Objects, Outcome, jobs_of
 from segmeter.engine.packing import Packing, make_ready
 from segmeter.engine.provenance import command_entry
-from segmeter.engine.resuming import finished_before, subject_prints
+from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
 from segmeter.runtime.devices import gpu_names
 from segmeter.runtime.processes import Early
@@ -103,7 +103,7 @@ def run_plan(
     roots = roots or Roots()
     with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
         jobs = jobs_of(plan, datasets)
-        before = finished_before(folder, jobs, subject_prints(plan, roots, objects), plan, again)
+        before = finished_before(folder, jobs, segmenter_prints(plan, roots, objects), plan, again)
         for sentence in before.said:
             tell(sentence)
         folder.sign({**(command or command_entry()), "jobs": len(jobs)})

@@ -42,7 +42,7 @@ def score_run(
     name = mask_measure(measure).id
     measure_folder(name)  # refused now if nothing can be kept under this name
     with received(not trust):
-        fresh, datasets = complete(plan, roots, to_play=False)
+        fresh, datasets = complete(plan, roots, to_run=False)
     if fresh.fingerprints != plan.fingerprints:
         raise BadInput(
             f"the data has changed since '{address}' was run; its masks cannot be judged"

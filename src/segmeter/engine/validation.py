@@ -22,12 +22,12 @@ __all__ = ["complete"]
 
 
 def complete(
-    plan: Plan, roots: Roots, objects: Objects | None = None, *, to_play: bool = True
+    plan: Plan, roots: Roots, objects: Objects | None = None, *, to_run: bool = True
 ) -> tuple[Plan, dict[str, Dataset]]:
     """A request with the benchmark's own settings filled in, and its data sets.
 
     Makes everything that can be wrong go wrong now, before anything is written. What is
-    tested has to be at hand only where it is `to_play`.
+    tested has to be at hand only where it is `to_run`.
     """
     own = objects or {}
     _refuse_secrets(plan)
@@ -36,9 +36,9 @@ def complete(
     plan = benchmark.plan(plan)
     _refuse_nothing(plan)
     users = [catalogue.users.make(spec, **roots.options()) for spec in plan.users]
-    if to_play:
-        _check_subjects(plan, roots, own, users)
-    _refuse_twins(plan.kind, map(str, plan.subjects))
+    if to_run:
+        _check_segmenters(plan, roots, own, users)
+    _refuse_twins(plan.kind, map(str, plan.segmenters))
     _refuse_twins("data set", map(str, plan.datasets))
     _refuse_twins("user", (user.name for user in users))
     for name in plan.measures:
@@ -47,8 +47,8 @@ def complete(
         str(spec): own.get(spec.name) or catalogue.datasets.make(spec, **roots.options())
         for spec in plan.datasets
     }
-    if to_play:
-        _check_truths(plan, datasets)
+    if to_run:
+        _check_ground_truths(plan, datasets)
         plan = replace(plan, measures=_measures_that_fit(plan, asked, datasets))
     if isinstance(benchmark, ChecksData):
         benchmark.check(plan, datasets)
@@ -58,56 +58,56 @@ def complete(
 
 def _refuse_secrets(plan: Plan) -> None:
     """A plan is kept and sent to others: no address in it may hold credentials."""
-    given = (spec for specs in (plan.subjects, plan.datasets, plan.users) for spec in specs)
+    given = (spec for specs in (plan.segmenters, plan.datasets, plan.users) for spec in specs)
     values = (v for spec in given for v in (spec.name, *spec.options.values()))
     for value in (*values, *plan.options.values()):
         if isinstance(value, str):
             refuse_credentials(value)
 
 
-def _check_subjects(plan: Plan, roots: Roots, own: Objects, users: Sequence[User]) -> None:
+def _check_segmenters(plan: Plan, roots: Roots, own: Objects, users: Sequence[User]) -> None:
     """Refuse a model or method that cannot be had, before anything is written.
 
     Our own are made, which finds their weights and looks at no more than their headers. Those
     of other people's code may be dear to make: their name, options and verbs are looked at.
     """
-    shelf = catalogue.models if plan.kind == "model" else catalogue.methods
-    verb = "look" if plan.kind == "model" else "segment"
-    for spec in plan.subjects:
+    registry = catalogue.models if plan.kind == "model" else catalogue.methods
+    verb = "encode" if plan.kind == "model" else "segment"
+    for spec in plan.segmenters:
         if spec.name in own:
             _check_prompts(plan, own[spec.name], users)
             continue
-        entry, options = shelf.check(spec, **roots.options())
+        entry, options = registry.check(spec, **roots.options())
         if entry.source.startswith("segmeter."):
             _check_prompts(plan, entry.make(**options), users)
         elif isinstance(entry.make, type) and not hasattr(entry.make, verb):
             raise BadInput(f"'{spec.name}' is no {plan.kind}: it has no '{verb}(scene)'")
 
 
-def _check_prompts(plan: Plan, subject: Any, users: Sequence[User]) -> None:
+def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User]) -> None:
     """Refuse a model that does not take what a user gives, or what any of them gives."""
     benchmark = catalogue.benchmarks.make(plan.benchmark)
     if isinstance(benchmark, ChoosesUsers):
-        users = benchmark.users_for(subject, users)
+        users = benchmark.users_for(segmenter, users)
         if not users:
             raise BadInput(
-                f"model '{subject.card.name}' takes nothing that the users of "
+                f"model '{segmenter.card.name}' takes nothing that the users of "
                 f"'{plan.benchmark}' give; name one that fits with --user"
             )
     for user in users:
         given = prompts_given_by(user, plan.rounds) or {"click"}
-        strange = given - subject.card.abilities
+        strange = given - segmenter.card.abilities
         if strange:
             kinds = "no " + " and no ".join(f"{kind} prompts" for kind in sorted(strange))
             later = not strange & (prompts_given_by(user) or {"click"})
             when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
-                f"model '{subject.card.name}' takes {kinds}, which user '{user.name}' gives{when}; "
+                f"model '{segmenter.card.name}' takes {kinds}, which user '{user.name}' gives{when}; "
                 f"{what}leave one of them out, or choose another --user"
             )
 
 
-def _check_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
+def _check_ground_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
     """Refuse partitions where targets are wanted, and targets where partitions are.
 
     The first scene tells, if it can be read.
@@ -161,7 +161,7 @@ def _defined(measure: Any, dataset: Dataset) -> bool:
 
 def _refuse_nothing(plan: Plan) -> None:
     """A plan without models or methods, or without data, is a slip."""
-    if not plan.subjects:
+    if not plan.segmenters:
         raise BadInput(f"nothing to test: name at least one {plan.kind} with --{plan.kind}")
     if not plan.datasets:
         raise BadInput("no data: name at least one data set with --dataset")

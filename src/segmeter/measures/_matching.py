@@ -42,7 +42,7 @@ _BIDDING_ROUNDS = 2
 def match(left: Places, right: Places, width: int, reach_squared: int) -> npt.NDArray[np.int32]:
     """For each left pixel its right partner's number, or -1.
 
-    Pixels are ascending raster indices in a picture of the given width; those at most
+    Pixels are ascending raster indices in an image of the given width; those at most
     `reach_squared` apart may pair. As many pairs as can be, then the least distance.
     """
     edges = _candidates(left.tolist(), right.tolist(), width, reach_squared)

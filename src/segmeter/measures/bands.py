@@ -19,10 +19,10 @@ __all__ = ["band", "band_reach", "boundary_iou"]
 @measure(
     "boundary-iou", both_empty=1.0, one_empty=0.0, cite=REFERENCES["cheng2021"], dimensions=(2,)
 )
-def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
+def boundary_iou(ground_truth: Mask, prediction: Mask, ignore: Mask | None = None) -> float:
     """IoU of the two bands of pixels near each mask's own outline.
 
-    A band holds the pixels within 2 % of the picture's diagonal of the outside. It is
+    A band holds the pixels within 2 % of the image's diagonal of the outside. It is
     taken before pixels are ignored, so the edge towards an ignored band counts. Where all of
     both bands is ignored, the bands of what is judged are compared instead.
 
@@ -30,14 +30,14 @@ def boundary_iou(truth: Mask, guess: Mask, ignore: Mask | None = None) -> float:
     >>> boundary_iou(square, square)
     1.0
     """
-    if len(truth.shape) != 2:
-        raise BadInput("boundary IoU compares masks of pictures; nsd and hd95 compare volumes")
-    reach = band_reach(truth.shape)
-    ours, theirs = band(truth, reach), band(guess, reach)
+    if len(ground_truth.shape) != 2:
+        raise BadInput("boundary IoU compares masks of images; nsd and hd95 compare volumes")
+    reach = band_reach(ground_truth.shape)
+    ours, theirs = band(ground_truth, reach), band(prediction, reach)
     if ignore is not None:
         ours, theirs = ours - ignore, theirs - ignore
     if not ours and not theirs and ignore is not None:
-        ours, theirs = (band(mask - ignore, reach) for mask in (truth, guess))
+        ours, theirs = (band(mask - ignore, reach) for mask in (ground_truth, prediction))
     both = ours.overlap(theirs)
     return both / (ours.area + theirs.area - both)
 

@@ -1,7 +1,7 @@
 """Boundary measures: how many boundary pixels of one side the other side has too.
 
-For a guess with boundary D and ground truths with boundaries B_1 .. B_K: precision is the
-share of D matched with *at least one* truth, recall the share of all B_k together that is
+For a prediction with boundary D and ground truths with boundaries B_1 .. B_K: precision is the
+share of D matched with *at least one* ground truth, recall the share of all B_k together that is
 matched, F_b = 2PR / (P + R). So precision forgives what any person drew, and recall asks for
 what every person drew.
 """
@@ -36,37 +36,37 @@ __all__ = [
     "outlines",
 ]
 
-Truths = Labels | Sequence[Labels]
+GroundTruths = Labels | Sequence[Labels]
 
 
 @dataclass(frozen=True, slots=True)
 class BoundaryCounts:
-    """Boundary pixels, all and matched, of a guess and of its ground truths together.
+    """Boundary pixels, all and matched, of a prediction and of its ground truths together.
 
-    Precision, recall and F are those of one picture under the rule `seism`: an empty truth
-    gives R = 1 and P = 0, an empty guess P = 1 and R = 0, and two empty maps F = 0.
+    Precision, recall and F are those of one image under the rule `seism`: an empty ground truth
+    gives R = 1 and P = 0, an empty prediction P = 1 and R = 0, and two empty maps F = 0.
     """
 
-    matched_truth: int
-    truth: int
-    matched_guess: int
-    guess: int
+    matched_ground_truth: int
+    ground_truth: int
+    matched_prediction: int
+    prediction: int
     matched_each: tuple[int, ...] = ()
 
     @property
     def defined(self) -> bool:
         """Whether there is any boundary to judge."""
-        return self.truth + self.guess > 0
+        return self.ground_truth + self.prediction > 0
 
     @property
     def precision(self) -> float:
-        if self.truth == 0:
+        if self.ground_truth == 0:
             return 0.0
-        return self.matched_guess / self.guess if self.guess else 1.0
+        return self.matched_prediction / self.prediction if self.prediction else 1.0
 
     @property
     def recall(self) -> float:
-        return self.matched_truth / self.truth if self.truth else 1.0
+        return self.matched_ground_truth / self.ground_truth if self.ground_truth else 1.0
 
     @property
     def f(self) -> float:
@@ -74,30 +74,34 @@ class BoundaryCounts:
 
 
 @measure("fb", cite=REFERENCES["martin2004"], dimensions=(2,))
-def boundary_f(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
+def boundary_f(
+    ground_truths: GroundTruths, prediction: Labels, max_dist: float = MAX_DIST
+) -> float:
     """F of boundary pixels on the pixel grid: thinned, matched one to one.
 
     >>> left_right = np.array([[1, 1, 2, 2]] * 4)
     >>> boundary_f(left_right, left_right), boundary_f(left_right, np.ones((4, 4), int))
     (1.0, 0.0)
     """
-    return boundary_counts(truths, guess, "pixel", max_dist).f
+    return boundary_counts(ground_truths, prediction, "pixel", max_dist).f
 
 
 @measure("fb-contour", cite=REFERENCES["martin2004"], dimensions=(2,))
-def boundary_f_contour(truths: Truths, guess: Labels, max_dist: float = MAX_DIST) -> float:
+def boundary_f_contour(
+    ground_truths: GroundTruths, prediction: Labels, max_dist: float = MAX_DIST
+) -> float:
     """F of boundary pieces on the contour grid, between pixels: matched, not thinned.
 
     >>> labels = np.array([[1, 1, 2, 2]] * 4)
     >>> boundary_f_contour(labels, labels)
     1.0
     """
-    return boundary_counts(truths, guess, "contour", max_dist).f
+    return boundary_counts(ground_truths, prediction, "contour", max_dist).f
 
 
 @measure("fb-object", both_empty=1.0, one_empty=0.0, cite=REFERENCES["martin2004"], dimensions=(2,))
 def object_boundary_f(
-    truth: Mask, guess: Mask, ignore: Mask | None = None, max_dist: float = MAX_DIST
+    ground_truth: Mask, prediction: Mask, ignore: Mask | None = None, max_dist: float = MAX_DIST
 ) -> float:
     """F of the pixels of two objects' outlines, matched one to one; 1 if neither has one.
 
@@ -105,7 +109,7 @@ def object_boundary_f(
     >>> object_boundary_f(square, square)
     1.0
     """
-    ours, theirs = (mask_outline(m) for m in _judged(truth, guess, ignore))
+    ours, theirs = (mask_outline(m) for m in _judged(ground_truth, prediction, ignore))
     counts = count_boundaries([ours], theirs, max_dist)
     return counts.f if counts.defined else 1.0
 
@@ -118,7 +122,7 @@ def object_boundary_f(
     dimensions=(2,),
 )
 def morphological_f(
-    truth: Mask, guess: Mask, ignore: Mask | None = None, tolerance: float = 0.008
+    ground_truth: Mask, prediction: Mask, ignore: Mask | None = None, tolerance: float = 0.008
 ) -> float:
     """F of the pixels of two objects' outlines that lie near the other: no pairing.
 
@@ -130,72 +134,83 @@ def morphological_f(
     >>> morphological_f(square, Mask.box((20, 20), (5, 6), (15, 16)))
     1.0
     """
-    ours, theirs = (mask_outline(m, thinned=False) for m in _judged(truth, guess, ignore))
+    ours, theirs = (
+        mask_outline(m, thinned=False) for m in _judged(ground_truth, prediction, ignore)
+    )
     if not len(ours) and not len(theirs):
         return 1.0
-    radius = _radius(truth.shape, tolerance)
+    radius = _radius(ground_truth.shape, tolerance)
     precision = float(_near(ours, theirs, radius).mean()) if len(theirs) else 1.0
     recall = float(_near(theirs, ours, radius).mean()) if len(ours) else 1.0
     return harmonic(precision, recall)
 
 
 def boundary_counts(
-    truths: Truths,
-    guess: Labels,
+    ground_truths: GroundTruths,
+    prediction: Labels,
     grid: Grid = "pixel",
     max_dist: float = MAX_DIST,
     threads: int = 1,
 ) -> BoundaryCounts:
-    """Count the matched boundary pixels of a partition against one or several truths.
+    """Count the matched boundary pixels of a partition against one or several ground truths.
 
     >>> labels = np.array([[1, 1, 2, 2]] * 4)
     >>> boundary_counts(labels, labels)
-    BoundaryCounts(matched_truth=4, truth=4, matched_guess=4, guess=4, matched_each=(4,))
+    BoundaryCounts(matched_ground_truth=4, ground truth=4, matched_prediction=4, prediction=4, matched_each=(4,))
     """
-    return count_boundaries(outlines(truths, grid), outline(guess, grid), max_dist, threads)
+    return count_boundaries(
+        outlines(ground_truths, grid), outline(prediction, grid), max_dist, threads
+    )
 
 
-def outlines(truths: Truths, grid: Grid = "pixel") -> list[Outline]:
-    """Outlines of ground truths, to be found once and used for many guesses.
+def outlines(ground_truths: GroundTruths, grid: Grid = "pixel") -> list[Outline]:
+    """Outlines of ground truths, to be found once and used for many predictions.
 
     >>> [len(outline) for outline in outlines(np.array([[1, 1, 2, 2]] * 4))]
     [4]
     """
-    several = [truths] if isinstance(truths, np.ndarray) else truths
+    several = [ground_truths] if isinstance(ground_truths, np.ndarray) else ground_truths
     return [outline(t, grid, f"ground truth {place}") for place, t in enumerate(several, 1)]
 
 
 def count_boundaries(
-    truths: Sequence[Outline], guess: Outline, max_dist: float = MAX_DIST, threads: int = 1
+    ground_truths: Sequence[Outline],
+    prediction: Outline,
+    max_dist: float = MAX_DIST,
+    threads: int = 1,
 ) -> BoundaryCounts:
-    """Count the matched pixels of a boundary map, taken as it is, against several truths.
+    """Count the matched pixels of a boundary map, taken as it is, against several ground truths.
 
     >>> (outline,) = outlines(np.array([[1, 1, 2, 2]] * 4))
     >>> count_boundaries([outline], outline)
-    BoundaryCounts(matched_truth=4, truth=4, matched_guess=4, guess=4, matched_each=(4,))
+    BoundaryCounts(matched_ground_truth=4, ground truth=4, matched_prediction=4, prediction=4, matched_each=(4,))
     """
-    if len(truths) == 0:
+    if len(ground_truths) == 0:
         raise BadInput("a result needs at least one ground truth to be compared with")
-    pair = partial(_matched, guess=guess, max_dist=max_dist)
-    if threads > 1 and len(truths) > 1:
+    pair = partial(_matched, prediction=prediction, max_dist=max_dist)
+    if threads > 1 and len(ground_truths) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            matched = list(pool.map(pair, truths))
+            matched = list(pool.map(pair, ground_truths))
     else:
-        matched = [pair(truth) for truth in truths]
+        matched = [pair(ground_truth) for ground_truth in ground_truths]
     each = tuple(int(np.count_nonzero(m)) for m in matched)
     union = int(np.count_nonzero(np.logical_or.reduce(matched)))
-    return BoundaryCounts(sum(each), sum(map(len, truths)), union, len(guess), each)
+    return BoundaryCounts(sum(each), sum(map(len, ground_truths)), union, len(prediction), each)
 
 
-def _matched(truth: Outline, guess: Outline, max_dist: float) -> Bits:
-    """Which pixels of the guess have a partner."""
-    matched: Bits = match(truth, guess, max_dist) >= 0
+def _matched(ground_truth: Outline, prediction: Outline, max_dist: float) -> Bits:
+    """Which pixels of the prediction have a partner."""
+    matched: Bits = match(ground_truth, prediction, max_dist) >= 0
     return matched
 
 
-def _judged(truth: Mask, guess: Mask, ignore: Mask | None) -> tuple[Mask, Mask]:
-    truth.check_frame(guess)
-    return (truth, guess) if ignore is None else (truth - ignore, guess - ignore)
+def _judged(ground_truth: Mask, prediction: Mask, ignore: Mask | None) -> tuple[Mask, Mask]:
+    ground_truth.check_frame(prediction)
+    return (
+        (ground_truth, prediction)
+        if ignore is None
+        else (ground_truth - ignore, prediction - ignore)
+    )
 
 
 def _radius(shape: tuple[int, ...], tolerance: float) -> int:

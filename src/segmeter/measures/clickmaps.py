@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.measures import measure
-from segmeter.core.models import READINGS, Reading
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 from segmeter.measures.references import REFERENCES
 
@@ -26,7 +26,7 @@ ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class MapScores:
-    """The five similarities of a map and clicks; `energy` where the reading has it."""
+    """The five similarities of a map and clicks; `energy` where the protocol has it."""
 
     pl1: float
     ks: float
@@ -37,21 +37,21 @@ class MapScores:
 
 
 @measure("click-nss", range=(-math.inf, math.inf), better="higher", cite=REFERENCES["peters2005"])
-def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
-    """Mean of the map at the clicks, in its own standard deviations over the picture.
+def nss(clicks: npt.ArrayLike, map: Map, protocol: ProtocolName = "corrected") -> float:
+    """Mean of the map at the clicks, in its own standard deviations over the image.
 
     `published` adds 1e-9 to sum and deviation, so that the value depends on the size of the
-    picture; `sound` adds nothing, and a map without variation scores 0.
+    image; `corrected` adds nothing, and a map without variation scores 0.
 
     >>> map = np.zeros((4, 4)); map[1, 1] = 1
     >>> round(float(nss([(1, 1)], map)), 2)
     3.87
     """
-    check_choice("reading", reading, READINGS)
-    epsilon = _EPSILON if reading == "published" else 0.0
+    check_choice("protocol", protocol, PROTOCOLS)
+    epsilon = _EPSILON if protocol == "published" else 0.0
     density = _density(map, epsilon)
     # The deviation of equal numbers is a rounding error, and not always 0.
-    if reading == "sound" and density.min() == density.max():
+    if protocol == "corrected" and density.min() == density.max():
         return 0.0
     deviation = float(density.std()) + epsilon
     return float(np.mean((_at(density, clicks) - density.mean()) / deviation))
@@ -59,20 +59,20 @@ def nss(clicks: npt.ArrayLike, map: Map, reading: Reading = "sound") -> float:
 
 @measure("click-pde", range=(0.0, math.inf), better="higher", cite=REFERENCES["rclicks2024"])
 def pde(
-    clicks: npt.ArrayLike, map: Map, reading: Reading = "sound", area: int | None = None
+    clicks: npt.ArrayLike, map: Map, protocol: ProtocolName = "corrected", area: int | None = None
 ) -> float:
     """Mean density of the map at the clicks.
 
-    `published` is the probability of a pixel, which shrinks as pictures grow; `sound` is in
+    `published` is the probability of a pixel, which shrinks as images grow; `corrected` is in
     units of the object: times its `area` (default: the map's non-zero pixels), so that a
-    uniform guess over the object scores the share of clicks inside.
+    uniform prediction over the object scores the share of clicks inside.
 
     >>> map = np.zeros((4, 4)); map[1, 1] = 1
     >>> float(pde([(1, 1)], map))
     1.0
     """
-    check_choice("reading", reading, READINGS)
-    if reading == "published":
+    check_choice("protocol", protocol, PROTOCOLS)
+    if protocol == "published":
         return float(np.mean(_at(_density(map, _EPSILON), clicks)))
     size = int(np.count_nonzero(map)) if area is None else area
     return float(np.mean(_at(_density(map, 0.0), clicks))) * size
@@ -83,7 +83,7 @@ def compare(
     map: Map,
     sides: Sides,
     rng: np.random.Generator | np.random.RandomState | int,
-    reading: Reading = "sound",
+    protocol: ProtocolName = "corrected",
     rows: int = ROWS,
     area: int | None = None,
 ) -> MapScores:
@@ -91,20 +91,20 @@ def compare(
 
     Each sample has as many clicks as there are real ones. A number as `rng` is the legacy
     generator's seed, set anew for each measure, as the reference values were made. `area` is
-    the object's, for the sound PDE.
+    the object's, for the corrected PDE.
 
     >>> map = np.zeros((4, 4)); map[1, 2] = 1
     >>> compare([(1, 2)] * 4, map, (4, 4), 0, rows=2).ks
     0.0
     """
-    check_choice("reading", reading, READINGS)
+    check_choice("protocol", protocol, PROTOCOLS)
     real = as_points(clicks)
 
     def samples() -> Points:
         source = np.random.RandomState(rng) if isinstance(rng, int) else rng
         return draws(map, (rows, len(real)), source)
 
-    fresh = reading == "published"
+    fresh = protocol == "published"
     first = samples()
     second, third = (samples(), samples()) if fresh else (first, first)
     flat = first.reshape(-1, 2)
@@ -112,8 +112,8 @@ def compare(
         pl1=pl1(real, flat, sides),
         ks=float(np.mean([ks_2d(real, row).alike for row in second])),
         wd=float(np.mean([wasserstein(real, row, sides) for row in third])),
-        nss=nss(real, map, reading),
-        pde=pde(real, map, reading, area),
+        nss=nss(real, map, protocol),
+        pde=pde(real, map, protocol, area),
         energy=None if fresh or len(real) < 2 else energy(real, flat, sides),
     )
 

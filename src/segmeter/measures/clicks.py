@@ -49,7 +49,7 @@ class KolmogorovSmirnov:
 
 
 @measure("click-pl1", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
-def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
+def pl1(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
     """Mean over all pairs of clicks of the distances along the axes, in object sides.
 
     Not zero for equal distributions; `click-energy` is. By sorting, in O(n log n).
@@ -57,7 +57,7 @@ def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -
     >>> round(pl1([(0, 0), (2, 2)], [(0, 0), (4, 2)], sides=(4, 2)), 3)
     0.875
     """
-    a, b = as_points(truth), as_points(guess)
+    a, b = as_points(ground_truth), as_points(prediction)
     pairs = len(a) * len(b)
     return sum(_pair_distances(a[:, k], b[:, k]) / pairs / sides[k] for k in (0, 1))
 
@@ -65,7 +65,9 @@ def pl1(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -
 @measure(
     "click-energy", range=(-math.inf, math.inf), better="lower", cite=REFERENCES["szekely2004"]
 )
-def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)) -> float:
+def energy(
+    ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides = (1.0, 1.0)
+) -> float:
     """Half the energy distance with PL1's metric: what PL1 has beyond the samples' own spread.
 
     Unbiased: zero on average for two samples of one distribution, so it may come out below zero.
@@ -73,7 +75,7 @@ def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)
     >>> round(energy([(0, 0), (2, 2)], [(0, 0), (2, 2)]), 6) <= 0
     True
     """
-    a, b = as_points(truth), as_points(guess)
+    a, b = as_points(ground_truth), as_points(prediction)
     if min(len(a), len(b)) < 2:
         raise BadInput("the energy distance needs at least two clicks on each side")
     # Pairs of a click with itself are left out, hence n - 1.
@@ -82,7 +84,9 @@ def energy(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides = (1.0, 1.0)
 
 
 @measure("click-wd", range=(0.0, math.inf), better="lower", cite=REFERENCES["rclicks2024"])
-def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None = None) -> float:
+def wasserstein(
+    ground_truth: npt.ArrayLike, prediction: npt.ArrayLike, sides: Sides | None = None
+) -> float:
     """Least mean way to move one sample of clicks onto the other, in object diagonals.
 
     Exact optimal transport with Euclidean ways in pixels; without `sides` it stays in pixels.
@@ -90,24 +94,24 @@ def wasserstein(truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides | None 
     >>> wasserstein([(0, 0), (0, 1)], [(3, 1), (3, 0)])
     3.0
     """
-    a, b = as_points(truth), as_points(guess)
+    a, b = as_points(ground_truth), as_points(prediction)
     costs = np.sqrt(((a[:, None] - b[None]) ** 2).sum(axis=2))
     way = _assignment(costs) if len(a) == len(b) else _transport(costs)
     return way if sides is None else way / math.hypot(*sides)
 
 
 @measure("click-ks", range=(0.0, 1.0), better="higher", cite=REFERENCES["fasano1987"])
-def ks(truth: npt.ArrayLike, guess: npt.ArrayLike) -> float:
+def ks(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> float:
     """1 when the plane's Kolmogorov-Smirnov test cannot tell two samples apart, else 0.
 
     >>> clicks = [(0, 0), (1, 2), (2, 1), (3, 3)]
     >>> ks(clicks, clicks)
     1.0
     """
-    return float(ks_2d(truth, guess).alike)
+    return float(ks_2d(ground_truth, prediction).alike)
 
 
-def ks_2d(truth: npt.ArrayLike, guess: npt.ArrayLike) -> KolmogorovSmirnov:
+def ks_2d(ground_truth: npt.ArrayLike, prediction: npt.ArrayLike) -> KolmogorovSmirnov:
     """Fasano and Franceschini's two-sample test, with every click as origin of quadrants.
 
     Each sample's own clicks carry a correction of 1/n, so that a sample against itself has
@@ -117,7 +121,7 @@ def ks_2d(truth: npt.ArrayLike, guess: npt.ArrayLike) -> KolmogorovSmirnov:
     >>> ks_2d(clicks, clicks).p >= 0.5
     True
     """
-    a, b = as_points(truth), as_points(guess)
+    a, b = as_points(ground_truth), as_points(prediction)
     counts = _quadrants(a, b)
     gap = _shares(counts[:, :3], len(a)) - _shares(counts[:, 3:], len(b))
     distance = (_farthest(gap[: len(a)]) + _farthest(-gap[len(a) :])) / 2

@@ -1,10 +1,10 @@
 """Precision-recall curves of a sweep, and the numbers that sum them up.
 
-ODS is the best F with one threshold for all pictures, OIS with each picture's own, AP the
+ODS is the best F with one threshold for all images, OIS with each image's own, AP the
 area under the curve, R50 the recall at half precision. Three programs compute them, not in
 the same way; a rule names whose way is taken:
 
-- `seism`: no interpolation between thresholds; a picture without any boundary left counts
+- `seism`: no interpolation between thresholds; an image without any boundary left counts
   as precise (P = 1), which lifts AP.
 - `bench`: BSDS500's benchmark; 100 points between neighbouring thresholds for ODS; an empty
   side gives 0.
@@ -38,7 +38,7 @@ _SAMPLES = np.linspace(0, 1, 101)
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place on a curve; `threshold` is None where every picture has its own."""
+    """A place on a curve; `threshold` is None where every image has its own."""
 
     threshold: float | None
     precision: float
@@ -87,49 +87,54 @@ class Curve:
 
 
 class Sweep(Protocol):
-    """Scores of some pictures (rows) at some thresholds (columns)."""
+    """Scores of some images (rows) at some thresholds (columns)."""
 
     @property
     def thresholds(self) -> Real: ...
 
     def of_set(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of all pictures together at each threshold."""
+        """Precision and recall of all images together at each threshold."""
 
-    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
-        """Precision and recall of each picture at each threshold."""
+    def of_images(self, rule: Rule) -> tuple[Real, Real]:
+        """Precision and recall of each image at each threshold."""
 
     def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
-        """Precision and recall of all together, each picture at a threshold of its own."""
+        """Precision and recall of all together, each image at a threshold of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PooledCounts:
-    """Matched and all boundary pixels; arrays are pictures x thresholds. Counts are pooled."""
+    """Matched and all boundary pixels; arrays are images x thresholds. Counts are pooled."""
 
     thresholds: Real
-    matched_truth: Whole
-    truth: Whole
-    matched_guess: Whole
-    guess: Whole
+    matched_ground_truth: Whole
+    ground_truth: Whole
+    matched_prediction: Whole
+    prediction: Whole
 
     def __post_init__(self) -> None:
-        parts = (self.matched_truth, self.truth, self.matched_guess, self.guess)
+        parts = (
+            self.matched_ground_truth,
+            self.ground_truth,
+            self.matched_prediction,
+            self.prediction,
+        )
         _check_sizes(self.thresholds, parts)
 
     @classmethod
     def of(
-        cls, thresholds: Sequence[float] | Real, pictures: Sequence[Sequence[BoundaryCounts]]
+        cls, thresholds: Sequence[float] | Real, images: Sequence[Sequence[BoundaryCounts]]
     ) -> PooledCounts:
-        """Gather the counts of each picture at each threshold."""
-        names = ("matched_truth", "truth", "matched_guess", "guess")
-        _same_length(thresholds, pictures)
-        parts = [np.array([[getattr(c, n) for c in row] for row in pictures]) for n in names]
+        """Gather the counts of each image at each threshold."""
+        names = ("matched_ground_truth", "ground_truth", "matched_prediction", "prediction")
+        _same_length(thresholds, images)
+        parts = [np.array([[getattr(c, n) for c in row] for row in images]) for n in names]
         return cls(np.asarray(thresholds, dtype=np.float64), *parts)
 
     def of_set(self, rule: Rule) -> tuple[Real, Real]:
         return _rates(rule, True, *(part.sum(axis=0) for part in self._parts()))
 
-    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
+    def of_images(self, rule: Rule) -> tuple[Real, Real]:
         return _rates(rule, False, *self._parts())
 
     def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
@@ -138,12 +143,17 @@ class PooledCounts:
         return float(precision), float(recall)
 
     def _parts(self) -> tuple[Whole, Whole, Whole, Whole]:
-        return self.matched_truth, self.truth, self.matched_guess, self.guess
+        return (
+            self.matched_ground_truth,
+            self.ground_truth,
+            self.matched_prediction,
+            self.prediction,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MeanScores:
-    """Precision and recall, pictures x thresholds, that are averaged: F_op and F_r."""
+    """Precision and recall, images x thresholds, that are averaged: F_op and F_r."""
 
     thresholds: Real
     precision: Real
@@ -155,7 +165,7 @@ class MeanScores:
     def of_set(self, rule: Rule) -> tuple[Real, Real]:
         return self.precision.mean(axis=0), self.recall.mean(axis=0)
 
-    def of_pictures(self, rule: Rule) -> tuple[Real, Real]:
+    def of_images(self, rule: Rule) -> tuple[Real, Real]:
         return self.precision, self.recall
 
     def of_choice(self, places: Whole, rule: Rule) -> tuple[float, float]:
@@ -175,7 +185,7 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
         hint = suggestion(rule, get_args(Rule))
         raise BadInput(f"no rule '{rule}';{hint} there are {', '.join(get_args(Rule))}")
     precision, recall = sweep.of_set(rule)
-    chosen = np.argmax(harmonics(*sweep.of_pictures(rule)), axis=1)
+    chosen = np.argmax(harmonics(*sweep.of_images(rule)), axis=1)
     return Curve(
         rule,
         sweep.thresholds,
@@ -191,25 +201,25 @@ def summarize(sweep: Sweep, rule: Rule = "seism") -> Curve:
 def _rates(
     rule: Rule,
     pooled: bool,
-    matched_truth: Whole,
-    truth: Whole,
-    matched_guess: Whole,
-    guess: Whole,
+    matched_ground_truth: Whole,
+    ground_truth: Whole,
+    matched_prediction: Whole,
+    prediction: Whole,
 ) -> tuple[Real, Real]:
     """Precision and recall from counts, with each program's answer to empty sides."""
-    precision = matched_guess / np.maximum(guess, 1)
-    recall = matched_truth / np.maximum(truth, 1)
+    precision = matched_prediction / np.maximum(prediction, 1)
+    recall = matched_ground_truth / np.maximum(ground_truth, 1)
     if rule != "seism":
         return precision, recall
-    no_guess, no_truth = guess == 0, truth == 0
-    if pooled:  # over a set an empty guess is asked first, for one picture an empty truth
-        no_truth = no_truth & ~no_guess
-        nothing = (guess > 0) & (matched_truth == 0) & ~no_truth
+    no_prediction, no_ground_truth = prediction == 0, ground_truth == 0
+    if pooled:  # over a set an empty prediction is asked first, for one image an empty ground truth
+        no_ground_truth = no_ground_truth & ~no_prediction
+        nothing = (prediction > 0) & (matched_ground_truth == 0) & ~no_ground_truth
         precision = np.where(nothing, 0.0, precision)
     else:
-        no_guess = no_guess & ~no_truth
-    precision = np.where(no_guess, 1.0, np.where(no_truth, 0.0, precision))
-    recall = np.where(no_guess, 0.0, np.where(no_truth, 1.0, recall))
+        no_prediction = no_prediction & ~no_ground_truth
+    precision = np.where(no_prediction, 1.0, np.where(no_ground_truth, 0.0, precision))
+    recall = np.where(no_prediction, 0.0, np.where(no_ground_truth, 1.0, recall))
     return precision, recall
 
 
@@ -246,20 +256,20 @@ def _check_sizes(thresholds: Real, parts: Sequence[npt.NDArray[np.generic]]) -> 
     for part in parts:
         if part.ndim != 2 or part.shape[1] != len(thresholds) or part.shape != parts[0].shape:
             raise BadInput(
-                f"a sweep needs tables of pictures x {len(thresholds)} thresholds, "
+                f"a sweep needs tables of images x {len(thresholds)} thresholds, "
                 f"but one is {' x '.join(map(str, part.shape))}"
             )
     if parts[0].size == 0:
-        raise BadInput("a sweep needs at least one picture and one threshold")
+        raise BadInput("a sweep needs at least one image and one threshold")
 
 
 def _same_length(
-    thresholds: Sequence[float] | Real, pictures: Sequence[Sequence[BoundaryCounts]]
+    thresholds: Sequence[float] | Real, images: Sequence[Sequence[BoundaryCounts]]
 ) -> None:
-    for place, row in enumerate(pictures, 1):
+    for place, row in enumerate(images, 1):
         if len(row) != len(thresholds):
             raise BadInput(
-                f"picture {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
+                f"image {place} has counts at {len(row)} thresholds, not {len(thresholds)}"
             )
-    if not pictures:
-        raise BadInput("a sweep needs at least one picture and one threshold")
+    if not images:
+        raise BadInput("a sweep needs at least one image and one threshold")

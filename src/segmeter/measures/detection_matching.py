@@ -1,14 +1,14 @@
 """Detection matching as COCO and LVIS do it, with any measure of overlap.
 
 A library counts masks and boxes (`segmeter.measures.detections`); this module is for what no
-library does: matching by boundaries, and the same numbers for resampled pictures. The rules
+library does: matching by boundaries, and the same numbers for resampled images. The rules
 are those of the COCO evaluator:
 
-- detections go by score, stable, the best first; each takes the free truth it overlaps most,
-  at or above the threshold; among equal overlaps the later truth in the list;
-- truths that are ignored (crowd regions, sizes outside the range) come last, and whoever
+- detections go by score, stable, the best first; each takes the free ground truth it overlaps most,
+  at or above the threshold; among equal overlaps the later ground truth in the list;
+- ground truths that are ignored (crowd regions, sizes outside the range) come last, and whoever
   holds a regular one looks at none of them; a crowd region may be taken many times;
-- who took an ignored truth, or took none and lies outside the range, counts nowhere;
+- who took an ignored ground truth, or took none and lies outside the range, counts nowhere;
 - precision is made monotone from the right and sampled at recall 0, 0.01 ... 1, the first
   place where recall reaches it; 0 where it is never reached.
 """
@@ -42,17 +42,17 @@ _MOST_NUMBERS = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One picture's truths and detections of one class, in the order of their lists.
+    """One image's ground truths and detections of one class, in the order of their lists.
 
-    `overlaps` is detections x truths. `forgiving` tells that not every object of the class
-    is outlined there (LVIS), so that a detection without a truth is no error.
+    `overlaps` is detections x ground truths. `forgiving` tells that not every object of the class
+    is outlined there (LVIS), so that a detection without a ground truth is no error.
     """
 
     image: int
     category: int
     scores: Real
     areas: Real
-    truth_areas: Real
+    ground_truth_areas: Real
     crowd: Flags
     overlaps: Real
     forgiving: bool = False
@@ -67,7 +67,7 @@ class Matched:
     scores: Real
     hit: Flags
     ignored: Flags
-    truths: int
+    ground_truths: int
 
 
 def match(
@@ -83,14 +83,14 @@ def match(
     >>> int(match(cell).hit.sum())
     7
     """
-    outside = (cell.truth_areas < sizes[0]) | (cell.truth_areas > sizes[1])
+    outside = (cell.ground_truth_areas < sizes[0]) | (cell.ground_truth_areas > sizes[1])
     ignore = cell.crowd | outside
-    truths = np.argsort(ignore, kind="stable")
+    ground_truths = np.argsort(ignore, kind="stable")
     ranked = np.argsort(-cell.scores, kind="stable")[:most]
-    overlaps = cell.overlaps[np.ix_(ranked, truths)]
-    taken = _taken(overlaps, ignore[truths], cell.crowd[truths], thresholds)
+    overlaps = cell.overlaps[np.ix_(ranked, ground_truths)]
+    taken = _taken(overlaps, ignore[ground_truths], cell.crowd[ground_truths], thresholds)
     hit = taken >= 0
-    ignored = hit & _at(ignore[truths], taken)
+    ignored = hit & _at(ignore[ground_truths], taken)
     areas = cell.areas[ranked]
     forgiven = (areas < sizes[0]) | (areas > sizes[1]) | cell.forgiving
     ignored |= ~hit & forgiven
@@ -100,13 +100,13 @@ def match(
 
 
 def _taken(overlaps: Real, ignore: Flags, crowd: Flags, thresholds: Real) -> npt.NDArray[np.intp]:
-    """Which truth each detection takes at each threshold, -1 for none."""
-    detections, truths = overlaps.shape
+    """Which ground truth each detection takes at each threshold, -1 for none."""
+    detections, ground_truths = overlaps.shape
     taken = np.full((thresholds.size, detections), -1, dtype=np.intp)
-    if not truths:
+    if not ground_truths:
         return taken
     least = np.minimum(thresholds, _NEVER_EXACT)
-    free = np.ones((thresholds.size, truths), dtype=bool)
+    free = np.ones((thresholds.size, ground_truths), dtype=bool)
     regular = int((~ignore).sum())
     for k, row in enumerate(overlaps):
         if row.max() < least[0]:
@@ -115,7 +115,7 @@ def _taken(overlaps: Real, ignore: Flags, crowd: Flags, thresholds: Real) -> npt
             open_ = free[t] & (row >= least[t])
             place = _last_best(row, open_, 0, regular)
             if place < 0:
-                place = _last_best(row, open_, regular, truths)
+                place = _last_best(row, open_, regular, ground_truths)
             if place >= 0:
                 taken[t, k] = place
                 free[t, place] = crowd[place]
@@ -139,9 +139,9 @@ def _at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
 def precision_and_recall(
     matched: Sequence[Matched], thresholds: int = 10
 ) -> tuple[Real, Real] | None:
-    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without truths.
+    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without ground truths.
 
-    `matched` are the class's cells in order of their pictures.
+    `matched` are the class's cells in order of their images.
 
     >>> one = np.array([16.0])
     >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
@@ -149,13 +149,13 @@ def precision_and_recall(
     >>> recall[:2].tolist()
     [1.0, 1.0]
     """
-    truths = sum(m.truths for m in matched)
-    if not truths:
+    ground_truths = sum(m.ground_truths for m in matched)
+    if not ground_truths:
         return None
     hit, ignored, _ = _pooled(matched, thresholds)
     good = np.cumsum(hit & ~ignored, axis=1).astype(float)
     bad = np.cumsum(~hit & ~ignored, axis=1).astype(float)
-    recall = good / truths
+    recall = good / ground_truths
     precision = np.zeros((thresholds, RECALLS.size))
     envelope = _envelope(good / (good + bad + np.spacing(1)))
     for t in range(thresholds):
@@ -167,10 +167,10 @@ def precision_and_recall(
 
 
 def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: int = 10) -> Real:
-    """Average precision of one class for weighted pictures, `(resamples, thresholds)`.
+    """Average precision of one class for weighted images, `(resamples, thresholds)`.
 
-    `weights` is resamples x pictures: how often each was drawn. NaN in a resample in which
-    no truth of the class was drawn.
+    `weights` is resamples x images: how often each was drawn. NaN in a resample in which
+    no ground_truth of the class was drawn.
 
     >>> one = np.array([16.0])
     >>> cell = Cell(1, 1, np.array([0.9]), one, one, np.array([False]), np.array([[0.8]]))
@@ -178,10 +178,10 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
     (1, 10)
     """
     hit, ignored, images = _pooled(matched, thresholds)
-    truths = np.zeros(weights.shape[1])
+    ground_truths = np.zeros(weights.shape[1])
     for m in matched:
-        truths[m.image] += m.truths
-    totals = weights @ truths
+        ground_truths[m.image] += m.ground_truths
+    totals = weights @ ground_truths
     made = np.zeros((len(weights), thresholds))
     step = max(1, _MOST_NUMBERS // max(1, hit.size))
     for start in range(0, len(weights), step):
@@ -199,7 +199,7 @@ def resampled_precision(matched: Sequence[Matched], weights: Real, thresholds: i
 def _pooled(
     matched: Sequence[Matched], thresholds: int
 ) -> tuple[Flags, Flags, npt.NDArray[np.intp]]:
-    """Hits, ignored ones and pictures of all detections of a class, the best first."""
+    """Hits, ignored ones and images of all detections of a class, the best first."""
     if not matched:
         nothing = np.zeros((thresholds, 0), dtype=bool)
         return nothing, nothing, np.zeros(0, dtype=np.intp)

@@ -4,9 +4,9 @@ Ground truth and detections are plain data in COCO's layout, as their JSON files
 Numbers are counted by `hotcoco`, a library made for it; boundary numbers and intervals by
 `matched_detections`, which gives the library's values for masks and boxes.
 
-Areas: a truth's is its field `area`; a detection's is that of its mask, or of its box where
+Areas: a ground truth's is its field `area`; a detection's is that of its mask, or of its box where
 it has only that. `published` counts an object of 32 x 32 pixels as small *and* medium (and
-one of 96 x 96 as medium and large), `sound` as medium (large) only. A number of which there
+one of 96 x 96 as medium and large), `corrected` as medium (large) only. A number of which there
 is nothing to count is NaN.
 """
 
@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 from segmeter.core.errors import BadInput, NotFound, check_choice
-from segmeter.core.models import READINGS, Reading
+from segmeter.core.models import PROTOCOLS, ProtocolName
 
 __all__ = [
     "Detections",
@@ -53,7 +53,7 @@ _LVIS_NAMES = {
 
 
 def one_object() -> dict[str, Any]:
-    """The smallest ground truth, for trying things out: one cup of 4 x 4 pixels in one picture.
+    """The smallest ground truth, for trying things out: one cup of 4 x 4 pixels in one image.
 
     >>> [record['area'] for record in one_object()['annotations']]
     [16]
@@ -68,14 +68,14 @@ def one_object() -> dict[str, Any]:
     }
 
 
-def size_ranges(reading: Reading) -> dict[str, tuple[float, float]]:
+def size_ranges(protocol: ProtocolName) -> dict[str, tuple[float, float]]:
     """Areas of each size, both ends in it.
 
     >>> size_ranges("published")["small"]
     (0.0, 1024.0)
     """
-    check_choice("reading", reading, READINGS)
-    under = (lambda x: math.nextafter(x, 0.0)) if reading == "sound" else float
+    check_choice("protocol", protocol, PROTOCOLS)
+    under = (lambda x: math.nextafter(x, 0.0)) if protocol == "corrected" else float
     return {
         "all": (0.0, _ENDLESS),
         "small": (0.0, under(_SMALL)),
@@ -85,45 +85,45 @@ def size_ranges(reading: Reading) -> dict[str, tuple[float, float]]:
 
 
 def coco_scores(
-    truth: GroundTruth,
+    ground_truth: GroundTruth,
     found: Detections,
     kind: Literal["bbox", "segm"] = "segm",
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
 ) -> dict[str, float]:
     """COCO's twelve numbers: AP over ten thresholds, AP50, AP75, AP and AR by size.
 
     For masks a field `bbox` of a detection is left out: with it, evaluators take the box's
     area for the detection's (another AP by size).
 
-    >>> truth = one_object()
+    >>> ground_truth = one_object()
     >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
-    >>> coco_scores(truth, [box | {'score': 0.9}], 'bbox')['ap']
+    >>> coco_scores(ground_truth, [box | {'score': 0.9}], 'bbox')['ap']
     0.9999999999999998
     """
-    check_detections(truth, found, kind)
-    evaluator = _evaluator(truth, _plain(found, kind), kind, reading)
+    check_detections(ground_truth, found, kind)
+    evaluator = _evaluator(ground_truth, _plain(found, kind), kind, protocol)
     _quietly(evaluator.evaluate, evaluator.accumulate, evaluator.summarize)
     return {n: _known(v) for n, v in zip(_COCO_NAMES, evaluator.stats, strict=True)}
 
 
 def lvis_scores(
-    truth: GroundTruth,
+    ground_truth: GroundTruth,
     found: Detections,
     kind: Literal["bbox", "segm"] = "segm",
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
     most: int = 300,
 ) -> dict[str, float]:
-    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a picture.
+    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a image.
 
-    >>> truth = one_object()
-    >>> lvis_scores(truth, [], 'bbox')['ap']
+    >>> ground_truth = one_object()
+    >>> lvis_scores(ground_truth, [], 'bbox')['ap']
     0.0
     """
-    check_detections(truth, found, kind)
-    library, loaded = _library(), _loaded(truth)
+    check_detections(ground_truth, found, kind)
+    library, loaded = _library(), _loaded(ground_truth)
     results_of = library.LVISResults(loaded, _plain(found, kind), most)
     evaluator = library.LVISeval(loaded, results_of, kind)
-    evaluator.params.area_rng = [list(limits) for limits in size_ranges(reading).values()]
+    evaluator.params.area_rng = [list(limits) for limits in size_ranges(protocol).values()]
     _quietly(evaluator.run)
     results = evaluator.get_results()
     named = {name: _known(results[key]) for name, key in _LVIS_NAMES.items()}
@@ -132,62 +132,68 @@ def lvis_scores(
 
 
 def average_recall(
-    truth: GroundTruth,
+    ground_truth: GroundTruth,
     found: Detections,
     most: int = 1000,
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
 ) -> dict[str, float]:
-    """Share of the truths that the best `most` masks of each picture recall, whatever the class.
+    """Share of the ground truths that the best `most` masks of each image recall, whatever the class.
 
     The mean over ten thresholds, for `all`, `small`, `medium` and `large`. Crowd flags are
     not looked at, as LVIS has none.
 
-    >>> truth = one_object()
-    >>> average_recall(truth, [])['all']
+    >>> ground_truth = one_object()
+    >>> average_recall(ground_truth, [])['all']
     0.0
     """
-    check_detections(truth, found, "segm", classes=False)
-    plain = {**truth, "annotations": [{**a, "iscrowd": 0} for a in truth["annotations"]]}
-    evaluator = _evaluator(plain, _of_known_class(truth, found), "segm", reading)
+    check_detections(ground_truth, found, "segm", classes=False)
+    plain = {
+        **ground_truth,
+        "annotations": [{**a, "iscrowd": 0} for a in ground_truth["annotations"]],
+    }
+    evaluator = _evaluator(plain, _of_known_class(ground_truth, found), "segm", protocol)
     evaluator.params.use_cats = False
     evaluator.params.max_dets = [most]
     _quietly(evaluator.evaluate, evaluator.accumulate)
     recall = np.asarray(evaluator.eval["recall"])[:, 0, :, 0]
     return {
         name: float(recall[:, k].mean()) if (recall[:, k] > -1).all() else math.nan
-        for k, name in enumerate(size_ranges(reading))
+        for k, name in enumerate(size_ranges(protocol))
     }
 
 
-def of_frequency(truth: GroundTruth, letter: Literal["f", "c", "r"]) -> dict[str, Any]:
+def of_frequency(ground_truth: GroundTruth, letter: Literal["f", "c", "r"]) -> dict[str, Any]:
     """The ground truth restricted to classes that are frequent, common or rare in LVIS.
 
-    >>> truth = one_object()
-    >>> len(of_frequency(truth, 'r')['annotations'])
+    >>> ground_truth = one_object()
+    >>> len(of_frequency(ground_truth, 'r')['annotations'])
     0
     """
-    kept = {c["id"] for c in truth["categories"] if c.get("frequency") == letter}
-    return {**truth, "annotations": [a for a in truth["annotations"] if a["category_id"] in kept]}
+    kept = {c["id"] for c in ground_truth["categories"] if c.get("frequency") == letter}
+    return {
+        **ground_truth,
+        "annotations": [a for a in ground_truth["annotations"] if a["category_id"] in kept],
+    }
 
 
 def check_detections(
-    truth: GroundTruth, found: Detections, kind: Kind = "segm", *, classes: bool = True
+    ground_truth: GroundTruth, found: Detections, kind: Kind = "segm", *, classes: bool = True
 ) -> None:
-    """Refuse detections of other pictures, of unknown classes, or that are no detections.
+    """Refuse detections of other images, of unknown classes, or that are no detections.
 
-    >>> truth = one_object()
+    >>> ground_truth = one_object()
     >>> box = {'image_id': 1, 'category_id': 1, 'bbox': [0, 0, 4, 4]}
-    >>> check_detections(truth, [box | {'score': 0.9}], 'bbox')
+    >>> check_detections(ground_truth, [box | {'score': 0.9}], 'bbox')
     """
-    sizes = {image["id"]: (image["height"], image["width"]) for image in truth["images"]}
-    known = {category["id"] for category in truth["categories"]}
+    sizes = {image["id"]: (image["height"], image["width"]) for image in ground_truth["images"]}
+    known = {category["id"] for category in ground_truth["categories"]}
     for number, record in enumerate(found, start=1):
         where = f"detection {number}"
         image = _field(record, "image_id", where)
         if image not in sizes:
             raise BadInput(
-                f"{where} is of picture {image}, which is none of the {len(sizes)} of the ground"
-                " truth; give the detections of these pictures"
+                f"{where} is of image {image}, which is none of the {len(sizes)} of the ground"
+                " ground truth; give the detections of these images"
             )
         category = _field(record, "category_id", where) if classes else None
         if classes and category not in known:
@@ -215,7 +221,7 @@ def _check_box(record: Mapping[str, Any], size: tuple[int, int], where: str) -> 
     if x >= size[1] or y >= size[0] or x + width <= 0 or y + height <= 0:
         raise BadInput(
             f"{where} has a box at ({x:g}, {y:g}) of {width:g} x {height:g} that lies outside its"
-            f" picture of {size[1]} x {size[0]}; boxes are x, y, width, height in pixels"
+            f" image of {size[1]} x {size[0]}; boxes are x, y, width, height in pixels"
         )
 
 
@@ -235,15 +241,17 @@ def _library() -> Any:
     return hotcoco
 
 
-def _loaded(truth: GroundTruth) -> Any:
-    annotations = [{"iscrowd": 0, **record} for record in truth["annotations"]]
-    return _library().COCO({**truth, "annotations": annotations})
+def _loaded(ground_truth: GroundTruth) -> Any:
+    annotations = [{"iscrowd": 0, **record} for record in ground_truth["annotations"]]
+    return _library().COCO({**ground_truth, "annotations": annotations})
 
 
-def _evaluator(truth: GroundTruth, found: list[Any], kind: str, reading: Reading) -> Any:
-    library = _loaded(truth)
+def _evaluator(
+    ground_truth: GroundTruth, found: list[Any], kind: str, protocol: ProtocolName
+) -> Any:
+    library = _loaded(ground_truth)
     evaluator = _library().COCOeval(library, library.load_res(found), kind)
-    evaluator.params.area_rng = [list(limits) for limits in size_ranges(reading).values()]
+    evaluator.params.area_rng = [list(limits) for limits in size_ranges(protocol).values()]
     return evaluator
 
 
@@ -253,12 +261,12 @@ def _plain(found: Detections, kind: Kind) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if k not in (left_out, "area")} for record in found]
 
 
-def _of_known_class(truth: GroundTruth, found: Detections) -> list[dict[str, Any]]:
+def _of_known_class(ground_truth: GroundTruth, found: Detections) -> list[dict[str, Any]]:
     """Proposals that have no class, or one of their own, go under the first one.
 
     With classes switched off evaluators still pass over classes that they do not know.
     """
-    known = [category["id"] for category in truth["categories"]]
+    known = [category["id"] for category in ground_truth["categories"]]
     first, listed = min(known), set(known)
     return [
         {**d, "category_id": d["category_id"] if d.get("category_id") in listed else first}

@@ -21,9 +21,9 @@ import numpy.typing as npt
 from segmeter.core.errors import BadInput
 from segmeter.measures.tables import (
     Comparison,
+    GroundTruths,
     Real,
     Regions,
-    Truths,
     Whole,
     compare,
     number_regions,
@@ -85,16 +85,18 @@ class Hierarchy:
 
 
 def sweep(
-    truths: Truths | Sequence[Regions], hierarchy: Hierarchy, thresholds: Sequence[float]
+    ground_truths: GroundTruths | Sequence[Regions],
+    hierarchy: Hierarchy,
+    thresholds: Sequence[float],
 ) -> Iterator[Comparison]:
     """The comparison at every threshold, in the order given; pixels are counted once.
 
     >>> levels = np.zeros((5, 9)); levels[:, 4] = 0.5
-    >>> truth = np.array([[1, 1, 2, 2]] * 2)
-    >>> len(list(sweep(truth, Hierarchy.of(levels), [0.2, 0.8])))
+    >>> ground_truth = np.array([[1, 1, 2, 2]] * 2)
+    >>> len(list(sweep(ground_truth, Hierarchy.of(levels), [0.2, 0.8])))
     2
     """
-    finest = compare(truths, hierarchy.finest)
+    finest = compare(ground_truths, hierarchy.finest)
     for threshold in thresholds:
         yield finest.merged(hierarchy.groups(threshold))
 

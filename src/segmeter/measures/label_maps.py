@@ -14,7 +14,7 @@ Labels = npt.NDArray[Any]
 
 
 def check_labels(labels: Labels, what: str, most_pixels: int) -> None:
-    """Refuse what is no label map of a picture, naming it `what`; true and false are labels.
+    """Refuse what is no label map of an image, naming it `what`; true and false are labels.
 
     >>> import numpy as np
     >>> check_labels(np.array([[0, 0, 7]]), "the partition", most_pixels=100)

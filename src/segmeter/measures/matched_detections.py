@@ -1,4 +1,4 @@
-"""Matched detections: average precision of boundaries, and of resampled pictures.
+"""Matched detections: average precision of boundaries, and of resampled images.
 
 Ground truth and detections are in COCO's layout, as in `detections`; for masks and boxes the
 values are those of the library that counts there.
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.measures.bands import band, band_reach
 from segmeter.measures.detection_matching import (
     Cell,
@@ -42,12 +42,12 @@ class Rules:
         What overlaps: boxes, masks, or `boundary`, the smaller of mask IoU and boundary IoU
         (Cheng et al. 2021).
     federated
-        LVIS: classes that a picture was not searched for are left out there, and a detection
+        LVIS: classes that a image was not searched for are left out there, and a detection
         of a class that was not outlined exhaustively is no error.
     by_class
-        Whether a detection must have the truth's class.
+        Whether a detection must have the ground_truth's class.
     most
-        Detections that count: of a picture and class (COCO), of a picture (LVIS).
+        Detections that count: of a image and class (COCO), of a image (LVIS).
     """
 
     kind: Kind = "segm"
@@ -56,25 +56,28 @@ class Rules:
     most: int = 100
 
 
-def cells(truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
-    """Pictures times classes that have a truth or a detection, ready to be matched.
+def cells(ground_truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
+    """Images times classes that have a ground_truth or a detection, ready to be matched.
 
-    Masks must be run lengths here. Without classes, truths and detections are listed by
+    Masks must be run lengths here. Without classes, ground_truths and detections are listed by
     class and then in the order of their file, as the evaluator lists them.
 
     >>> from segmeter.measures.detections import one_object
-    >>> truth = one_object()
-    >>> len(cells(truth, [], Rules('bbox')))
+    >>> ground_truth = one_object()
+    >>> len(cells(ground_truth, [], Rules('bbox')))
     1
     """
-    place = {image: k for k, image in enumerate(sorted(i["id"] for i in truth["images"]))}
-    records = {image["id"]: image for image in truth["images"]}
-    truths, guesses = _by_cell(truth["annotations"], rules), _by_cell(_cut(found, rules), rules)
-    searched = _searched(truth) if rules.federated else None
+    place = {image: k for k, image in enumerate(sorted(i["id"] for i in ground_truth["images"]))}
+    records = {image["id"]: image for image in ground_truth["images"]}
+    ground_truths, predictions = (
+        _by_cell(ground_truth["annotations"], rules),
+        _by_cell(_cut(found, rules), rules),
+    )
+    searched = _searched(ground_truth) if rules.federated else None
     made = []
-    for key in sorted(truths.keys() | guesses.keys()):
+    for key in sorted(ground_truths.keys() | predictions.keys()):
         image, category = key
-        theirs, ours = truths.get(key, []), guesses.get(key, [])
+        theirs, ours = ground_truths.get(key, []), predictions.get(key, [])
         if searched is not None:
             ours = [d for d in ours if d["category_id"] in searched[image]]
         if not theirs and not ours:
@@ -86,18 +89,18 @@ def cells(truth: GroundTruth, found: Detections, rules: Rules) -> list[Cell]:
 
 
 def matched_scores(
-    found: Sequence[Cell], rules: Rules, reading: Reading = "published"
+    found: Sequence[Cell], rules: Rules, protocol: ProtocolName = "published"
 ) -> dict[str, float]:
     """AP, AP50, AP75 and AR of matched cells, by size too; the library's values for masks.
 
     >>> from segmeter.measures.detections import one_object
-    >>> truth = one_object()
+    >>> ground_truth = one_object()
     >>> rules = Rules('bbox')
-    >>> round(matched_scores(cells(truth, [], rules), rules)['ap'], 3)
+    >>> round(matched_scores(cells(ground_truth, [], rules), rules)['ap'], 3)
     0.0
     """
     scores: dict[str, float] = {}
-    for size, limits in size_ranges(reading).items():
+    for size, limits in size_ranges(protocol).items():
         end = "" if size == "all" else f"-{size}"
         curves = [made for c in _classes(found, limits, rules) if (made := precision_and_recall(c))]
         precision = np.array([p for p, _ in curves]).reshape(-1, 10, 101)
@@ -109,25 +112,25 @@ def matched_scores(
 
 
 def resampled_scores(
-    found: Sequence[Cell], rules: Rules, weights: Real, reading: Reading = "published"
+    found: Sequence[Cell], rules: Rules, weights: Real, protocol: ProtocolName = "published"
 ) -> dict[str, Real]:
-    """AP, AP50, AP75 and AP by size of resampled pictures, one value per row of `weights`.
+    """AP, AP50, AP75 and AP by size of resampled images, one value per row of `weights`.
 
-    Pictures are in order of their ids; a class none of whose truths was drawn is left out
+    Images are in order of their ids; a class none of whose ground_truths was drawn is left out
     of that resample's mean.
 
     >>> from segmeter.measures.detections import one_object
-    >>> truth = one_object()
+    >>> ground_truth = one_object()
     >>> rules = Rules('bbox')
-    >>> resampled_scores(cells(truth, [], rules), rules, np.ones((3, 2)))['ap'].shape
+    >>> resampled_scores(cells(ground_truth, [], rules), rules, np.ones((3, 2)))['ap'].shape
     (3,)
     """
-    # Few pictures are drawn in few different ways; each is counted once.
+    # Few images are drawn in few different ways; each is counted once.
     distinct, back = np.unique(weights, axis=0, return_inverse=True)
     back = back.ravel()
     scores: dict[str, Real] = {}
-    for size, limits in size_ranges(reading).items():
-        classes = [c for c in _classes(found, limits, rules) if any(m.truths for m in c)]
+    for size, limits in size_ranges(protocol).items():
+        classes = [c for c in _classes(found, limits, rules) if any(m.ground_truths for m in c)]
         if not classes:
             continue
         each = np.stack([resampled_precision(c, distinct)[back] for c in classes])
@@ -139,7 +142,7 @@ def resampled_scores(
 
 
 def _cut(found: Detections, rules: Rules) -> Detections:
-    """LVIS counts the best `most` of a picture over all classes; others keep file order."""
+    """LVIS counts the best `most` of an image over all classes; others keep file order."""
     if not rules.federated:
         return found
     by_image: dict[Any, list[int]] = {}
@@ -167,10 +170,10 @@ def _by_cell(records: Iterable[Mapping[str, Any]], rules: Rules) -> Grouped:
     return grouped
 
 
-def _searched(truth: GroundTruth) -> dict[Any, set[int]]:
-    """Classes that a picture has or is known not to have."""
-    found = {i["id"]: set(i.get("neg_category_ids") or ()) for i in truth["images"]}
-    for annotation in truth["annotations"]:
+def _searched(ground_truth: GroundTruth) -> dict[Any, set[int]]:
+    """Classes that an image has or is known not to have."""
+    found = {i["id"]: set(i.get("neg_category_ids") or ()) for i in ground_truth["images"]}
+    for annotation in ground_truth["annotations"]:
         found[annotation["image_id"]].add(annotation["category_id"])
     return found
 
@@ -178,19 +181,19 @@ def _searched(truth: GroundTruth) -> dict[Any, set[int]]:
 def _cell(
     image: int,
     category: int,
-    truths: Sequence[Mapping[str, Any]],
+    ground_truths: Sequence[Mapping[str, Any]],
     found: Sequence[Mapping[str, Any]],
     kind: Kind,
     forgiving: bool,
 ) -> Cell:
-    crowd = np.array([bool(t.get("iscrowd")) for t in truths], dtype=bool)
-    overlaps, areas = _overlaps(truths, found, crowd, kind)
+    crowd = np.array([bool(t.get("iscrowd")) for t in ground_truths], dtype=bool)
+    overlaps, areas = _overlaps(ground_truths, found, crowd, kind)
     return Cell(
         image,
         category,
         np.array([d["score"] for d in found], dtype=float),
         areas,
-        np.array([t["area"] for t in truths], dtype=float),
+        np.array([t["area"] for t in ground_truths], dtype=float),
         crowd,
         overlaps,
         forgiving,
@@ -198,18 +201,18 @@ def _cell(
 
 
 def _overlaps(
-    truths: Sequence[Mapping[str, Any]],
+    ground_truths: Sequence[Mapping[str, Any]],
     found: Sequence[Mapping[str, Any]],
     crowd: npt.NDArray[np.bool_],
     kind: Kind,
 ) -> tuple[Real, Real]:
-    """IoU of all pairs, detections x truths, and the detections' areas."""
+    """IoU of all pairs, detections x ground truths, and the detections' areas."""
     if kind == "bbox":
         boxes = np.array([d["bbox"] for d in found], dtype=float).reshape(-1, 4)
-        theirs = np.array([t["bbox"] for t in truths], dtype=float).reshape(-1, 4)
+        theirs = np.array([t["bbox"] for t in ground_truths], dtype=float).reshape(-1, 4)
         return _box_ious(boxes, theirs, crowd), boxes[:, 2] * boxes[:, 3]
     masks = [Mask.from_coco(d["segmentation"]) for d in found]
-    others = [Mask.from_coco(t["segmentation"]) for t in truths]
+    others = [Mask.from_coco(t["segmentation"]) for t in ground_truths]
     ious = _mask_ious(masks, others, crowd)
     if kind == "boundary":
         bands = [[band(m, band_reach(m.shape)) for m in side] for side in (masks, others)]
@@ -240,7 +243,7 @@ def _shares(part: Real, whole: Real) -> Real:
 def _classes(
     found: Sequence[Cell], limits: tuple[float, float], rules: Rules
 ) -> list[list[Matched]]:
-    """Matched cells of each class, in order of their pictures."""
+    """Matched cells of each class, in order of their images."""
     by_class: dict[int, list[Matched]] = {}
     for cell in found:
         by_class.setdefault(cell.category, []).append(match(cell, limits, rules.most))
@@ -252,7 +255,7 @@ def _mean(values: npt.NDArray[Any]) -> float:
 
 
 def _mean_known(values: Real) -> Real:
-    """Means over classes of each resample, those without a truth left out."""
+    """Means over classes of each resample, those without a ground truth left out."""
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     sums = np.where(known, values, 0.0).sum(axis=0)

@@ -26,24 +26,26 @@ MAX_DIST = 0.0075
 _MOST_DIST = 0.5
 
 
-def match(truth: Outline, guess: Outline, max_dist: float = MAX_DIST) -> npt.NDArray[np.int32]:
-    """For each boundary pixel of the guess the number of its partner in the truth, or -1.
+def match(
+    ground_truth: Outline, prediction: Outline, max_dist: float = MAX_DIST
+) -> npt.NDArray[np.int32]:
+    """For each boundary pixel of the prediction the number of its partner in the ground truth, or -1.
 
     >>> one = Outline((9, 9), np.array([40]))
     >>> two = Outline((9, 9), np.array([39, 42]))
     >>> match(two, one, 0.1).tolist(), match(one, two, 0.1).tolist()
     ([0], [0, -1])
     """
-    if truth.shape != guess.shape:
-        sizes = [f"{w} x {h}" for h, w in (guess.shape, truth.shape)]
+    if ground_truth.shape != prediction.shape:
+        sizes = [f"{w} x {h}" for h, w in (prediction.shape, ground_truth.shape)]
         raise BadInput(
             f"the result is {sizes[0]} but a ground truth is {sizes[1]}; "
-            "both must be of the picture's size"
+            "both must be of the image's size"
         )
-    reach_squared = math.floor(tolerance_px(guess.shape, max_dist) ** 2)
+    reach_squared = math.floor(tolerance_px(prediction.shape, max_dist) ** 2)
     solve = _matching.match if compiled is None else compiled.match_pixels
     partners: npt.NDArray[np.int32] = solve(
-        guess.places, truth.places, guess.shape[1], reach_squared
+        prediction.places, ground_truth.places, prediction.shape[1], reach_squared
     )
     return partners
 

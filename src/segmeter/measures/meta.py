@@ -3,18 +3,18 @@
 Three tests, each a set of decisions that any sensible measure should get right:
 
 - **SIHD**, swapped-image human discrimination: a person's partition against other people's
-  of the same picture, or of another. How well does the measure part the two?
+  of the same image, or of another. How well does the measure part the two?
 - **SABD**, state-of-the-art baseline discrimination: a segmenter's result should score
-  above a baseline that does not look at the picture.
+  above a baseline that does not look at the image.
 - **SISD**, swapped-image state-of-the-art discrimination: a segmenter's result should score
-  above its result for another picture.
+  above its result for another image.
 
-Readings. `published` computes what the authors' scripts compute: SIHD = 1 - (e1 + e2), so
+Protocols. `published` computes what the authors' scripts compute: SIHD = 1 - (e1 + e2), so
 that chance is 0; SABD and SISD count ties as right, with every method at the setting that
-is best on the very pictures that are judged. `sound` gives SIHD as balanced accuracy
+is best on the very images that are judged. `corrected` gives SIHD as balanced accuracy
 1 - (e1 + e2) / 2, so that chance is 0.5 in all three, counts ties half, and takes each
-picture at a setting chosen on others: on a training set where one is given, else on all other
-pictures. Both keep the decisions by picture, for intervals.
+image at a setting chosen on others: on a training set where one is given, else on all other
+images. Both keep the decisions by image, for intervals.
 
     Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal
     techniques. IEEE TPAMI 38(7), 2016.
@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.models import READINGS, Reading
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.measures.tables import Real
 
@@ -51,7 +51,7 @@ _BINS = 50
 
 @dataclass(frozen=True, slots=True)
 class Densities:
-    """How the scores of same-picture and of different-picture pairs are spread (Fig. 5)."""
+    """How the scores of same-image and of different-image pairs are spread (Fig. 5)."""
 
     centres: Real
     same: Real
@@ -78,17 +78,17 @@ class HumanDiscrimination:
 
     @property
     def accuracy(self) -> float:
-        """Sound: balanced accuracy; chance is 0.5."""
+        """Corrected: balanced accuracy; chance is 0.5."""
         return 1 - (self.error_same + self.error_different) / 2
 
-    def value(self, reading: Reading) -> float:
-        check_choice("reading", reading, READINGS)
-        return self.sihd if reading == "published" else self.accuracy
+    def value(self, protocol: ProtocolName) -> float:
+        check_choice("protocol", protocol, PROTOCOLS)
+        return self.sihd if protocol == "published" else self.accuracy
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One method under one measure: pictures x settings, larger is better.
+    """One method under one measure: images x settings, larger is better.
 
     Where precision and recall are given, the set's value at a setting is F of their means.
     """
@@ -102,7 +102,7 @@ class Sweep:
         return int(np.argmax(_set_values(self._parts())[0]))
 
     def best_elsewhere(self) -> Places:
-        """For each picture the first setting that is best on all the others."""
+        """For each image the first setting that is best on all the others."""
         if len(self.values) == 1:
             return np.array([self.best_setting()])
         total = [part.sum(axis=0) for part in self._parts()]
@@ -111,7 +111,7 @@ class Sweep:
         return np.asarray(np.argmax(_set_values(means, averaged=True), axis=1))
 
     def at(self, setting: int | Places) -> Real:
-        """Each picture's value at one setting, or at one of its own."""
+        """Each image's value at one setting, or at one of its own."""
         return np.asarray(self.values[np.arange(len(self.values)), setting])
 
     def _parts(self) -> list[Real]:
@@ -122,7 +122,7 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class Discrimination:
-    """SABD or SISD: the share of right decisions; `right` is methods x pictures, 0 to 1."""
+    """SABD or SISD: the share of right decisions; `right` is methods x images, 0 to 1."""
 
     right: Real
 
@@ -131,12 +131,12 @@ class Discrimination:
         return float(self.right.mean())
 
     @property
-    def by_picture(self) -> Real:
+    def by_image(self) -> Real:
         return np.asarray(self.right.mean(axis=0))
 
 
 def human_discrimination(same: Real, different: Real) -> HumanDiscrimination:
-    """SIHD of one measure's scores on same-picture and different-picture pairs.
+    """SIHD of one measure's scores on same-image and different-image pairs.
 
     The threshold is where the two densities cross above the median of the lower one.
 
@@ -173,46 +173,46 @@ def densities(same: Real, different: Real, bins: int = _BINS) -> Densities:
 def against_baselines(
     methods: Sequence[Sweep],
     baselines: Sequence[Sweep],
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
     settings: Sequence[int | Places] | None = None,
     baseline_settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
-    """SABD: each method at its setting against the best baseline on each picture.
+    """SABD: each method at its setting against the best baseline on each image.
 
     `settings` has one per method, chosen on other data, and so for baselines; by default
-    `published` takes the best on these pictures, `sound` for each the best on the others.
+    `published` takes the best on these images, `corrected` for each the best on the others.
 
     >>> sweep = Sweep(np.array([[0.9, 0.8], [0.7, 0.9]]))
     >>> other = Sweep(np.array([[0.2, 0.1], [0.3, 0.2]]))
     >>> against_baselines([sweep], [other]).value
     1.0
     """
-    _check_pictures([*methods, *baselines])
-    places = settings or _chosen(methods, reading)
-    base_places = baseline_settings or _chosen(baselines, reading)
+    _check_images([*methods, *baselines])
+    places = settings or _chosen(methods, protocol)
+    base_places = baseline_settings or _chosen(baselines, protocol)
     good = [m.at(s) for m, s in zip(methods, places, strict=True)]
     bad = [b.at(s) for b, s in zip(baselines, base_places, strict=True)]
-    return Discrimination(_decide(np.array(good), np.maximum.reduce(bad).clip(min=0), reading))
+    return Discrimination(_decide(np.array(good), np.maximum.reduce(bad).clip(min=0), protocol))
 
 
 def against_swapped(
     methods: Sequence[Sweep],
     swapped: Sequence[Sweep],
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
     settings: Sequence[int | Places] | None = None,
 ) -> Discrimination:
-    """SISD: each method's own result against its result for another picture, same setting.
+    """SISD: each method's own result against its result for another image, same setting.
 
     >>> sweep = Sweep(np.array([[0.9, 0.8], [0.7, 0.9]]))
     >>> other = Sweep(np.array([[0.2, 0.1], [0.3, 0.2]]))
     >>> against_swapped([sweep], [other]).value
     1.0
     """
-    _check_pictures([*methods, *swapped])
-    places = settings or _chosen(methods, reading)
+    _check_images([*methods, *swapped])
+    places = settings or _chosen(methods, protocol)
     good = np.array([m.at(s) for m, s in zip(methods, places, strict=True)])
     bad = np.array([m.at(s) for m, s in zip(swapped, places, strict=True)])
-    return Discrimination(_decide(good, bad, reading))
+    return Discrimination(_decide(good, bad, protocol))
 
 
 def global_score(human: float, baseline: float, swapped: float) -> float:
@@ -227,7 +227,7 @@ def global_score(human: float, baseline: float, swapped: float) -> float:
 def _scores(values: Real, which: str) -> Real:
     scores = np.asarray(values, dtype=np.float64).ravel()
     if scores.size == 0 or not np.isfinite(scores).all():
-        raise BadInput(f"the scores of {which}-picture pairs must be finite and at least one")
+        raise BadInput(f"the scores of {which}-image pairs must be finite and at least one")
     return scores
 
 
@@ -269,18 +269,18 @@ def _median_place(density: Real) -> float:
     return float(place + 1 - (sums[place] - half) / (sums[place] - sums[place - 1]))
 
 
-def _check_pictures(sweeps: Sequence[Sweep]) -> None:
-    """Refuse sweeps over different numbers of pictures: a decision needs the same picture."""
+def _check_images(sweeps: Sequence[Sweep]) -> None:
+    """Refuse sweeps over different numbers of images: a decision needs the same image."""
     counts = sorted({len(sweep.values) for sweep in sweeps})
     if len(counts) > 1:
         raise BadInput(
-            f"a method over {counts[-1]} pictures cannot be judged against one over {counts[0]}; "
-            "give the same pictures in the same order"
+            f"a method over {counts[-1]} images cannot be judged against one over {counts[0]}; "
+            "give the same images in the same order"
         )
 
 
-def _chosen(methods: Sequence[Sweep], reading: Reading) -> list[int | Places]:
-    if reading == "published":
+def _chosen(methods: Sequence[Sweep], protocol: ProtocolName) -> list[int | Places]:
+    if protocol == "published":
         return [method.best_setting() for method in methods]
     return [method.best_elsewhere() for method in methods]
 
@@ -293,8 +293,8 @@ def _set_values(parts: Sequence[Real], averaged: bool = False) -> Real:
     return harmonics(*means)
 
 
-def _decide(good: Real, bad: Real, reading: Reading) -> Real:
+def _decide(good: Real, bad: Real, protocol: ProtocolName) -> Real:
     """1 for a right decision, 0 for a wrong one; a tie is right (published) or half."""
-    check_choice("reading", reading, READINGS)
-    tie = 1.0 if reading == "published" else 0.5
+    check_choice("protocol", protocol, PROTOCOLS)
+    tie = 1.0 if protocol == "published" else 0.5
     return np.where(good > bad, 1.0, np.where(good == bad, tie, 0.0))

@@ -1,16 +1,16 @@
 """Objects and parts: which regions are which, and which are fragmented, as F_op counts them.
 
-A guess region and a truth region that share nearly all of both are *objects*; one that
+A prediction region and a ground truth region that share nearly all of both are *objects*; one that
 lies nearly whole in the other and fills a fair piece of it is a *part*; the other is then
 *fragmented*, and earns the share that its parts explain. With beta = 0.1 a part,
 
     P_op = (objects + fragments + beta * parts) / regions
 
-over the guess, R_op the same over all truths together, and F_op their harmonic mean.
+over the prediction, R_op the same over all ground truths together, and F_op their harmonic mean.
 
-Two readings. `published` is what the authors' program computes, and what every number of
+Two protocols. `published` is what the authors' program computes, and what every number of
 theirs stands for: gamma_o = 0.9 with >=, only regions that make up 99 % of the area are
-judged, and the guess's fragments are divided by the number of truths. `paper` is the text:
+judged, and the prediction's fragments are divided by the number of ground truths. `paper` is the text:
 gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
 """
 
@@ -27,7 +27,7 @@ from segmeter.core.errors import check_choice
 from segmeter.measures.tables import Comparison, Real, Table, Whole
 
 __all__ = [
-    "FopReading",
+    "FopProtocol",
     "OpCounts",
     "RegionClass",
     "count_objects_and_parts",
@@ -36,11 +36,11 @@ __all__ = [
     "region_classes",
 ]
 
-FopReading = Literal["published", "paper"]
+FopProtocol = Literal["published", "paper"]
 Flags = npt.NDArray[np.bool_]
 Classes = npt.NDArray[np.int8]
 
-_OBJECT: dict[FopReading, float] = {"published": 0.9, "paper": 0.95}
+_OBJECT: dict[FopProtocol, float] = {"published": 0.9, "paper": 0.95}
 _PART = 0.25
 _PART_WORTH = 0.1
 _KEPT_AREA = 0.99
@@ -58,26 +58,34 @@ class RegionClass(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpCounts:
-    """Objects, parts, fragments and judged regions, of the guess and of all truths."""
+    """Objects, parts, fragments and judged regions, of the prediction and of all ground truths."""
 
-    guess_objects: int
-    guess_parts: int
-    guess_fragments: float
-    guess_regions: int
-    truth_objects: int
-    truth_parts: int
-    truth_fragments: float
-    truth_regions: int
+    prediction_objects: int
+    prediction_parts: int
+    prediction_fragments: float
+    prediction_regions: int
+    ground_truth_objects: int
+    ground_truth_parts: int
+    ground_truth_fragments: float
+    ground_truth_regions: int
 
     @property
     def precision(self) -> float:
-        worth = self.guess_objects + self.guess_fragments + _PART_WORTH * self.guess_parts
-        return worth / self.guess_regions
+        worth = (
+            self.prediction_objects
+            + self.prediction_fragments
+            + _PART_WORTH * self.prediction_parts
+        )
+        return worth / self.prediction_regions
 
     @property
     def recall(self) -> float:
-        worth = self.truth_objects + self.truth_fragments + _PART_WORTH * self.truth_parts
-        return worth / self.truth_regions
+        worth = (
+            self.ground_truth_objects
+            + self.ground_truth_fragments
+            + _PART_WORTH * self.ground_truth_parts
+        )
+        return worth / self.ground_truth_regions
 
     @property
     def f(self) -> float:
@@ -131,55 +139,57 @@ def harmonics(precision: Real, recall: Real) -> Real:
     return np.divide(2 * precision * recall, total, out=np.zeros_like(total), where=total > 0)
 
 
-def count_objects_and_parts(comparison: Comparison, reading: FopReading = "published") -> OpCounts:
-    """Classify every region of the guess and of all truths.
+def count_objects_and_parts(
+    comparison: Comparison, protocol: FopProtocol = "published"
+) -> OpCounts:
+    """Classify every region of the prediction and of all ground_truths.
 
-    A guess region takes its best class over the truths, object before part.
+    A prediction region takes its best class over the ground_truths, object before part.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
     >>> count_objects_and_parts(compare(labels, labels)).f
     1.0
     """
-    guess, sides = _sides(comparison, reading)
-    objects, parts, fragments, regions = guess.totals()
-    if reading == "published":
+    prediction, sides = _sides(comparison, protocol)
+    objects, parts, fragments, regions = prediction.totals()
+    if protocol == "published":
         fragments /= len(sides)
-    truths = [side.totals() for side in sides]
+    ground_truths = [side.totals() for side in sides]
     return OpCounts(
         objects,
         parts,
         fragments,
         regions,
-        truth_objects=sum(t[0] for t in truths),
-        truth_parts=sum(t[1] for t in truths),
-        truth_fragments=sum(t[2] for t in truths),
-        truth_regions=sum(t[3] for t in truths),
+        ground_truth_objects=sum(t[0] for t in ground_truths),
+        ground_truth_parts=sum(t[1] for t in ground_truths),
+        ground_truth_fragments=sum(t[2] for t in ground_truths),
+        ground_truth_regions=sum(t[3] for t in ground_truths),
     )
 
 
 def region_classes(
-    comparison: Comparison, reading: FopReading = "published"
+    comparison: Comparison, protocol: FopProtocol = "published"
 ) -> tuple[Classes, tuple[Classes, ...]]:
-    """What each region is, of the guess and of each truth, by number of first appearance.
+    """What each region is, of the prediction and of each ground truth, by number of first appearance.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
     >>> len(region_classes(compare(labels, labels))[1])
     1
     """
-    guess, truths = _sides(comparison, reading)
-    return guess.classes(), tuple(side.classes() for side in truths)
+    prediction, ground_truths = _sides(comparison, protocol)
+    return prediction.classes(), tuple(side.classes() for side in ground_truths)
 
 
-def _sides(comparison: Comparison, reading: FopReading) -> tuple[_Side, list[_Side]]:
-    check_choice("reading of F_op", reading, get_args(FopReading))
-    judge = _published if reading == "published" else _paper
+def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
+    check_choice("reading of F_op", protocol, get_args(FopProtocol))
+    judge = _published if protocol == "published" else _paper
     pairs = [judge(table) for table in comparison.tables]
-    return _over_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]
+    return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]
 
 
-def _over_truths(sides: list[_Side]) -> _Side:
+def _over_ground_truths(sides: list[_Side]) -> _Side:
     return _Side(
         sides[0].judged,
         np.logical_or.reduce([side.objects for side in sides]),
@@ -191,32 +201,40 @@ def _over_truths(sides: list[_Side]) -> _Side:
 
 def _published(table: Table) -> tuple[_Side, _Side]:
     level = _OBJECT["published"]
-    most_of_mine, most_of_theirs = table.guess_share >= level, table.truth_share >= level
-    judged = _kept(table.guess_areas), _kept(table.truth_areas)
+    most_of_mine, most_of_theirs = (
+        table.prediction_share >= level,
+        table.ground_truth_share >= level,
+    )
+    judged = _kept(table.prediction_areas), _kept(table.ground_truth_areas)
     both = judged[0][table.rows] & judged[1][table.columns]
     inside = most_of_mine & ~most_of_theirs
     around = most_of_theirs & ~most_of_mine
     objects = both & most_of_mine & most_of_theirs
-    part_of_theirs = both & inside & (table.truth_share >= _PART)
-    part_of_mine = both & around & (table.guess_share >= _PART)
+    part_of_theirs = both & inside & (table.ground_truth_share >= _PART)
+    part_of_mine = both & around & (table.prediction_share >= _PART)
     # Fragments need no large part: slivers and regions that are not judged add too.
     return (
-        _side(table.rows, judged[0], objects, part_of_theirs, around, table.guess_share),
-        _side(table.columns, judged[1], objects, part_of_mine, inside, table.truth_share),
+        _side(table.rows, judged[0], objects, part_of_theirs, around, table.prediction_share),
+        _side(table.columns, judged[1], objects, part_of_mine, inside, table.ground_truth_share),
     )
 
 
 def _paper(table: Table) -> tuple[_Side, _Side]:
     level = _OBJECT["paper"]
-    most_of_mine, most_of_theirs = table.guess_share > level, table.truth_share > level
-    judged = np.ones(table.guess_areas.size, bool), np.ones(table.truth_areas.size, bool)
+    most_of_mine, most_of_theirs = table.prediction_share > level, table.ground_truth_share > level
+    judged = (
+        np.ones(table.prediction_areas.size, bool),
+        np.ones(table.ground_truth_areas.size, bool),
+    )
     inside = most_of_mine & ~most_of_theirs
     around = most_of_theirs & ~most_of_mine
     objects = most_of_mine & most_of_theirs
-    part_of_theirs = inside & (table.truth_share > _PART)
-    part_of_mine = around & (table.guess_share > _PART)
-    mine = _side(table.rows, judged[0], objects, part_of_theirs, around, table.guess_share)
-    theirs = _side(table.columns, judged[1], objects, part_of_mine, inside, table.truth_share)
+    part_of_theirs = inside & (table.ground_truth_share > _PART)
+    part_of_mine = around & (table.prediction_share > _PART)
+    mine = _side(table.rows, judged[0], objects, part_of_theirs, around, table.prediction_share)
+    theirs = _side(
+        table.columns, judged[1], objects, part_of_mine, inside, table.ground_truth_share
+    )
     # Only a region with at least one large part is fragmented.
     return (
         replace(mine, fragmented=_any(table.rows, part_of_mine, judged[0].size)),
@@ -252,7 +270,7 @@ def _any(places: npt.NDArray[np.int32], flags: Flags, count: int) -> Flags:
 
 
 def _kept(areas: Whole) -> Flags:
-    """The area filter: the largest regions until 99 % of the picture is reached.
+    """The area filter: the largest regions until 99 % of the image is reached.
 
     Equal areas: the one that appears later in the scan comes first.
     """

@@ -110,5 +110,5 @@ def _mask_outline(mask: Mask, thinned: bool) -> Outline:
 
 def _plane(mask: Mask) -> tuple[int, int]:
     if len(mask.shape) != 2:
-        raise BadInput(f"an outline needs a picture's mask, not one of {len(mask.shape)} axes")
+        raise BadInput(f"an outline needs an image's mask, not one of {len(mask.shape)} axes")
     return mask.shape[0], mask.shape[1]

@@ -1,8 +1,8 @@
-"""Partition measures: how alike two ways of cutting a picture into regions are.
+"""Partition measures: how alike two ways of cutting a image into regions are.
 
-`n_ij` are the pixels of guess region i in truth region j, `r_i` and `c_j` the areas, n all
-pixels, K the ground truths. Values are similarities, 1 is best, except `voi`. A measure
-takes `(truths, guess)`, where truths is one label map or a list; `scores` counts the
+`n_ij` are the pixels of prediction region i in ground_truth region j, `r_i` and `c_j` the areas, n all
+pixels, K the ground ground_truths. Values are similarities, 1 is best, except `voi`. A measure
+takes `(ground_truths, prediction)`, where ground_truths is one label map or a list; `scores` counts the
 tables once and reads all measures off them.
 
 The catalogue's ids and the names of the literature:
@@ -11,12 +11,12 @@ The catalogue's ids and the names of the literature:
 `dhd`    directional Hamming D_H(S=>G) by Eq. 3 (Table 2 prints it the other way round)
 `sdhd`   directional Hamming D_H(G=>S); achievable segmentation accuracy
 `vd`     van Dongen
-`sc`     covering of the guess's regions, C({G}->S)
-`ssc`    covering of the ground truth, C(S->{G})
+`sc`     covering of the prediction's regions, C({G}->S)
+`ssc`    covering of the ground ground_truth, C(S->{G})
 `bgm`    bipartite graph matching
 `bce`    bidirectional consistency; `gce`, `lce` global and local consistency
 `voi`    variation of information in bits, a distance; `nvoi` its normalised complement
-`pri`    Rand index, averaged over truths: the probabilistic Rand index
+`pri`    Rand index, averaged over ground_truths: the probabilistic Rand index
 `fr`     F of pairs of pixels, with `pr` and `rr`
 `fop`    F of objects and parts, with `pop` and `rop`; `fop_paper` etc. as the text has it
 =======  ====================================================================
@@ -33,20 +33,20 @@ import numpy.typing as npt
 from segmeter.core.measures import Better, Measure, measure
 from segmeter.measures.label_maps import Labels
 from segmeter.measures.objects_and_parts import (
-    FopReading,
+    FopProtocol,
     count_objects_and_parts,
     harmonic,
 )
 from segmeter.measures.references import REFERENCES
-from segmeter.measures.tables import Comparison, Real, Table, Truths, compare
+from segmeter.measures.tables import Comparison, GroundTruths, Real, Table, compare
 
 __all__ = [
     "FORMULAS",
     "achievable_accuracy",
     "bidirectional_consistency",
     "bipartite_matching",
-    "covering_of_guess",
-    "covering_of_truth",
+    "covering_of_ground_truth",
+    "covering_of_prediction",
     "directional_hamming",
     "global_consistency",
     "local_consistency",
@@ -64,8 +64,8 @@ Formula = Callable[[Comparison], float]
 FORMULAS: dict[str, Formula] = {}
 
 
-def scores(truths: Truths, guess: Labels) -> dict[str, float]:
-    """All measures of a guess against one or several ground truths, by id.
+def scores(ground_truths: GroundTruths, prediction: Labels) -> dict[str, float]:
+    """All measures of a prediction against one or several ground truths, by id.
 
     A value that is not defined, such as `pr` of single pixels, is NaN.
 
@@ -75,7 +75,7 @@ def scores(truths: Truths, guess: Labels) -> dict[str, float]:
     >>> found["ssc"], found["voi"], found["dhd"]
     (0.5, 1.0, 1.0)
     """
-    return scores_of(compare(truths, guess))
+    return scores_of(compare(ground_truths, prediction))
 
 
 def scores_of(comparison: Comparison, only: Collection[str] | None = None) -> dict[str, float]:
@@ -97,9 +97,9 @@ def scores_of(comparison: Comparison, only: Collection[str] | None = None) -> di
 Triple = tuple[float, float, float]
 
 
-def _op(reading: FopReading) -> Callable[[Comparison], Triple]:
+def _op(protocol: FopProtocol) -> Callable[[Comparison], Triple]:
     def family(comparison: Comparison) -> Triple:
-        counts = count_objects_and_parts(comparison, reading)
+        counts = count_objects_and_parts(comparison, protocol)
         return counts.f, counts.precision, counts.recall
 
     return family
@@ -123,12 +123,12 @@ _FAMILIES = [name for names in _TRIPLES for name in names]
 
 def _card(
     id: str, cite: str, range: tuple[float, float] = (0.0, 1.0), better: Better = "higher"
-) -> Callable[[Formula], Measure[[Truths, Labels]]]:
+) -> Callable[[Formula], Measure[[GroundTruths, Labels]]]:
     """Make a formula over tables a measure of label maps, and keep the formula for `scores`."""
 
-    def register(formula: Formula) -> Measure[[Truths, Labels]]:
-        def of_labels(truths: Truths, guess: Labels) -> float:
-            return formula(compare(truths, guess))
+    def register(formula: Formula) -> Measure[[GroundTruths, Labels]]:
+        def of_labels(ground_truths: GroundTruths, prediction: Labels) -> float:
+            return formula(compare(ground_truths, prediction))
 
         of_labels.__doc__ = formula.__doc__
         FORMULAS[id] = formula
@@ -139,10 +139,10 @@ def _card(
 
 @_card("dhd", cite=REFERENCES["huang1995"])
 def directional_hamming(comparison: Comparison) -> float:
-    """Share of pixels in the best guess region of their truth region; 1 for one big guess.
+    """Share of pixels in the best prediction region of their ground truth region; 1 for one big prediction.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(directional_hamming(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(directional_hamming(ground_truth, prediction), 3)
     0.75
     """
     kept = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
@@ -151,10 +151,10 @@ def directional_hamming(comparison: Comparison) -> float:
 
 @_card("sdhd", cite=REFERENCES["huang1995"])
 def achievable_accuracy(comparison: Comparison) -> float:
-    """Share of pixels in the best truth region of their guess region; 1 for a fine guess.
+    """Share of pixels in the best ground truth region of their prediction region; 1 for a fine prediction.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(achievable_accuracy(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(achievable_accuracy(ground_truth, prediction), 3)
     0.75
     """
     kept = [int(t.best_by_row(t.shared).sum()) for t in comparison.tables]
@@ -165,8 +165,8 @@ def achievable_accuracy(comparison: Comparison) -> float:
 def van_dongen(comparison: Comparison) -> float:
     """Van Dongen's distance as a similarity: the mean of both directional Hammings.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(van_dongen(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(van_dongen(ground_truth, prediction), 3)
     0.75
     """
     forth = [int(t.best_by_column(t.shared).sum()) for t in comparison.tables]
@@ -176,37 +176,37 @@ def van_dongen(comparison: Comparison) -> float:
 
 
 @_card("sc", cite=REFERENCES["arbelaez2011"])
-def covering_of_guess(comparison: Comparison) -> float:
-    """How well the guess's regions are covered by the truth's, by area and Jaccard index.
+def covering_of_prediction(comparison: Comparison) -> float:
+    """How well the prediction's regions are covered by the ground truth's, by area and Jaccard index.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(covering_of_guess(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(covering_of_prediction(ground_truth, prediction), 3)
     0.625
     """
-    return _mean([float(t.guess_areas @ t.best_by_row(t.overlap)) for t in comparison.tables]) / (
-        comparison.pixels
-    )
+    return _mean(
+        [float(t.prediction_areas @ t.best_by_row(t.overlap)) for t in comparison.tables]
+    ) / (comparison.pixels)
 
 
 @_card("ssc", cite=REFERENCES["arbelaez2011"])
-def covering_of_truth(comparison: Comparison) -> float:
-    """How well the truth's regions are covered by the guess's: the usual covering.
+def covering_of_ground_truth(comparison: Comparison) -> float:
+    """How well the ground truth's regions are covered by the prediction's: the usual covering.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(covering_of_truth(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(covering_of_ground_truth(ground_truth, prediction), 3)
     0.583
     """
     return _mean(
-        [float(t.truth_areas @ t.best_by_column(t.overlap)) for t in comparison.tables]
+        [float(t.ground_truth_areas @ t.best_by_column(t.overlap)) for t in comparison.tables]
     ) / (comparison.pixels)
 
 
 @_card("bgm", cite=REFERENCES["cardoso2005"])
 def bipartite_matching(comparison: Comparison) -> float:
-    """Share of pixels kept by the best one-to-one pairing of guess and truth regions.
+    """Share of pixels kept by the best one-to-one pairing of prediction and ground truth regions.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(bipartite_matching(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(bipartite_matching(ground_truth, prediction), 3)
     0.75
     """
     lost = [comparison.pixels - _best_assignment(t) for t in comparison.tables]
@@ -217,26 +217,29 @@ def bipartite_matching(comparison: Comparison) -> float:
 def bidirectional_consistency(comparison: Comparison) -> float:
     """1 less the larger of both local refinement errors, averaged over pixels.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(bidirectional_consistency(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(bidirectional_consistency(ground_truth, prediction), 3)
     0.542
     """
     errors = [
-        float(t.shared @ (1 - np.minimum(t.guess_share, t.truth_share))) for t in comparison.tables
+        float(t.shared @ (1 - np.minimum(t.prediction_share, t.ground_truth_share)))
+        for t in comparison.tables
     ]
     return 1 - _mean(errors) / comparison.pixels
 
 
 @_card("gce", cite=REFERENCES["martin2001"])
 def global_consistency(comparison: Comparison) -> float:
-    """1 less the refinement error in the direction that suits the whole picture best.
+    """1 less the refinement error in the direction that suits the whole image best.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(global_consistency(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(global_consistency(ground_truth, prediction), 3)
     0.75
     """
     errors = [
-        min(float(t.shared @ (1 - t.guess_share)), float(t.shared @ (1 - t.truth_share)))
+        min(
+            float(t.shared @ (1 - t.prediction_share)), float(t.shared @ (1 - t.ground_truth_share))
+        )
         for t in comparison.tables
     ]
     return 1 - _mean(errors) / comparison.pixels
@@ -246,12 +249,13 @@ def global_consistency(comparison: Comparison) -> float:
 def local_consistency(comparison: Comparison) -> float:
     """1 less the refinement error in the direction that suits each pixel best.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(local_consistency(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(local_consistency(ground_truth, prediction), 3)
     0.875
     """
     errors = [
-        float(t.shared @ (1 - np.maximum(t.guess_share, t.truth_share))) for t in comparison.tables
+        float(t.shared @ (1 - np.maximum(t.prediction_share, t.ground_truth_share)))
+        for t in comparison.tables
     ]
     return 1 - _mean(errors) / comparison.pixels
 
@@ -260,8 +264,8 @@ def local_consistency(comparison: Comparison) -> float:
 def variation_of_information(comparison: Comparison) -> float:
     """What each partition tells that the other does not, in bits: H(S) + H(G) - 2 I(S,G).
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(variation_of_information(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(variation_of_information(ground_truth, prediction), 3)
     1.189
     """
     return _mean([_voi(t) for t in comparison.tables])
@@ -271,8 +275,8 @@ def variation_of_information(comparison: Comparison) -> float:
 def normalised_voi(comparison: Comparison) -> float:
     """1 less the variation of information over 2 log2 of the larger number of regions.
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(normalised_voi(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(normalised_voi(ground_truth, prediction), 3)
     0.406
     """
     return _mean([_nvoi(t) for t in comparison.tables])
@@ -282,33 +286,35 @@ def normalised_voi(comparison: Comparison) -> float:
 def rand_index(comparison: Comparison) -> float:
     """Share of pixel pairs that both put together or both keep apart (NaN for one pixel).
 
-    >>> truth, guess = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
-    >>> round(rand_index(truth, guess), 3)
+    >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
+    >>> round(rand_index(ground_truth, prediction), 3)
     0.571
     """
     return _mean([_rand(t) for t in comparison.tables])
 
 
 @measure("fr", cite=REFERENCES["martin2003"])
-def pair_f(truths: Truths, guess: Labels) -> float:
-    """F of pairs of pixels put together, from the means of P_r and R_r over truths.
+def pair_f(ground_truths: GroundTruths, prediction: Labels) -> float:
+    """F of pairs of pixels put together, from the means of P_r and R_r over ground truths.
 
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
     >>> pair_f(labels, labels)
     1.0
     """
-    return _pair(compare(truths, guess))[0]
+    return _pair(compare(ground_truths, prediction))[0]
 
 
 @measure("fop", cite=REFERENCES["pont2013"])
-def objects_and_parts(truths: Truths, guess: Labels, reading: FopReading = "published") -> float:
+def objects_and_parts(
+    ground_truths: GroundTruths, prediction: Labels, protocol: FopProtocol = "published"
+) -> float:
     """F of objects and parts: whole regions found, with some credit for parts of them.
 
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
     >>> objects_and_parts(labels, labels)
     1.0
     """
-    return count_objects_and_parts(compare(truths, guess), reading).f
+    return count_objects_and_parts(compare(ground_truths, prediction), protocol).f
 
 
 def _mean(values: list[float] | list[int]) -> float:
@@ -317,9 +323,16 @@ def _mean(values: list[float] | list[int]) -> float:
 
 def _voi(table: Table) -> float:
     n = table.pixels
-    product = table.guess_areas[table.rows].astype(np.float64) * table.truth_areas[table.columns]
+    product = (
+        table.prediction_areas[table.rows].astype(np.float64)
+        * table.ground_truth_areas[table.columns]
+    )
     information = float((table.shared / n) @ np.log(n * (table.shared / product)))
-    apart = _entropy(table.guess_areas / n) + _entropy(table.truth_areas / n) - 2 * information
+    apart = (
+        _entropy(table.prediction_areas / n)
+        + _entropy(table.ground_truth_areas / n)
+        - 2 * information
+    )
     return max(0.0, apart / math.log(2))  # rounding may leave -1e-16
 
 
@@ -328,25 +341,25 @@ def _entropy(shares: Real) -> float:
 
 
 def _nvoi(table: Table) -> float:
-    most = max(table.guess_areas.size, table.truth_areas.size)
+    most = max(table.prediction_areas.size, table.ground_truth_areas.size)
     return 1.0 if most == 1 else 1 - _voi(table) / (2 * math.log2(most))
 
 
 def _pairs(table: Table) -> tuple[int, int, int]:
-    """Twice the pairs together in both, in the guess, in the truth (each less n)."""
+    """Twice the pairs together in both, in the prediction, in the ground truth (each less n)."""
     n = table.pixels
     both = int(table.shared @ table.shared) - n
     return (
         both,
-        int(table.guess_areas @ table.guess_areas) - n,
-        int(table.truth_areas @ table.truth_areas) - n,
+        int(table.prediction_areas @ table.prediction_areas) - n,
+        int(table.ground_truth_areas @ table.ground_truth_areas) - n,
     )
 
 
 def _rand(table: Table) -> float:
-    both, in_guess, in_truth = _pairs(table)
+    both, in_prediction, in_ground_truth = _pairs(table)
     all_pairs = table.pixels * (table.pixels - 1)
-    agree = all_pairs - in_guess - in_truth + 2 * both
+    agree = all_pairs - in_prediction - in_ground_truth + 2 * both
     return agree / all_pairs if all_pairs else math.nan
 
 
@@ -356,11 +369,11 @@ _MOST_CELLS = 1 << 22
 
 def _best_assignment(table: Table) -> int:
     """The largest sum of shared pixels over one-to-one pairings of regions."""
-    if table.guess_areas.size * table.truth_areas.size > _MOST_CELLS:
+    if table.prediction_areas.size * table.ground_truth_areas.size > _MOST_CELLS:
         return _best_sparse_assignment(table)
     from scipy.optimize import linear_sum_assignment
 
-    full = np.zeros((table.guess_areas.size, table.truth_areas.size))
+    full = np.zeros((table.prediction_areas.size, table.ground_truth_areas.size))
     full[table.rows, table.columns] = table.shared
     chosen = linear_sum_assignment(full, maximize=True)
     return int(full[chosen].sum())
@@ -381,9 +394,9 @@ def _best_sparse_assignment(table: Table) -> int:
     gains = np.concatenate([table.shared[kept] + 1, np.ones(numbers.size, dtype=np.int64)])
     where = (
         np.concatenate([rows, alone]),
-        np.concatenate([table.columns[kept], table.truth_areas.size + alone]),
+        np.concatenate([table.columns[kept], table.ground_truth_areas.size + alone]),
     )
-    shape = (numbers.size, table.truth_areas.size + numbers.size)
+    shape = (numbers.size, table.ground_truth_areas.size + numbers.size)
     full = coo_array((gains, where), shape=shape).tocsr()
     chosen = min_weight_full_bipartite_matching(full, maximize=True)
     return int(full[chosen].sum()) - numbers.size

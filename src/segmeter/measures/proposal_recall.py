@@ -1,11 +1,11 @@
-"""Proposal recall: class-agnostic average recall of ranked proposals, picture by picture.
+"""Proposal recall: class-agnostic average recall of ranked proposals, image by image.
 
 COCO's matching: proposals in rank order, each takes the free object that it overlaps most, if
 by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.95. Objects of
 another size than is asked for are ignored: they can be taken, and count nowhere.
 
-Counts of pictures add up, so the number of a set and of every resampled set is a division.
-Classes never matter, nor does it whether a class was searched for in a picture, which breaks
+Counts of images add up, so the number of a set and of every resampled set is a division.
+Classes never matter, nor does it whether a class was searched for in a image, which breaks
 evaluators made for federated data.
 """
 
@@ -32,7 +32,7 @@ _EVERY: Mapping[str, Limits] = {"all": (0.0, np.inf)}
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """One picture: how many objects there are, and how many are matched at each threshold.
+    """One image: how many objects there are, and how many are matched at each threshold.
 
     `matched` is numbers of proposals x thresholds.
     """
@@ -60,18 +60,18 @@ def average_recall_of(matched: npt.NDArray[np.generic], objects: npt.NDArray[np.
 
 
 def recalled(
-    truths: Sequence[Mask],
+    ground_truths: Sequence[Mask],
     proposals: Sequence[Mask],
     *,
     numbers: Sequence[int] = (10, 100, 1000),
     areas: Sequence[float] | None = None,
     sizes: Mapping[str, Limits] = _EVERY,
 ) -> dict[str, Recalled]:
-    """What the first N proposals of a picture recall, by size of the objects.
+    """What the first N proposals of an image recall, by size of the objects.
 
     Parameters
     ----------
-    truths
+    ground truths
         Objects in the order of their classes, then of their file: of equal overlaps the
         later one is taken.
     proposals
@@ -89,36 +89,39 @@ def recalled(
     """
     if not numbers or min(numbers) < 1:
         raise BadInput("recall is counted among the first 1 or more proposals")
-    stated = np.array([t.area for t in truths] if areas is None else areas, dtype=np.float64)
-    if len(stated) != len(truths):
-        raise BadInput(f"{len(truths)} objects have {len(stated)} areas; give one each")
-    overlaps = overlaps_of(truths, proposals[: max(numbers)])
+    stated = np.array([t.area for t in ground_truths] if areas is None else areas, dtype=np.float64)
+    if len(stated) != len(ground_truths):
+        raise BadInput(f"{len(ground_truths)} objects have {len(stated)} areas; give one each")
+    overlaps = overlaps_of(ground_truths, proposals[: max(numbers)])
     return {
         name: _recalled(overlaps, (stated >= low) & (stated <= high), tuple(numbers))
         for name, (low, high) in sizes.items()
     }
 
 
-def overlaps_of(truths: Sequence[Mask], proposals: Sequence[Mask]) -> Real:
+def overlaps_of(ground_truths: Sequence[Mask], proposals: Sequence[Mask]) -> Real:
     """IoU of proposals (rows) and objects; 0 where it cannot reach half.
 
     >>> thing = Mask.box((4, 4), (0, 0), (2, 2))
     >>> overlaps_of([thing], [thing]).tolist()
     [[1.0]]
     """
-    found = np.zeros((len(proposals), len(truths)))
-    if not len(truths) or not len(proposals):
+    found = np.zeros((len(proposals), len(ground_truths)))
+    if not len(ground_truths) or not len(proposals):
         return found
-    ours, theirs = _boxes(proposals), _boxes(truths)
+    ours, theirs = _boxes(proposals), _boxes(ground_truths)
     low = np.maximum(ours[:, None, :2], theirs[None, :, :2])
     high = np.minimum(ours[:, None, 2:], theirs[None, :, 2:])
     shared = np.maximum(high - low, 0).prod(axis=2)
-    areas = np.array([p.area for p in proposals])[:, None], np.array([t.area for t in truths])
+    areas = (
+        np.array([p.area for p in proposals])[:, None],
+        np.array([t.area for t in ground_truths]),
+    )
     # No more than the boxes' overlap is shared, nor than the smaller area: a bound on the IoU.
     most = np.minimum(shared, np.minimum(*areas))
     possible = (most > 0) & (most / np.maximum(areas[0] + areas[1] - most, 1) >= 0.5)
     for i, j in np.argwhere(possible):
-        inside = proposals[i].overlap(truths[j])
+        inside = proposals[i].overlap(ground_truths[j])
         found[i, j] = inside / (areas[0][i, 0] + areas[1][j] - inside)
     return found
 

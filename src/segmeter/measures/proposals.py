@@ -1,8 +1,8 @@
 """Proposals: how good is the best of the first N masks that a method offers?
 
-A picture has objects and a ranked list of proposals. For each object the best quality among
+A image has objects and a ranked list of proposals. For each object the best quality among
 the first N counts, Jaccard's index J or the boundary's F; ties take the earliest. An object
-in a picture without proposals scores 0. `curve` follows N: mean over objects (J_instance),
+in a image without proposals scores 0. `curve` follows N: mean over objects (J_instance),
 median, recall at 0.5, 0.7 and 0.85 (strictly above), average recall (at or above 0.50,
 0.55, ... 0.95), and J_class: pixels added up over the objects of a class first, always of
 the proposals that are best by J.
@@ -47,7 +47,7 @@ _AVERAGE_LEVELS = np.arange(10, 20) / 20
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One picture: every object against every proposal, in rank order.
+    """One image: every object against every proposal, in rank order.
 
     All arrays are objects x proposals; `shared`, `false_positives` and
     `false_negatives` count judged pixels.
@@ -77,7 +77,7 @@ class Judged:
 class ProposalCurve:
     """Quality against number of proposals; arrays have one value per number asked for.
 
-    `best` is objects x numbers, `mean_number` what was available on average over pictures.
+    `best` is objects x numbers, `mean_number` what was available on average over images.
     """
 
     numbers: tuple[int, ...]
@@ -99,7 +99,7 @@ def judge(
     ignore: Mask | None = None,
     quality: Quality | None = None,
 ) -> Judged:
-    """Compare all objects of a picture with all its proposals.
+    """Compare all objects of an image with all its proposals.
 
     `quality` replaces J as what "best" means, for instance by a boundary measure; pixels
     of `ignore` are then cleared from both masks before it sees them.
@@ -118,9 +118,9 @@ def judge(
         raise BadInput("an object without a judged pixel has no best proposal; leave it out")
     size = (len(objects), len(proposals))
     shared = np.array([o.overlap(p) for o in objects for p in proposals], np.int64).reshape(size)
-    truth_areas = np.array([o.area for o in objects], np.int64)[:, None]
-    guess_areas = np.array([p.area for p in proposals], np.int64)[None, :]
-    false_positives, false_negatives = guess_areas - shared, truth_areas - shared
+    ground_truth_areas = np.array([o.area for o in objects], np.int64)[:, None]
+    prediction_areas = np.array([p.area for p in proposals], np.int64)[None, :]
+    false_positives, false_negatives = prediction_areas - shared, ground_truth_areas - shared
     values = shared / (shared + false_positives + false_negatives)
     if quality is not None:
         found = [quality(o, p) for o in objects for p in proposals]
@@ -128,22 +128,22 @@ def judge(
     return Judged(values, shared, false_positives, false_negatives, names)
 
 
-def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
+def curve(images: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> ProposalCurve:
     """Follow the best proposal of each object as more are let in.
 
-    >>> truth = Mask.box((4, 4), (0, 0), (2, 4))
-    >>> picture = judge([truth], [Mask.box((4, 4), (0, 0), (1, 4)), truth])
-    >>> curve([picture], [1, 2]).best.tolist()
+    >>> ground_truth = Mask.box((4, 4), (0, 0), (2, 4))
+    >>> image = judge([ground_truth], [Mask.box((4, 4), (0, 0), (1, 4)), ground_truth])
+    >>> curve([image], [1, 2]).best.tolist()
     [[0.5, 1.0]]
     """
-    if not any(picture.objects for picture in pictures):
+    if not any(image.objects for image in images):
         raise BadInput("proposals need at least one object to be judged by")
     if min(numbers) < 1:
         raise BadInput(f"a number of proposals is 1 or more, not {min(numbers)}")
-    chosen = [_chosen(picture.quality, numbers) for picture in pictures]
-    best = np.concatenate([_at(p.quality, c) for p, c in zip(pictures, chosen, strict=True)])
-    available = np.array([[min(n, p.proposals) for n in numbers] for p in pictures])
-    by_class = _by_class(pictures, [_chosen(picture.overlap, numbers) for picture in pictures])
+    chosen = [_chosen(image.quality, numbers) for image in images]
+    best = np.concatenate([_at(p.quality, c) for p, c in zip(images, chosen, strict=True)])
+    available = np.array([[min(n, p.proposals) for n in numbers] for p in images])
+    by_class = _by_class(images, [_chosen(image.overlap, numbers) for image in images])
     return ProposalCurve(
         numbers=tuple(numbers),
         mean_number=available.mean(axis=0),
@@ -157,21 +157,21 @@ def curve(pictures: Sequence[Judged], numbers: Sequence[int] = NUMBERS) -> Propo
     )
 
 
-def shuffled(picture: Judged, rng: np.random.Generator) -> Judged:
-    """The same picture with its proposals in random order, for methods without a ranking.
+def shuffled(image: Judged, rng: np.random.Generator) -> Judged:
+    """The same image with its proposals in random order, for methods without a ranking.
 
-    >>> truth = Mask.box((4, 4), (0, 0), (2, 4))
-    >>> picture = judge([truth], [Mask.box((4, 4), (0, 0), (1, 4)), truth])
-    >>> sorted(shuffled(picture, np.random.default_rng(0)).quality[0].tolist())
+    >>> ground_truth = Mask.box((4, 4), (0, 0), (2, 4))
+    >>> image = judge([ground_truth], [Mask.box((4, 4), (0, 0), (1, 4)), ground_truth])
+    >>> sorted(shuffled(image, np.random.default_rng(0)).quality[0].tolist())
     [0.5, 1.0]
     """
-    order = rng.permutation(picture.proposals)
+    order = rng.permutation(image.proposals)
     return Judged(
-        picture.quality[:, order],
-        picture.shared[:, order],
-        picture.false_positives[:, order],
-        picture.false_negatives[:, order],
-        picture.classes,
+        image.quality[:, order],
+        image.shared[:, order],
+        image.false_positives[:, order],
+        image.false_negatives[:, order],
+        image.classes,
     )
 
 
@@ -187,15 +187,15 @@ def _chosen(quality: Real, numbers: Sequence[int]) -> Whole:
     return running[:, [min(n, proposals) - 1 for n in numbers]]
 
 
-def _by_class(pictures: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:
+def _by_class(images: Sequence[Judged], chosen: Sequence[Whole]) -> dict[str, Real]:
     """J of added-up pixels a class; objects that were offered nothing add nothing."""
-    names = np.array([name for picture in pictures for name in picture.classes])
+    names = np.array([name for image in images for name in image.classes])
     shared, false_positives, false_negatives = (
         np.concatenate([_at(a, c) for a, c in zip(arrays, chosen, strict=True)])
         for arrays in (
-            [p.shared for p in pictures],
-            [p.false_positives for p in pictures],
-            [p.false_negatives for p in pictures],
+            [p.shared for p in images],
+            [p.false_positives for p in images],
+            [p.false_negatives for p in images],
         )
     )
     found: dict[str, Real] = {}

@@ -1,8 +1,8 @@
 """The region benchmark of BSDS500: covering, PRI and VoI over a sweep.
 
-A method gives a partition at each of several settings. Covering is pooled: pictures with
-more annotators weigh more. PRI and VoI are averaged over annotators, then over pictures.
-ODS takes one setting for all pictures, OIS the best for each, and covering's *best* lets
+A method gives a partition at each of several settings. Covering is pooled: images with
+more annotators weigh more. PRI and VoI are averaged over annotators, then over images.
+ODS takes one setting for all images, OIS the best for each, and covering's *best* lets
 every ground-truth region choose its own.
 
     Arbelaez, Maire, Fowlkes, Malik. Contour detection and hierarchical image segmentation.
@@ -25,15 +25,15 @@ __all__ = ["AtBest", "RegionCounts", "RegionSummary", "region_counts", "region_s
 
 @dataclass(frozen=True, slots=True)
 class RegionCounts:
-    """One picture over a sweep; arrays have one value per setting.
+    """One image over a sweep; arrays have one value per setting.
 
     `covered` sums area times best J over the regions of all annotators, out of
-    `coverable`; `guess_covered` does so over the partition's regions, out of `pixels`.
+    `coverable`; `prediction_covered` does so over the partition's regions, out of `pixels`.
     """
 
     covered: Real
     coverable: int
-    guess_covered: Real
+    prediction_covered: Real
     pixels: int
     best_covered: float
     pri: Real
@@ -42,7 +42,7 @@ class RegionCounts:
 
 @dataclass(frozen=True, slots=True)
 class AtBest:
-    """A measure at one setting for all pictures (ODS, at `place`) and at each one's own (OIS)."""
+    """A measure at one setting for all images (ODS, at `place`) and at each one's own (OIS)."""
 
     ods: float
     place: int
@@ -60,25 +60,25 @@ class RegionSummary:
 
 
 def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
-    """What the benchmark needs of one picture, from its comparisons at every setting.
+    """What the benchmark needs of one image, from its comparisons at every setting.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
     >>> type(region_counts([compare(labels, labels)])).__name__
     'RegionCounts'
     """
-    covered, guess_covered, pri, voi = [], [], [], []
+    covered, prediction_covered, pri, voi = [], [], [], []
     best: list[Real] = []
     areas: list[Real] = []
     pixels = 0
     for comparison in sweep:
         tables = comparison.tables
         overlaps = [t.best_by_column(t.overlap) for t in tables]
-        areas, pixels = [t.truth_areas.astype(np.float64) for t in tables], comparison.pixels
+        areas, pixels = [t.ground_truth_areas.astype(np.float64) for t in tables], comparison.pixels
         best = [np.maximum(*pair) for pair in zip(best or overlaps, overlaps, strict=True)]
         covered.append(_weighted(areas, overlaps))
-        any_truth = np.maximum.reduce([t.best_by_row(t.overlap) for t in tables])
-        guess_covered.append(float(tables[0].guess_areas @ any_truth))
+        any_ground_truth = np.maximum.reduce([t.best_by_row(t.overlap) for t in tables])
+        prediction_covered.append(float(tables[0].prediction_areas @ any_ground_truth))
         pri.append(FORMULAS["pri"](comparison))
         voi.append(FORMULAS["voi"](comparison))
     if not covered:
@@ -86,7 +86,7 @@ def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
     return RegionCounts(
         covered=np.array(covered),
         coverable=len(areas) * pixels,
-        guess_covered=np.array(guess_covered),
+        prediction_covered=np.array(prediction_covered),
         pixels=pixels,
         best_covered=_weighted(areas, best),
         pri=np.array(pri),
@@ -94,8 +94,8 @@ def region_counts(sweep: Iterable[Comparison]) -> RegionCounts:
     )
 
 
-def region_summary(pictures: Sequence[RegionCounts]) -> RegionSummary:
-    """ODS, OIS and best of a set of pictures with the same settings.
+def region_summary(images: Sequence[RegionCounts]) -> RegionSummary:
+    """ODS, OIS and best of a set of images with the same settings.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
@@ -103,20 +103,20 @@ def region_summary(pictures: Sequence[RegionCounts]) -> RegionSummary:
     >>> region_summary([counts]).covering.ods
     1.0
     """
-    if len({picture.covered.size for picture in pictures}) != 1:
-        raise BadInput("the region benchmark needs pictures that share one list of settings")
-    coverable = sum(picture.coverable for picture in pictures)
-    covered = np.array([picture.covered for picture in pictures]) / coverable * len(pictures)
+    if len({image.covered.size for image in images}) != 1:
+        raise BadInput("the region benchmark needs images that share one list of settings")
+    coverable = sum(image.coverable for image in images)
+    covered = np.array([image.covered for image in images]) / coverable * len(images)
     return RegionSummary(
         covering=_at_best(covered),
-        best=sum(picture.best_covered for picture in pictures) / coverable,
-        pri=_at_best(np.array([picture.pri for picture in pictures])),
-        voi=_lowest(np.array([picture.voi for picture in pictures])),
+        best=sum(image.best_covered for image in images) / coverable,
+        pri=_at_best(np.array([image.pri for image in images])),
+        voi=_lowest(np.array([image.voi for image in images])),
     )
 
 
 def _at_best(values: Real) -> AtBest:
-    """Largest mean over pictures, first setting on ties; and mean of each one's largest."""
+    """Largest mean over images, first setting on ties; and mean of each one's largest."""
     means = values.mean(axis=0)
     place = int(np.argmax(means))
     return AtBest(float(means[place]), place, float(values.max(axis=1).mean()))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.models import READINGS, Reading
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.measures.clicks import Sides, as_points, energy, ks_2d, pl1, wasserstein
 
 __all__ = ["SampleScores", "ceiling", "compare_devices", "compare_samples"]
@@ -18,7 +18,7 @@ Points = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SampleScores:
-    """PL1, KS (1 when alike), WD, and half the energy distance where the reading has it."""
+    """PL1, KS (1 when alike), WD, and half the energy distance where the protocol has it."""
 
     pl1: float
     ks: float
@@ -27,7 +27,10 @@ class SampleScores:
 
 
 def compare_samples(
-    truth: npt.ArrayLike, guess: npt.ArrayLike, sides: Sides, reading: Reading = "sound"
+    ground_truth: npt.ArrayLike,
+    prediction: npt.ArrayLike,
+    sides: Sides,
+    protocol: ProtocolName = "corrected",
 ) -> SampleScores:
     """All similarities of two samples of clicks `(y, x)` on an object of given sides.
 
@@ -35,16 +38,16 @@ def compare_samples(
     >>> compare_samples(clicks, clicks, (4, 4)).ks
     1.0
     """
-    check_choice("reading", reading, READINGS)
-    a, b = as_points(truth), as_points(guess)
-    beyond = energy(a, b, sides) if reading == "sound" and min(len(a), len(b)) > 1 else None
+    check_choice("protocol", protocol, PROTOCOLS)
+    a, b = as_points(ground_truth), as_points(prediction)
+    beyond = energy(a, b, sides) if protocol == "corrected" and min(len(a), len(b)) > 1 else None
     return SampleScores(
         pl1(a, b, sides), float(ks_2d(a, b).alike), wasserstein(a, b, sides), beyond
     )
 
 
 def compare_devices(
-    pc: npt.ArrayLike, mobile: npt.ArrayLike, sides: Sides, reading: Reading = "sound"
+    pc: npt.ArrayLike, mobile: npt.ArrayLike, sides: Sides, protocol: ProtocolName = "corrected"
 ) -> SampleScores:
     """Clicks `(y, x)` at desks against those on telephones.
 
@@ -55,8 +58,8 @@ def compare_devices(
     >>> compare_devices(clicks, clicks, (4, 4)).ks
     1.0
     """
-    right = compare_samples(pc, mobile, sides, reading)
-    if reading == "sound":
+    right = compare_samples(pc, mobile, sides, protocol)
+    if protocol == "corrected":
         return right
     columns = as_points(pc)[:, [1, 1]]
     return SampleScores(

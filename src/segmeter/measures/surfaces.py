@@ -45,85 +45,89 @@ class SurfaceDistances:
 
     Attributes
     ----------
-    truth_mm, guess_mm
+    ground_truth_mm, prediction_mm
         From each element of one surface to the nearest of the other.
-    truth_area, guess_area
+    ground_truth_area, prediction_area
         Area of each element in square millimetres, or ones where elements are counted.
     """
 
-    truth_mm: Floats
-    truth_area: Floats
-    guess_mm: Floats
-    guess_area: Floats
+    ground_truth_mm: Floats
+    ground_truth_area: Floats
+    prediction_mm: Floats
+    prediction_area: Floats
 
     def within(self, tolerance_mm: float) -> float:
         """Share of both surfaces that lies within the tolerance of the other."""
-        near = self.truth_area[self.truth_mm <= tolerance_mm].sum()
-        near += self.guess_area[self.guess_mm <= tolerance_mm].sum()
-        return float(near / (self.truth_area.sum() + self.guess_area.sum()))
+        near = self.ground_truth_area[self.ground_truth_mm <= tolerance_mm].sum()
+        near += self.prediction_area[self.prediction_mm <= tolerance_mm].sum()
+        return float(near / (self.ground_truth_area.sum() + self.prediction_area.sum()))
 
     def percentile(self, percent: float) -> float:
         """The larger of both directions' area-weighted percentiles, in mm."""
         return max(
-            _percentile(self.truth_mm, self.truth_area, percent),
-            _percentile(self.guess_mm, self.guess_area, percent),
+            _percentile(self.ground_truth_mm, self.ground_truth_area, percent),
+            _percentile(self.prediction_mm, self.prediction_area, percent),
         )
 
     def mean(self) -> float:
         """Mean of both directions' area-weighted means, in mm."""
-        there = np.average(self.truth_mm, weights=self.truth_area)
-        back = np.average(self.guess_mm, weights=self.guess_area)
+        there = np.average(self.ground_truth_mm, weights=self.ground_truth_area)
+        back = np.average(self.prediction_mm, weights=self.prediction_area)
         return float(there + back) / 2
 
 
-def surface_distances(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> SurfaceDistances:
+def surface_distances(
+    ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT
+) -> SurfaceDistances:
     """Distances between the surfaces of two masks that are not empty.
 
     Only the box around both is looked at. A mask that touches the volume's border has its
     surface there.
 
     >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
-    >>> float(surface_distances(thing, thing, (5.0, 1.0, 1.0)).truth_mm.max())
+    >>> float(surface_distances(thing, thing, (5.0, 1.0, 1.0)).ground_truth_mm.max())
     0.0
     """
-    spacing = _checked(truth, guess, spacing_mm)
-    low, high = joint_box(truth, guess)
-    pair = truth.crop(low, high), guess.crop(low, high)
+    spacing = _checked(ground_truth, prediction, spacing_mm)
+    low, high = joint_box(ground_truth, prediction)
+    pair = ground_truth.crop(low, high), prediction.crop(low, high)
     if compiled is None:
         found = _plain_surfaces(*pair, spacing)
     else:
         found = compiled.surface_distances(*pair, *spacing)
     areas = _areas(spacing)
-    truth_mm, truth_code, guess_mm, guess_code = found
+    ground_truth_mm, ground_truth_code, prediction_mm, prediction_code = found
     return SurfaceDistances(
-        truth_mm,
-        areas[np.asarray(truth_code, dtype=np.intp)],
-        guess_mm,
-        areas[np.asarray(guess_code, dtype=np.intp)],
+        ground_truth_mm,
+        areas[np.asarray(ground_truth_code, dtype=np.intp)],
+        prediction_mm,
+        areas[np.asarray(prediction_code, dtype=np.intp)],
     )
 
 
 def voxel_surface_distances(
-    truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT
+    ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT
 ) -> SurfaceDistances:
     """The same between centres of outermost voxels, each counted as one.
 
     A voxel is outermost when one of its six neighbours is not in the mask.
 
     >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
-    >>> float(voxel_surface_distances(thing, thing, (5.0, 1.0, 1.0)).truth_mm.max())
+    >>> float(voxel_surface_distances(thing, thing, (5.0, 1.0, 1.0)).ground_truth_mm.max())
     0.0
     """
-    spacing = _checked(truth, guess, spacing_mm)
-    low, high = joint_box(truth, guess)
-    one, two = _outermost(truth.crop(low, high)), _outermost(guess.crop(low, high))
+    spacing = _checked(ground_truth, prediction, spacing_mm)
+    low, high = joint_box(ground_truth, prediction)
+    one, two = _outermost(ground_truth.crop(low, high)), _outermost(prediction.crop(low, high))
     there = np.sqrt(squared_distances(two, spacing)[one])
     back = np.sqrt(squared_distances(one, spacing)[two])
     return SurfaceDistances(there, np.ones_like(there), back, np.ones_like(back))
 
 
 @measure("nsd", both_empty=1.0, one_empty=0.0, cite=REFERENCES["nikolov2021"], dimensions=(3,))
-def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0) -> float:
+def nsd(
+    ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: float = 2.0
+) -> float:
     """Normalised surface Dice: share of both surfaces within a tolerance of the other.
 
     >>> nsd(Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6)), Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 7)))
@@ -131,7 +135,7 @@ def nsd(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT, tolerance_mm: floa
     """
     if not tolerance_mm >= 0:
         raise BadInput(f"the tolerance of nsd is millimetres from 0, not {tolerance_mm}")
-    return surface_distances(truth, guess, spacing_mm).within(tolerance_mm)
+    return surface_distances(ground_truth, prediction, spacing_mm).within(tolerance_mm)
 
 
 def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
@@ -148,24 +152,26 @@ def _distance(id: str) -> Callable[[Callable[Given, float]], Measure[Given]]:
 
 
 @_distance("hd95")
-def hd95(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
+def hd95(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT) -> float:
     """Hausdorff distance without the farthest twentieth of each surface, in mm.
 
     >>> hd95(Mask.box((9, 9, 9), (2, 2, 2), (6, 6, 6)), Mask.box((9, 9, 9), (2, 2, 4), (6, 6, 8)))
     2.0
     """
-    return surface_distances(truth, guess, spacing_mm).percentile(95)
+    return surface_distances(ground_truth, prediction, spacing_mm).percentile(95)
 
 
 @_distance("mean-surface-distance")
-def mean_surface_distance(truth: Mask, guess: Mask, spacing_mm: Spacing = UNIT) -> float:
+def mean_surface_distance(
+    ground_truth: Mask, prediction: Mask, spacing_mm: Spacing = UNIT
+) -> float:
     """Mean distance between two surfaces, the mean of both directions, in mm.
 
     >>> thing = Mask.box((4, 9, 9), (1, 2, 2), (3, 7, 7))
     >>> mean_surface_distance(thing, thing, (5.0, 1.0, 1.0))
     0.0
     """
-    return surface_distances(truth, guess, spacing_mm).mean()
+    return surface_distances(ground_truth, prediction, spacing_mm).mean()
 
 
 def _percentile(distances: Floats, areas: Floats, percent: float) -> float:
@@ -176,11 +182,11 @@ def _percentile(distances: Floats, areas: Floats, percent: float) -> float:
     return float(distances[order[min(place, len(order) - 1)]])
 
 
-def _checked(truth: Mask, guess: Mask, spacing_mm: Spacing) -> tuple[float, ...]:
-    truth.check_frame(guess)
-    if len(truth.shape) != 3:
-        raise BadInput("surface measures compare volumes; boundary measures compare pictures")
-    if not truth or not guess:
+def _checked(ground_truth: Mask, prediction: Mask, spacing_mm: Spacing) -> tuple[float, ...]:
+    ground_truth.check_frame(prediction)
+    if len(ground_truth.shape) != 3:
+        raise BadInput("surface measures compare volumes; boundary measures compare images")
+    if not ground_truth or not prediction:
         raise BadInput("an empty mask has no surface; the measure's card says what it scores")
     return check_spacing(spacing_mm, 3)
 
@@ -196,8 +202,10 @@ def _outermost(bits: Bits) -> Bits:
     return np.asarray(bits & ~ndimage.binary_erosion(bits), dtype=bool)
 
 
-def _plain_surfaces(truth: Bits, guess: Bits, spacing: tuple[float, ...]) -> tuple[Floats, ...]:
-    codes = _codes(truth), _codes(guess)
+def _plain_surfaces(
+    ground_truth: Bits, prediction: Bits, spacing: tuple[float, ...]
+) -> tuple[Floats, ...]:
+    codes = _codes(ground_truth), _codes(prediction)
     one, two = ((c != 0) & (c != 255) for c in codes)
     there = np.sqrt(squared_distances(two, spacing)[one])
     back = np.sqrt(squared_distances(one, spacing)[two])

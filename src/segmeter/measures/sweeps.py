@@ -1,4 +1,4 @@
-"""Sweeps: boundary counts of one picture at every threshold of an edge map or a hierarchy.
+"""Sweeps: boundary counts of one image at every threshold of an edge map or a hierarchy.
 
 Thresholds of a map are nested, so equal numbers of pixels mean equal maps, which are matched
 once. Threads share the thresholds; the kernels run outside the interpreter's lock.
@@ -33,7 +33,7 @@ _SMALLEST = float(np.finfo(np.float64).eps)
 
 
 def sweep_edge_map(
-    truths: Sequence[Outline],
+    ground_truths: Sequence[Outline],
     strengths: npt.NDArray[Any],
     thresholds: Sequence[float] | Real = THRESHOLDS,
     rule: Rule = "bench",
@@ -44,7 +44,7 @@ def sweep_edge_map(
 
     Parameters
     ----------
-    truths
+    ground truths
         Boundaries as people drew them, such as `boundaries.outlines(partitions)`.
     strengths
         `(H, W)`, stronger edges higher, usually 0 to 1. For a hierarchy give
@@ -62,14 +62,14 @@ def sweep_edge_map(
     cut = partial(_cut, strengths, rule)
     pixels = [int(np.count_nonzero(cut(t))) for t in thresholds]
     distinct = dict(zip(pixels, thresholds, strict=True))
-    count = partial(_count_cut, cut, truths, max_dist)
+    count = partial(_count_cut, cut, ground_truths, max_dist)
     with ThreadPoolExecutor(max(1, threads)) as pool:
         counted = dict(zip(distinct, pool.map(count, distinct.values()), strict=True))
     return [counted[n] for n in pixels]
 
 
 def sweep_partitions(
-    truths: Sequence[Outline],
+    ground_truths: Sequence[Outline],
     partitions: Iterable[Labels],
     grid: Grid = "pixel",
     max_dist: float = MAX_DIST,
@@ -82,7 +82,7 @@ def sweep_partitions(
     >>> len(sweep_partitions(outlines(labels), [labels, labels]))
     2
     """
-    count = partial(_count_partition, truths=truths, grid=grid, max_dist=max_dist)
+    count = partial(_count_partition, ground_truths=ground_truths, grid=grid, max_dist=max_dist)
     with ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(count, partitions))
 
@@ -117,15 +117,18 @@ def _cut(strengths: npt.NDArray[Any], rule: Rule, threshold: float) -> Bits:
 
 
 def _count_cut(
-    cut: Callable[[float], Bits], truths: Sequence[Outline], max_dist: float, threshold: float
+    cut: Callable[[float], Bits],
+    ground_truths: Sequence[Outline],
+    max_dist: float,
+    threshold: float,
 ) -> BoundaryCounts:
-    return count_boundaries(truths, Outline.of(thin(cut(threshold))), max_dist)
+    return count_boundaries(ground_truths, Outline.of(thin(cut(threshold))), max_dist)
 
 
 def _count_partition(
-    labels: Labels, truths: Sequence[Outline], grid: Grid, max_dist: float
+    labels: Labels, ground_truths: Sequence[Outline], grid: Grid, max_dist: float
 ) -> BoundaryCounts:
-    return count_boundaries(truths, outline(labels, grid), max_dist)
+    return count_boundaries(ground_truths, outline(labels, grid), max_dist)
 
 
 def _check_strengths(strengths: npt.NDArray[Any]) -> None:

@@ -19,9 +19,9 @@ from segmeter.core.errors import BadInput
 from segmeter.kernels import compiled
 from segmeter.measures.label_maps import Labels, check_labels
 
-__all__ = ["Comparison", "Regions", "Table", "Truths", "compare", "regions"]
+__all__ = ["Comparison", "GroundTruths", "Regions", "Table", "compare", "regions"]
 
-Truths = Labels | Sequence[Labels]
+GroundTruths = Labels | Sequence[Labels]
 Whole = npt.NDArray[np.int64]
 Real = npt.NDArray[np.float64]
 _MOST_PIXELS = (1 << 31) - 1
@@ -49,62 +49,64 @@ class Regions:
 
 @dataclass(frozen=True)
 class Table:
-    """Non-zero cells of a guess (rows) against one truth (columns), by row, then column."""
+    """Non-zero cells of a prediction (rows) against one ground truth (columns), by row, then column."""
 
     rows: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]
     shared: Whole
-    guess_areas: Whole
-    truth_areas: Whole
+    prediction_areas: Whole
+    ground_truth_areas: Whole
 
     @cached_property
     def pixels(self) -> int:
-        return int(self.guess_areas.sum())
+        return int(self.prediction_areas.sum())
 
     @cached_property
-    def guess_share(self) -> Real:
-        """Each cell's share of its guess region."""
-        return self.shared / self.guess_areas[self.rows]
+    def prediction_share(self) -> Real:
+        """Each cell's share of its prediction region."""
+        return self.shared / self.prediction_areas[self.rows]
 
     @cached_property
-    def truth_share(self) -> Real:
-        """Each cell's share of its truth region."""
-        return self.shared / self.truth_areas[self.columns]
+    def ground_truth_share(self) -> Real:
+        """Each cell's share of its ground truth region."""
+        return self.shared / self.ground_truth_areas[self.columns]
 
     @cached_property
     def overlap(self) -> Real:
         """Each cell's Jaccard index J of the two regions."""
-        union = self.guess_areas[self.rows] + self.truth_areas[self.columns] - self.shared
+        union = (
+            self.prediction_areas[self.rows] + self.ground_truth_areas[self.columns] - self.shared
+        )
         return self.shared / union
 
     def best_by_row(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The largest of a cell value in each row."""
-        starts = np.searchsorted(self.rows, np.arange(self.guess_areas.size))
+        starts = np.searchsorted(self.rows, np.arange(self.prediction_areas.size))
         return np.asarray(np.maximum.reduceat(values, starts))
 
     def best_by_column(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The largest of a cell value in each column."""
-        best = np.zeros(self.truth_areas.size, dtype=values.dtype)
+        best = np.zeros(self.ground_truth_areas.size, dtype=values.dtype)
         np.maximum.at(best, self.columns, values)
         return best
 
     def merged(self, groups: npt.NDArray[np.int64]) -> Table:
-        """The table after guess regions are joined: `groups[i]` is the new number of i."""
-        keys = groups[self.rows] * self.truth_areas.size + self.columns
+        """The table after prediction regions are joined: `groups[i]` is the new number of i."""
+        keys = groups[self.rows] * self.ground_truth_areas.size + self.columns
         cells, place = np.unique(keys, return_inverse=True)
         shared = np.zeros(cells.size, dtype=np.int64)
         np.add.at(shared, place, self.shared)
         areas = np.zeros(int(groups.max()) + 1, dtype=np.int64)
-        np.add.at(areas, groups, self.guess_areas)
-        rows, columns = np.divmod(cells, self.truth_areas.size)
+        np.add.at(areas, groups, self.prediction_areas)
+        rows, columns = np.divmod(cells, self.ground_truth_areas.size)
         return Table(
-            rows.astype(np.int32), columns.astype(np.int32), shared, areas, self.truth_areas
+            rows.astype(np.int32), columns.astype(np.int32), shared, areas, self.ground_truth_areas
         )
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One guess against all ground truths of a picture: a table each."""
+    """One prediction against all ground truths of an image: a table each."""
 
     tables: tuple[Table, ...]
 
@@ -113,28 +115,36 @@ class Comparison:
         return self.tables[0].pixels
 
     def merged(self, groups: npt.NDArray[np.int64]) -> Comparison:
-        """A coarser level of the same guess, without looking at a pixel again."""
+        """A coarser level of the same prediction, without looking at a pixel again."""
         return Comparison(tuple(table.merged(groups) for table in self.tables))
 
 
-def compare(truths: Truths | Sequence[Regions], guess: Labels | Regions) -> Comparison:
-    """Count the tables of a guess against one or several ground truths.
+def compare(
+    ground_truths: GroundTruths | Sequence[Regions], prediction: Labels | Regions
+) -> Comparison:
+    """Count the tables of a prediction against one or several ground truths.
 
-    Truths that serve several guesses may be numbered once, with `regions`.
+    Ground truths that serve several predictions may be numbered once, with `regions`.
 
     >>> halves, whole = np.array([[1, 1, 2, 2]]), np.array([[7, 7, 7, 7]])
     >>> compare([halves, whole], halves).tables[0].shared.tolist()
     [2, 2]
     """
-    several: Sequence[Labels | Regions] = [truths] if isinstance(truths, np.ndarray) else truths
+    several: Sequence[Labels | Regions] = (
+        [ground_truths] if isinstance(ground_truths, np.ndarray) else ground_truths
+    )
     if len(several) == 0:
         raise BadInput("a partition needs at least one ground truth to be compared with")
-    guessed = guess if isinstance(guess, Regions) else regions(guess, "the partition")
+    guessed = (
+        prediction if isinstance(prediction, Regions) else regions(prediction, "the partition")
+    )
     numbered = [
-        truth if isinstance(truth, Regions) else regions(truth, f"ground truth {place}")
-        for place, truth in enumerate(several, start=1)
+        ground_truth
+        if isinstance(ground_truth, Regions)
+        else regions(ground_truth, f"ground truth {place}")
+        for place, ground_truth in enumerate(several, start=1)
     ]
-    return Comparison(tuple(_table(truth, guessed) for truth in numbered))
+    return Comparison(tuple(_table(ground_truth, guessed) for ground_truth in numbered))
 
 
 def regions(labels: Labels, what: str = "the label map") -> Regions:
@@ -160,16 +170,18 @@ def _checked(labels: Labels, what: str) -> Labels:
     return labels.astype(np.int64)
 
 
-def _table(truth: Regions, guess: Regions) -> Table:
-    if truth.shape != guess.shape:
-        sizes = [f"{w} x {h}" for h, w in (guess.shape, truth.shape)]
+def _table(ground_truth: Regions, prediction: Regions) -> Table:
+    if ground_truth.shape != prediction.shape:
+        sizes = [f"{w} x {h}" for h, w in (prediction.shape, ground_truth.shape)]
         raise BadInput(
             f"the partition is {sizes[0]} but a ground truth is {sizes[1]}; "
-            "both must be of the picture's size"
+            "both must be of the image's size"
         )
     count = shared_pixels if compiled is None else compiled.shared_pixels
-    rows, columns, shared = count(guess.numbers, truth.numbers, guess.count, truth.count)
-    return Table(rows, columns, shared, guess.areas, truth.areas)
+    rows, columns, shared = count(
+        prediction.numbers, ground_truth.numbers, prediction.count, ground_truth.count
+    )
+    return Table(rows, columns, shared, prediction.areas, ground_truth.areas)
 
 
 def number_regions(labels: Labels) -> tuple[npt.NDArray[np.int32], Whole]:

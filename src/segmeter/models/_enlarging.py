@@ -1,4 +1,4 @@
-"""Enlarging: low-resolution logit maps at a picture's size, and what is asked of them there.
+"""Enlarging: low-resolution logit maps at an image's size, and what is asked of them there.
 
 A map is enlarged by one or two bilinear steps (the first SAM goes through its own square and
 cuts off the padding), then compared with three thresholds and put in a box. The kernel does
@@ -87,16 +87,16 @@ _NO_STEP = _Step(np.zeros((2, 0), np.int32), np.zeros(0, np.float32))
 
 @dataclass(frozen=True)
 class Enlargement:
-    """How maps of one size become maps of a picture's size.
+    """How maps of one size become maps of an image's size.
 
     Attributes
     ----------
     low
         `(h, w)` of the maps.
     shape
-        `(H, W)` of the picture.
+        `(H, W)` of the image.
     square, inside
-        The first SAM: side of its square, and the part of it that the picture fills.
+        The first SAM: side of its square, and the part of it that the image fills.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class Enlargement:
         return Measured.of(table)
 
     def masks(self, maps: Single, threshold: float) -> list[Mask]:
-        """Where each map is above the threshold, at the picture's size."""
+        """Where each map is above the threshold, at the image's size."""
         if compiled is None:
             return plain_render(self, maps, threshold)
         limit = np.float32(threshold)

@@ -39,7 +39,7 @@ class Criterion(Protocol):
 class ColourSpread:
     """Ward's criterion: how much the spread of colours inside regions grows.
 
-    The root of the growth, as a share of the picture, is squeezed into 0..1 so that
+    The root of the growth, as a share of the image, is squeezed into 0..1 so that
     evenly spaced thresholds are spread over fine and coarse levels alike.
     """
 

@@ -66,13 +66,13 @@ def bilinear(x: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def shrunk(masks: Tensor, inside: tuple[int, int], side: int, low: int) -> Tensor:
-    """Masks of a picture that fills a part of a square, at the square's low resolution."""
-    # At the square's own resolution first, so that padding starts where the picture ends.
+    """Masks of an image that fills a part of a square, at the square's low resolution."""
+    # At the square's own resolution first, so that padding starts where the image ends.
     return antialiased(padded(antialiased(masks, inside), side), (low, low))
 
 
 def cut_out(logits: Tensor, inside: tuple[int, int], side: int, shape: tuple[int, int]) -> Tensor:
-    """Low-resolution logits of such a square at the picture's size, without the padding."""
+    """Low-resolution logits of such a square at the image's size, without the padding."""
     square = bilinear(logits, (side, side))
     return bilinear(square[..., : inside[0], : inside[1]], shape)
 

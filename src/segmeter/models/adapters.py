@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene
 
@@ -38,7 +38,7 @@ def as_model(thing: Any, name: str = "") -> Any:
     >>> as_model(lambda image, clicks: image[..., 0] > 128, "bright").card.name
     'bright'
     """
-    if hasattr(thing, "look") and hasattr(thing, "card"):
+    if hasattr(thing, "encode") and hasattr(thing, "card"):
         return thing
     called = name or getattr(thing, "__name__", type(thing).__name__)
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
@@ -63,21 +63,22 @@ class FunctionModel:
         summary = (self.predict.__doc__ or "a function of one's own").strip().split("\n")[0]
         return ModelCard(self.name, summary, frozenset({"click"}))
 
-    def look(self, scene: Scene) -> _FunctionView:
-        return _FunctionView(self, scene)
+    def encode(self, scene: Scene) -> _FunctionEncodedScene:
+        return _FunctionEncodedScene(self, scene)
 
 
 @dataclass(frozen=True, slots=True)
-class _FunctionView:
+class _FunctionEncodedScene:
     model: FunctionModel
     scene: Scene
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._mask(ask)) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._mask(request)) for request in requests]
 
-    def _mask(self, ask: Ask) -> Mask:
+    def _mask(self, request: Request) -> Mask:
         clicks = [
-            (c.point[-2], c.point[-1], c.positive) for c in _clicks(ask.prompts, self.model.name)
+            (c.point[-2], c.point[-1], c.positive)
+            for c in _clicks(request.prompts, self.model.name)
         ]
         found = self.model.predict(self.scene.pixels.copy(), clicks)
         return mask_from(found, self.scene.shape, self.model.name)
@@ -87,7 +88,7 @@ class _FunctionView:
 class PredictorModel:
     """An object with SAM's `set_image` and `predict` as a model.
 
-    It holds one picture at a time: a view whose picture it has let go of, such as another
+    It holds one image at a time: a view whose image it has let go of, such as another
     slice of a volume, shows it again before it asks.
 
     Of several masks the one with the highest score is shown. Logits, where they come third,
@@ -104,32 +105,32 @@ class PredictorModel:
         takes = {"click", "box"} if _takes_box(self.predictor.predict) else {"click"}
         return ModelCard(self.name, f"a predictor of one's own ({kind})", frozenset(takes))
 
-    def look(self, scene: Scene) -> _PredictorView:
+    def encode(self, scene: Scene) -> _PredictorEncodedScene:
         self._shown.clear()
         self.show(scene)
-        return _PredictorView(self, scene)
+        return _PredictorEncodedScene(self, scene)
 
     def show(self, scene: Scene) -> None:
-        """Give the predictor a picture, unless it is the one that it has."""
+        """Give the predictor an image, unless it is the one that it has."""
         if not self._shown or self._shown[0] is not scene:
-            self._shown.clear()  # lest a picture that failed pass for the one before
+            self._shown.clear()  # lest an image that failed pass for the one before
             self.predictor.set_image(scene.pixels.copy())
             self._shown.append(scene)
 
 
 @dataclass(frozen=True, slots=True)
-class _PredictorView:
+class _PredictorEncodedScene:
     model: PredictorModel
     scene: Scene
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [self._one(ask) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [self._one(request) for request in requests]
 
-    def _one(self, ask: Ask) -> MaskPrediction:
+    def _one(self, request: Request) -> MaskPrediction:
         self.model.show(self.scene)
-        given = _as_sam(ask.prompts, self.model.name)
-        if ask.memory is not None:
-            given["mask_input"] = ask.memory
+        given = _as_sam(request.prompts, self.model.name)
+        if request.state is not None:
+            given["mask_input"] = request.state
         found = self.model.predictor.predict(**given)
         if not isinstance(found, tuple | list) or len(found) < 2:
             raise BadInput(
@@ -141,8 +142,8 @@ class _PredictorView:
         best = int(scores.argmax())
         mask = mask_from(masks[best], self.scene.shape, self.model.name)
         logits = found[2] if len(found) > 2 else None
-        memory = None if logits is None else np.array(_array(logits)[best : best + 1])
-        return MaskPrediction(mask, float(scores[best]), memory)
+        state = None if logits is None else np.array(_array(logits)[best : best + 1])
+        return MaskPrediction(mask, float(scores[best]), state)
 
 
 def _takes_box(predict: Callable[..., Any]) -> bool:

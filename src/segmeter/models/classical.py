@@ -1,7 +1,7 @@
 """Classical interactive segmenters: GrabCut and the random walker. No weights, no GPU.
 
-Both work on a smaller copy of the picture, so that an answer costs the same for every
-picture, and enlarge their answer smoothly.
+Both work on a smaller copy of the image, so that an answer costs the same for every
+image, and enlarge their answer smoothly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Bits, Mask
-from segmeter.core.models import Ask, ModelCard
+from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Pixels, Scene
 
@@ -38,7 +38,7 @@ class GrabCut:
     ----------
     side
         Longest side of the copy it works on, in pixels. The defaults were chosen on four
-        pictures of `mini` (chelsea, coffee, coins, camera), where they gave a higher IoU than
+        images of `mini` (chelsea, coffee, coins, camera), where they gave a higher IoU than
         320 pixels with three rounds, in about a third of the CPU time.
     rounds
         Times that colours and cut are found anew for each answer.
@@ -58,15 +58,17 @@ class GrabCut:
         self.side = side
         self.rounds = rounds
 
-    def look(self, scene: Scene) -> GrabCutView:
-        return GrabCutView(_small(scene, self.side, self.card.name), scene.shape, self.rounds)
+    def encode(self, scene: Scene) -> GrabCutEncodedScene:
+        return GrabCutEncodedScene(
+            _small(scene, self.side, self.card.name), scene.shape, self.rounds
+        )
 
 
 @catalogue.models.add("random-walker", "random walker from clicks and strokes (scikit-image)")
 class RandomWalker:
     """Gives a pixel to the seeds that a random walker from there reaches first.
 
-    Without a box the picture's border counts as background where nobody says otherwise.
+    Without a box the image's border counts as background where nobody says otherwise.
 
     Parameters
     ----------
@@ -89,8 +91,10 @@ class RandomWalker:
         self.side = side
         self.beta = beta
 
-    def look(self, scene: Scene) -> RandomWalkerView:
-        return RandomWalkerView(_small(scene, self.side, self.card.name), scene.shape, self.beta)
+    def encode(self, scene: Scene) -> RandomWalkerEncodedScene:
+        return RandomWalkerEncodedScene(
+            _small(scene, self.side, self.card.name), scene.shape, self.beta
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class SmallPrediction:
         return np.array([inside.mean() if inside.size else 0.0], dtype=np.float32)
 
     @property
-    def memory(self) -> Bits:
+    def state(self) -> Bits:
         return self.chance > 0.5
 
     def mask(self, candidate: int | None = None) -> Mask:
@@ -120,18 +124,18 @@ class SmallPrediction:
 
 
 @dataclass(frozen=True, slots=True)
-class GrabCutView:
+class GrabCutEncodedScene:
     pixels: Pixels  # the smaller copy
     shape: tuple[int, ...]
     rounds: int
 
-    def answer(self, asks: Sequence[Ask]) -> list[SmallPrediction]:
-        return [SmallPrediction(self._cut(ask), self.shape) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[SmallPrediction]:
+        return [SmallPrediction(self._cut(request), self.shape) for request in requests]
 
-    def _cut(self, ask: Ask) -> Map:
+    def _cut(self, request: Request) -> Map:
         import cv2
 
-        labels: Any = self._start(ask)
+        labels: Any = self._start(request)
         object_like = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
         if not object_like.any() or object_like.all():
             return object_like.astype(np.float32)
@@ -142,32 +146,32 @@ class GrabCutView:
         cv2.grabCut(self.pixels, labels, whole, back, front, self.rounds, cv2.GC_INIT_WITH_MASK)
         return np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.float32)
 
-    def _start(self, ask: Ask) -> Labels:
+    def _start(self, request: Request) -> Labels:
         """OpenCV's labels: sure where prompts are, probable elsewhere."""
         import cv2
 
         ratio = _ratio(self.pixels, self.shape)
-        seeds = paint(ask.prompts, self.pixels.shape[:2], ratio, radius=3)
-        labels = np.where(self._likely(ask, seeds, ratio), cv2.GC_PR_FGD, cv2.GC_PR_BGD)
-        box = _last_box(ask.prompts)
+        seeds = paint(request.prompts, self.pixels.shape[:2], ratio, radius=3)
+        labels = np.where(self._likely(request, seeds, ratio), cv2.GC_PR_FGD, cv2.GC_PR_BGD)
+        box = _last_box(request.prompts)
         if box is not None:
             labels[~_inside(box, labels.shape, ratio)] = cv2.GC_BGD
         labels[seeds == OBJECT] = cv2.GC_FGD
         labels[seeds == GROUND] = cv2.GC_BGD
         return labels.astype(np.uint8)
 
-    def _likely(self, ask: Ask, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
+    def _likely(self, request: Request, seeds: Labels, ratio: tuple[float, ...]) -> Bits:
         """Where the object may be: the last mask, a hint, the box, or discs around seeds."""
         import cv2
 
-        if ask.memory is not None:
-            return np.asarray(ask.memory, dtype=bool)
-        hints = [p.mask for p in ask.prompts if isinstance(p, MaskHint)]
+        if request.state is not None:
+            return np.asarray(request.state, dtype=bool)
+        hints = [p.mask for p in request.prompts if isinstance(p, MaskHint)]
         height, width = seeds.shape
         if hints:
             dense = hints[-1].dense().astype(np.uint8)
             return np.asarray(cv2.resize(dense, (width, height)) > 0)
-        box = _last_box(ask.prompts)
+        box = _last_box(request.prompts)
         if box is not None:
             return _inside(box, seeds.shape, ratio)
         if not (seeds == OBJECT).any():
@@ -177,13 +181,13 @@ class GrabCutView:
 
 
 @dataclass(frozen=True, slots=True)
-class RandomWalkerView:
+class RandomWalkerEncodedScene:
     pixels: Pixels
     shape: tuple[int, ...]
     beta: float
 
-    def answer(self, asks: Sequence[Ask]) -> list[SmallPrediction]:
-        return [SmallPrediction(self._walk(ask.prompts), self.shape) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[SmallPrediction]:
+        return [SmallPrediction(self._walk(request.prompts), self.shape) for request in requests]
 
     def _walk(self, prompts: tuple[Prompt, ...]) -> Map:
         from skimage.segmentation import random_walker
@@ -234,11 +238,11 @@ def paint(
 
 
 def _small(scene: Scene, side: int, name: str) -> Pixels:
-    """The picture with its longest side at most `side`."""
+    """The image with its longest side at most `side`."""
     import cv2
 
-    if scene.header.kind != "picture":
-        raise BadInput(f"{scene.name} is a volume, and {name} looks at pictures")
+    if scene.header.kind != "image":
+        raise BadInput(f"{scene.name} is a volume, and {name} looks at images")
     height, width = scene.shape
     scale = min(1.0, side / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -250,7 +254,7 @@ def _ratio(small: Pixels, shape: Sequence[int]) -> tuple[float, ...]:
 
 
 def _scaled(point: Point, ratio: Sequence[float]) -> tuple[float, ...]:
-    """Pixel centres of the picture as pixel centres of the copy."""
+    """Pixel centres of the image as pixel centres of the copy."""
     return tuple((c + 0.5) * r - 0.5 for c, r in zip(point, ratio, strict=True))
 
 

@@ -18,9 +18,17 @@ import numpy as np
 
 from segmeter.core.errors import raised_at
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Model, ModelCard, Prediction, View, keeps_memory, render
+from segmeter.core.models import (
+    EncodedScene,
+    Model,
+    ModelCard,
+    Prediction,
+    Request,
+    keeps_state,
+    render,
+)
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble, Words
-from segmeter.core.scenes import Header, Picture, Scene, Target, Volume
+from segmeter.core.scenes import Header, Image, Scene, Target, Volume
 
 __all__ = ["check", "drawn_scene", "drawn_volume"]
 
@@ -28,7 +36,7 @@ PROMPT_ABILITIES = frozenset({"click", "box", "scribble", "mask", "words"})
 OTHER_ABILITIES = frozenset({"automatic", "differentiable", "volume"})
 
 ROUNDING = 1e-3
-"""Share of the picture that may change with how asks are put together: a network's sums
+"""Share of the image that may change with how asks are put together: a network's sums
 come in another order then, and pixels on the threshold fall either way."""
 
 
@@ -43,7 +51,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         trial = _Trial(model, scene)
     except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
         return [f"look(scene) raises {_said(error)}"]
-    if not callable(getattr(trial.view, "answer", None)):
+    if not callable(getattr(trial.encoded, "answer", None)):
         return ["what look gives has no answer(asks)"]
     faults = list(_abilities_are_true(trial))
     strange = list(_answers(trial)) if trial.usable else []
@@ -63,17 +71,17 @@ def _said(error: Exception) -> str:
 
 def _answers(trial: _Trial) -> Iterator[str]:
     """Whether answers are predictions at all: what else they are, in a sentence."""
-    asks = trial.asks()
+    requests = trial.requests()
     try:
-        found = trial.view.answer(asks)
+        found = trial.encoded.predict(requests)
     except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
         yield f"answer(asks) raises {_said(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
         yield f"answer(asks) gives {_what(found)}; it gives a list with one prediction per ask"
         return
-    if len(found) != len(asks):
-        yield f"{len(asks)} asks were answered by {len(found)} predictions"
+    if len(found) != len(requests):
+        yield f"{len(requests)} asks were answered by {len(found)} predictions"
     for prediction in found:
         if not isinstance(prediction, Prediction):
             yield f"answer(asks) gives {_what(prediction)}; {_WRAP}"
@@ -117,7 +125,7 @@ def drawn_scene(height: int = 96, width: int = 128) -> Scene:
     ground = 60 + 20 * np.sin(y / 9) + 15 * np.cos(x / 7)
     grey = np.where(inside, 190 + 10 * np.sin(x / 5), ground)
     pixels = np.stack([grey, grey * 0.9, grey * 0.7], axis=-1).astype(np.uint8)
-    return Picture("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
+    return Image("drawn", "ellipse", pixels, [Target("ellipse", Mask.of(inside))])
 
 
 def drawn_volume(depth: int = 8) -> Volume:
@@ -137,16 +145,16 @@ class _Trial:
         self.model = model
         self.scene = scene
         self.before = scene.pixels.copy()
-        self.view: View = model.look(scene)
+        self.encoded: EncodedScene = model.encode(scene)
         target = scene.targets[0].mask if scene.targets else _centre(scene)
         self.prompts = _prompts_of_each_kind(target)
         self.usable = {k: p for k, p in self.prompts.items() if k in model.card.abilities}
 
-    def asks(self) -> list[Ask]:
+    def requests(self) -> list[Request]:
         """Asks of different kinds and lengths, as a round of many users has them."""
         singles = [(p,) for p in self.usable.values()]
         clicks = self.clicks()
-        return [Ask(p) for p in (*singles, *(clicks[: n + 1] for n in range(len(clicks))))]
+        return [Request(p) for p in (*singles, *(clicks[: n + 1] for n in range(len(clicks))))]
 
     def clicks(self) -> tuple[Prompt, ...]:
         first = self.usable.get("click")
@@ -169,7 +177,7 @@ def _parts(model: Model) -> Iterator[str]:
         yield from _card(card)
     else:
         yield "the model has no card; give it a segmeter.core.models.ModelCard"
-    if not callable(getattr(model, "look", None)):
+    if not callable(getattr(model, "encode", None)):
         yield "the model has no look(scene)"
 
 
@@ -186,19 +194,19 @@ def _card(card: ModelCard) -> Iterator[str]:
 def _looking_is_pure(trial: _Trial) -> Iterator[str]:
     if not np.array_equal(trial.before, trial.scene.pixels):
         yield "look changed the scene's pixels"
-    again = trial.model.look(trial.scene)
-    asks = trial.asks()[:1]
-    one, other = (render(view, view.answer(asks)) for view in (trial.view, again))
+    again = trial.model.encode(trial.scene)
+    requests = trial.requests()[:1]
+    one, other = (render(encoded, encoded.predict(requests)) for encoded in (trial.encoded, again))
     if one != other:
         yield "looking twice at a scene gives different answers"
 
 
-def _one_prediction_an_ask(trial: _Trial) -> Iterator[str]:
-    asks = trial.asks()
-    predictions = trial.view.answer(asks)
-    if len(predictions) != len(asks):
-        yield f"{len(asks)} asks were answered by {len(predictions)} predictions"
-    if len(trial.view.answer([])) != 0:
+def _one_prediction_per_request(trial: _Trial) -> Iterator[str]:
+    requests = trial.requests()
+    predictions = trial.encoded.predict(requests)
+    if len(predictions) != len(requests):
+        yield f"{len(requests)} asks were answered by {len(predictions)} predictions"
+    if len(trial.encoded.predict([])) != 0:
         yield "no ask was answered by a prediction"
     for prediction in predictions:
         yield from _prediction(prediction, trial.scene)
@@ -220,24 +228,24 @@ def _prediction(prediction: Prediction, scene: Scene) -> Iterator[str]:
 
 
 def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
-    view, asks = trial.view, trial.asks()
-    together = render(view, view.answer(asks))
-    apart = [render(view, view.answer([ask]))[0] for ask in asks]
-    backwards = render(view, view.answer(asks[::-1]))[::-1]
-    for ask, one, other, turned in zip(asks, together, apart, backwards, strict=True):
+    encoded, requests = trial.encoded, trial.requests()
+    together = render(encoded, encoded.predict(requests))
+    apart = [render(encoded, encoded.predict([request]))[0] for request in requests]
+    backwards = render(encoded, encoded.predict(requests[::-1]))[::-1]
+    for request, one, other, turned in zip(requests, together, apart, backwards, strict=True):
         if not trial.same(one, other):
-            yield f"answering together and one by one differ for {_kinds(ask.prompts)}"
+            yield f"answering together and one by one differ for {_kinds(request.prompts)}"
         if not trial.same(one, turned):
-            yield f"the order of asks changes the answer for {_kinds(ask.prompts)}"
+            yield f"the order of asks changes the answer for {_kinds(request.prompts)}"
 
 
 def _same_answer_always(trial: _Trial) -> Iterator[str]:
-    view, asks = trial.view, trial.asks()
-    first = view.answer(asks)
-    masks = render(view, first)
-    view.answer([Ask((p,)) for p in trial.usable.values()][::-1])
-    again = view.answer(asks)
-    if masks != render(view, again):
+    encoded, requests = trial.encoded, trial.requests()
+    first = encoded.predict(requests)
+    masks = render(encoded, first)
+    encoded.predict([Request((p,)) for p in trial.usable.values()][::-1])
+    again = encoded.predict(requests)
+    if masks != render(encoded, again):
         yield "the same asks are not always answered alike"
     if any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, again, strict=True)):
         yield "the same asks are not always scored alike"
@@ -245,18 +253,20 @@ def _same_answer_always(trial: _Trial) -> Iterator[str]:
         yield "render and mask() disagree, or a prediction changed after it was made"
 
 
-def _memory_goes_round(trial: _Trial) -> Iterator[str]:
-    view, clicks = trial.view, trial.clicks()
+def _state_is_returned(trial: _Trial) -> Iterator[str]:
+    encoded, clicks = trial.encoded, trial.clicks()
     if not clicks:
         return
-    memory = view.answer([Ask(clicks[:1])])[0].memory
-    if not all(isinstance(keeps_memory(view, clicks, r), bool) for r in ("published", "sound")):
-        yield "keeps_memory does not say yes or no"
-    asks = [Ask(clicks, memory), Ask(clicks, None)]
-    one = render(view, view.answer(asks))
-    if one != render(view, view.answer(asks)):
+    state = encoded.predict([Request(clicks[:1])])[0].state
+    if not all(
+        isinstance(keeps_state(encoded, clicks, r), bool) for r in ("published", "corrected")
+    ):
+        yield "keeps_state does not say yes or no"
+    requests = [Request(clicks, state), Request(clicks, None)]
+    one = render(encoded, encoded.predict(requests))
+    if one != render(encoded, encoded.predict(requests)):
         yield "an answer from memory changes when it is asked for again"
-    alone = [render(view, view.answer([ask]))[0] for ask in asks]
+    alone = [render(encoded, encoded.predict([request]))[0] for request in requests]
     if not all(trial.same(a, b) for a, b in zip(one, alone, strict=True)):
         yield "one session's memory leaks into another's answer"
 
@@ -265,7 +275,7 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
     """Tried first: kinds of prompt that fail are left out of the other rules."""
     for kind, prompt in list(trial.usable.items()):
         try:
-            trial.view.answer([Ask((prompt,))])
+            trial.encoded.predict([Request((prompt,))])
         except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
             del trial.usable[kind]
             yield f"the card promises '{kind}', but asking for it fails: {_said(error)}"
@@ -273,10 +283,10 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
 
 _RULES: tuple[Rule, ...] = (
     _looking_is_pure,
-    _one_prediction_an_ask,
+    _one_prediction_per_request,
     _together_is_one_by_one,
     _same_answer_always,
-    _memory_goes_round,
+    _state_is_returned,
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from segmeter.core import catalogue, seeds
 from segmeter.core.masks import Bits, Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Target
 
@@ -28,8 +28,8 @@ class Oracle:
 
     card = ModelCard("oracle", "shows the target that is meant, at once", _ABILITIES)
 
-    def look(self, scene: Scene) -> OracleView:
-        return OracleView(scene)
+    def encode(self, scene: Scene) -> OracleEncodedScene:
+        return OracleEncodedScene(scene)
 
 
 @catalogue.models.add("noisy", "shows the target with error regions that halve at every prompt")
@@ -50,8 +50,8 @@ class Noisy:
         self.wrong = wrong
         self.square = square
 
-    def look(self, scene: Scene) -> NoisyView:
-        return NoisyView(scene, self.wrong, self.square)
+    def encode(self, scene: Scene) -> NoisyEncodedScene:
+        return NoisyEncodedScene(scene, self.wrong, self.square)
 
 
 @catalogue.models.add("stubborn", "shows the same box whatever is asked")
@@ -60,8 +60,8 @@ class Stubborn:
 
     card = ModelCard("stubborn", "shows the same box whatever is asked", _ABILITIES)
 
-    def look(self, scene: Scene) -> StubbornView:
-        return StubbornView(scene.shape)
+    def encode(self, scene: Scene) -> StubbornEncodedScene:
+        return StubbornEncodedScene(scene.shape)
 
 
 @catalogue.models.add("disc", "paints a disc at each click")
@@ -73,16 +73,16 @@ class Disc:
     def __init__(self, radius: float = 20) -> None:
         self.radius = radius
 
-    def look(self, scene: Scene) -> DiscView:
-        return DiscView(scene.shape, self.radius)
+    def encode(self, scene: Scene) -> DiscEncodedScene:
+        return DiscEncodedScene(scene.shape, self.radius)
 
 
 @dataclass(frozen=True, slots=True)
-class OracleView:
+class OracleEncodedScene:
     scene: Scene
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._meant(ask.prompts)) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._meant(request.prompts)) for request in requests]
 
     def _meant(self, prompts: Iterable[Prompt]) -> Mask:
         target = meant(self.scene, prompts)
@@ -90,13 +90,13 @@ class OracleView:
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyView:
+class NoisyEncodedScene:
     scene: Scene
     wrong: float
     square: int
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [self._one(ask.prompts) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [self._one(request.prompts) for request in requests]
 
     def _one(self, prompts: tuple[Prompt, ...]) -> MaskPrediction:
         target = meant(self.scene, prompts)
@@ -114,22 +114,22 @@ class NoisyView:
 
 
 @dataclass(frozen=True, slots=True)
-class StubbornView:
+class StubbornEncodedScene:
     shape: tuple[int, ...]
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         low = [n // 4 for n in self.shape]
         high = [max(n - n // 4, a + 1) for n, a in zip(self.shape, low, strict=True)]
-        return [MaskPrediction(Mask.box(self.shape, low, high))] * len(asks)
+        return [MaskPrediction(Mask.box(self.shape, low, high))] * len(requests)
 
 
 @dataclass(frozen=True, slots=True)
-class DiscView:
+class DiscEncodedScene:
     shape: tuple[int, ...]
     radius: float
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._paint(ask.prompts)) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._paint(request.prompts)) for request in requests]
 
     def _paint(self, prompts: Iterable[Prompt]) -> Mask:
         canvas = np.zeros(self.shape, dtype=bool)

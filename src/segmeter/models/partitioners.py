@@ -50,7 +50,7 @@ class Felzenszwalb:
     def _cut(self, scene: Scene, scale: float) -> Labels:
         from skimage.segmentation import felzenszwalb
 
-        # The library scales k down by 255 to match pictures in 0..1.
+        # The library scales k down by 255 to match images in 0..1.
         found = felzenszwalb(scene.pixels, scale=scale, sigma=self.sigma, min_size=self.smallest)
         return np.asarray(found, dtype=np.int32)
 

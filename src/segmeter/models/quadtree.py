@@ -1,4 +1,4 @@
-"""Quadtree: the baseline that never looks at the picture.
+"""Quadtree: the baseline that never looks at the image.
 
 The frame is halved again and again into 1024 equal boxes, and the lines are numbered by
 the level at which they are drawn, so that joining weaker lines first climbs the tree. A
@@ -24,22 +24,22 @@ Whole = npt.NDArray[np.int64]
 _CUTS = 32
 
 
-@catalogue.methods.add("quadtree", summary="equal boxes, whatever the picture shows; a baseline")
+@catalogue.methods.add("quadtree", summary="equal boxes, whatever the image shows; a baseline")
 class Quadtree:
     """A hierarchy of boxes.
 
     Parameters
     ----------
     turned
-        Build landscape pictures as portrait ones and turn them, as the published scores
-        did; otherwise the tree is built for the picture's own size.
+        Build landscape images as portrait ones and turn them, as the published scores
+        did; otherwise the tree is built for the image's own size.
     """
 
     def __init__(self, turned: bool = False) -> None:
         self.turned = turned
         self.card = ModelCard(
             name="quadtree",
-            summary="equal boxes, whatever the picture shows; a baseline",
+            summary="equal boxes, whatever the image shows; a baseline",
             abilities=frozenset({"automatic"}),
             citation="Pont-Tuset, Marques. Measures and meta-measures for the supervised "
             "evaluation of image segmentation. CVPR 2013",

@@ -23,7 +23,7 @@ from segmeter.store.kept import kept_table
 __all__ = ["PAGE", "Sessions"]
 
 PAGE = 50
-_FILTERS = ("model", "dataset", "user", "reading", "class", "size", "result")
+_FILTERS = ("model", "dataset", "user", "protocol", "class", "size", "result")
 _SORTS = {
     "hardest": "reached asc, rounds desc, best asc",
     "easiest": "reached desc, rounds asc, best desc",
@@ -32,8 +32,8 @@ _SORTS = {
     "smallest": "area asc nulls last",
     "largest": "area desc nulls last",
 }
-_ORDER = 'model, dataset, scene, target, "user", reading'
-_KEY = ("model", "dataset", "scene", "target", "user", "reading")
+_ORDER = 'model, dataset, scene, target, "user", protocol'
+_KEY = ("model", "dataset", "scene", "target", "user", "protocol")
 
 
 class Sessions:
@@ -50,7 +50,7 @@ class Sessions:
         area = "min(area)" if "area" in columns else "null::bigint"
         self._connection = duckdb.connect(":memory:")
         query = f"""
-            select model, dataset, scene, target, "user", reading,
+            select model, dataset, scene, target, "user", protocol,
                    min(label) as class, {area} as area,
                    max(iou) as best, arg_max(iou, round) as last,
                    coalesce(min(case when iou >= {float(goal)} then round end), max(round))
@@ -133,7 +133,7 @@ class Sessions:
         section = Section("Click by click", "", [self._replay(key, rows)])
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
         facts = [
-            f"reading {key['reading']}",
+            f"reading {key['protocol']}",
             f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % IoU",
             "" if best is None else f"best IoU {100 * best:.1f} %",
         ]
@@ -150,14 +150,14 @@ class Sessions:
         try:
             scene = self.run.scene(key["dataset"], key["scene"])
             pixels = scene.pixels
-            truth = next(t.mask for t in scene.targets if t.id == key["target"])
+            ground_truth = next(t.mask for t in scene.targets if t.id == key["target"])
         except (SegmeterError, StopIteration) as error:
-            return Note(f"The picture cannot be shown: {error}", "warning")
+            return Note(f"The image cannot be shown: {error}", "warning")
         if any(row.get("mask") is None for row in rows):
             return Note("Masks were not kept in this run, so it cannot be replayed.", "warning")
-        frames = [_frame(row, truth.shape) for row in rows]
-        picture = Illustration(pixels, close=True)
-        return Replay("session", key["scene"], picture, frames, truth, self.goal)
+        frames = [_frame(row, ground_truth.shape) for row in rows]
+        image = Illustration(pixels, close=True)
+        return Replay("session", key["scene"], image, frames, ground_truth, self.goal)
 
 
 def _object(scene: str, target: str) -> str:
@@ -173,7 +173,7 @@ def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> ReplayFrame:
     prompts = round_from_json(row["prompt"])
     mask = Mask.decoded(row["mask"], tuple(shape))
     return ReplayFrame(
-        mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_answer"]
+        mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_predict"]
     )
 
 

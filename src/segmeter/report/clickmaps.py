@@ -18,11 +18,11 @@ _UNKNOWN = 65535  # stands for a place where no click would be valid
 
 @dataclass(frozen=True, slots=True)
 class ShownMap:
-    """Scores of clicks on a picture.
+    """Scores of clicks on an image.
 
     Attributes
     ----------
-    picture
+    image
         The scene as JPEG or PNG bytes, of `shape` `(H, W)`.
     maps
         Scores 0 to 1 by name, `(rows, columns)`, NaN where nothing was tried; the pixel of
@@ -31,7 +31,7 @@ class ShownMap:
         The click of the usual simulated user, `(y, x)`.
     """
 
-    picture: bytes
+    image: bytes
     shape: tuple[int, int]
     maps: Mapping[str, npt.NDArray[np.float64]]
     low: tuple[int, int]
@@ -52,7 +52,7 @@ def map_page(
     facts
         Names and values of the statistics to print.
     figures
-        Captions and PNG or JPEG bytes of pictures to show beneath.
+        Captions and PNG or JPEG bytes of images to show beneath.
     """
     return filled(
         "clickmap.html",
@@ -62,7 +62,7 @@ def map_page(
         figures=[(caption, data_address(image)) for caption, image in figures],
         data=as_script(
             {
-                "picture": data_address(shown.picture),
+                "image": data_address(shown.image),
                 "shape": shown.shape,
                 "low": shown.low,
                 "stride": shown.stride,

@@ -16,7 +16,7 @@ import numpy as np
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.nifti import write_nifti
 from segmeter.report.mask_lists import LISTS, ListedMask, png_bytes, write_list
@@ -30,8 +30,8 @@ FORMATS = ("png", "nifti", *LISTS)
 Rounds = Literal["last", "best", "all"] | int
 """Which masks: those of the last round, of the best one, of all, or after so many rounds."""
 
-_COLUMNS = 'dataset, scene, model, "user", reading, target, label, round, mask'
-_SESSION = 'partition by model, dataset, scene, target, "user", reading'
+_COLUMNS = 'dataset, scene, model, "user", protocol, target, label, round, mask'
+_SESSION = 'partition by model, dataset, scene, target, "user", protocol'
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def export_masks(
 ) -> list[MaskFile]:
     """Write the masks of a run as files, or as lists of an annotation tool.
 
-    Files are `FOLDER/DATASET/MODEL/USER/READING/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
+    Files are `FOLDER/DATASET/MODEL/USER/PROTOCOL/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
     folder `round_K` above the file for all rounds. Lists are
-    `FOLDER/DATASET/MODEL.USER.READING.json` beside a folder of images. Names are kept as far as a
+    `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` beside a folder of images. Names are kept as far as a
     file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
@@ -139,7 +139,7 @@ def _lists(
     lists: dict[tuple[str, ...], list[ListedMask]] = {}
     for (dataset, name), own in _by_scene(_rows(run, rounds)):
         scene = _scene(run, dataset, name)
-        if not isinstance(scene, Picture):
+        if not isinstance(scene, Image):
             raise BadInput(f"{scene.name} is a volume; volumes are written with --format nifti")
         place = folder / names.of("dataset", shown[dataset])
         file = names.of(f"scene of {dataset}", name) + ".png"
@@ -149,7 +149,7 @@ def _lists(
             file = scene.file_name  # the images are in the tool already, under their own names
         for row in own:
             mask = Mask.decoded(row["mask"], scene.shape)
-            key = (dataset, row["model"], row["user"], row["reading"])
+            key = (dataset, row["model"], row["user"], row["protocol"])
             lists.setdefault(key, []).append(
                 ListedMask(
                     file,
@@ -176,14 +176,14 @@ def _files(
     shown = display_names(run.plan.datasets)
     for (dataset, name), own in _by_scene(_rows(run, rounds)):
         scene = _scene(run, dataset, name)
-        grid = None if scene.header.kind == "picture" else _grid(scene)
+        grid = None if scene.header.kind == "image" else _grid(scene)
         if kind is not None and kind != ("png" if grid is None else "nifti"):
             right = "images are written as png" if grid is None else "volumes as nifti"
             raise BadInput(f"{scene.name} cannot be written as {kind}: {right}")
         for row in own:
             mask = Mask.decoded(row["mask"], scene.shape)
             above = [names.of("dataset", shown[dataset])]
-            above += [names.of(key, row[key]) for key in ("model", "user", "reading", "target")]
+            above += [names.of(key, row[key]) for key in ("model", "user", "protocol", "target")]
             above += [f"round_{row['round']}"] if rounds == "all" else []
             file = names.of(f"scene of {dataset}", name)
             path = folder.joinpath(*above, file + (".png" if grid is None else ".nii.gz"))

@@ -161,7 +161,7 @@ def _brush(mask: ListedMask, name: str) -> dict[str, Any]:
 def brush_rle(bits: npt.NDArray[np.bool_]) -> list[int]:
     """Label Studio's run lengths of a mask: bytes of a bit stream (thi.ng's rle-pack).
 
-    The mask is a image of four channels, 0 or 255. The stream holds its length (32 bits), bits
+    The mask is an image of four channels, 0 or 255. The stream holds its length (32 bits), bits
     per word less one (5), four sizes of run lengths less one (4 each); then, for each run, a one,
     which of the sizes (2), the run's length less one, and the word.
 

@@ -1,4 +1,4 @@
-"""Automatic masks to look at: one page per picture, and one that lists them."""
+"""Automatic masks to look at: one page per image, and one that lists them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ShownMask:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A picture in the list: its name, its page, a small picture (JPEG), how many masks."""
+    """An image in the list: its name, its page, a small image (JPEG), how many masks."""
 
     name: str
     page: str
@@ -38,21 +38,21 @@ class Listed:
 
 
 def masks_page(
-    title: str, picture: bytes, shape: tuple[int, int], masks: Sequence[ShownMask], facts: Facts
+    title: str, image: bytes, shape: tuple[int, int], masks: Sequence[ShownMask], facts: Facts
 ) -> str:
-    """The page of one picture, as HTML text that needs nothing else.
+    """The page of one image, as HTML text that needs nothing else.
 
     Parameters
     ----------
-    picture
-        The picture as JPEG or PNG bytes.
+    image
+        The image as JPEG or PNG bytes.
     shape
         `(H, W)` of the masks.
     facts
         Names and values to print beside it.
     """
     data = {
-        "picture": data_address(picture),
+        "image": data_address(image),
         "shape": shape,
         "masks": [_told(one) for one in masks],
         "colours": ["#{:02x}{:02x}{:02x}".format(*colour_of(i)) for i in range(len(masks))],
@@ -60,8 +60,8 @@ def masks_page(
     return filled("masks.html", title=title, facts=facts, data=as_script(data))
 
 
-def listing_page(title: str, pictures: Sequence[Listed], facts: Facts) -> str:
-    """The page that lists all pictures, each with a link to its own."""
+def listing_page(title: str, images: Sequence[Listed], facts: Facts) -> str:
+    """The page that lists all images, each with a link to its own."""
     cards = [
         {
             "name": one.name,
@@ -69,9 +69,9 @@ def listing_page(title: str, pictures: Sequence[Listed], facts: Facts) -> str:
             "thumbnail": data_address(one.thumbnail),
             "masks": counted(one.masks, "mask") if one.masks else "no masks",
         }
-        for one in pictures
+        for one in images
     ]
-    return filled("mask_list.html", title=title, facts=facts, pictures=cards)
+    return filled("mask_list.html", title=title, facts=facts, images=cards)
 
 
 def _told(one: ShownMask) -> list[Any]:

@@ -14,7 +14,7 @@ from segmeter.store.views import quoted
 
 __all__ = ["objects_csv"]
 
-_KEY = ("model", "dataset", "user", "reading", "scene", "target")
+_KEY = ("model", "dataset", "user", "protocol", "scene", "target")
 _GOALS = (80, 85, 90, 95)
 
 
@@ -43,7 +43,7 @@ def objects_csv(run: Run) -> str | None:
 
 # The first round of the highest IoU; seconds added up in the order of rounds.
 _BEST = "case when iou is not null then (iou, -round) end"
-_WAITED = "list_sum(list(seconds_answer order by round)) as seconds_answer"
+_WAITED = "list_sum(list(seconds_predict order by round)) as seconds_predict"
 
 
 def _query(run: Run, known: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Overlays: many masks over one picture, each in a colour of its own."""
+"""Overlays: many masks over one image, each in a colour of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def colour_of(place: int) -> tuple[int, int, int]:
 
 
 def overlay(pixels: Bytes, masks: Sequence[Mask], opacity: float = 0.55) -> Bytes:
-    """The picture with all masks over it; smaller ones lie on larger ones, borders are white.
+    """The image with all masks over it; smaller ones lie on larger ones, borders are white.
 
     Of masks of equal area the later one lies on top.
     """

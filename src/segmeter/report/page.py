@@ -29,13 +29,13 @@ from segmeter.core.sections import (
 from segmeter.report.bars import bars_svg
 from segmeter.report.charts import chart_svg
 from segmeter.report.exports import formats
+from segmeter.report.images import Album, image_svg
 from segmeter.report.marks import Palette
-from segmeter.report.pictures import Album, picture_svg
 from segmeter.report.replays import replay_view
 from segmeter.report.slices import Stack, slices_view
 from segmeter.report.tables import table_view
 from segmeter.report.templates import filled
-from segmeter.report.wording import marked, paragraphs, reading_note, told
+from segmeter.report.wording import marked, paragraphs, protocol_note, told
 
 __all__ = ["Page", "render"]
 
@@ -70,7 +70,7 @@ def render(page: Page) -> str:
         page=page,
         sections=sections,
         album=drawing.album.defs(),
-        readings={name: note for name, note in reading_note.items() if name in drawing.readings},
+        protocols={name: note for name, note in protocol_note.items() if name in drawing.protocols},
     )
 
 
@@ -83,7 +83,7 @@ class _Drawing:
             self.palette[name]  # named here, in reading order, so that tables above know it too
         self.album = Album()
         self.stack = Stack()
-        self.readings: set[str] = set()
+        self.protocols: set[str] = set()
         self._ids: set[str] = set()
 
     def section(self, section: Section) -> dict[str, Any]:
@@ -124,13 +124,13 @@ class _Drawing:
                 return {
                     "kind": "gallery",
                     "caption": marked(block.caption),
-                    "pictures": [
+                    "images": [
                         {
-                            "svg": picture_svg(p, self.album),
+                            "svg": image_svg(p, self.album),
                             "link": p.link,
                             "caption": marked(p.caption),
                         }
-                        for p in block.pictures
+                        for p in block.images
                     ],
                 }
             case Replay():
@@ -139,7 +139,7 @@ class _Drawing:
                 return {"kind": "slices", "slices": slices_view(block, self.stack, self.album)}
 
     def _table(self, table: Table) -> dict[str, Any]:
-        self._note_readings(table)
+        self._note_protocols(table)
         return {
             "kind": "table",
             "table": table_view(table, self.palette),
@@ -151,9 +151,9 @@ class _Drawing:
     def _chart(self, chart: Chart, width: int, height: int) -> Markup:
         return chart_svg(chart, self.palette, width, height)
 
-    def _note_readings(self, table: Table) -> None:
+    def _note_protocols(self, table: Table) -> None:
         cells = [cell for row in table.rows for cell in row]
-        self.readings |= {cell.reading for cell in cells if isinstance(cell, Label)}
+        self.protocols |= {cell.protocol for cell in cells if isinstance(cell, Label)}
 
     def _id(self, title: str) -> str:
         stem = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"

@@ -1,7 +1,7 @@
 """Paper tables: methods down, data sets across, as the papers of a benchmark print them.
 
 A number is bold only where its model is better than every other one on that data set and that
-is established (paired on the same targets, exchange test, Holm).
+is significant (paired on the same targets, exchange test, Holm).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LAYOUTS: Mapping[str, Layout] = {
                 Statistic("nof@90", "NoF90", 0, "lower"),
                 Statistic("auc", "AuC", 2, "higher"),
                 Statistic("boundary-auc", "BIoU", 2, "higher"),
-                Statistic("seconds-answer", "SPC", 3, "lower"),
+                Statistic("seconds-predict", "SPC", 3, "lower"),
             ),
             "Clicks to 85 and 90 % IoU, failures, areas under IoU and Boundary IoU (%), seconds "
             "per click",
@@ -98,7 +98,10 @@ class ComparesAnything(Protocol):
 
 
 def table_text(
-    run: Run | Several, layout: str | None = None, kind: Format = "latex", reading: str = "sound"
+    run: Run | Several,
+    layout: str | None = None,
+    kind: Format = "latex",
+    protocol: str = "corrected",
 ) -> str:
     """A run's table in a paper's layout, as text."""
     name = layout or run.plan.benchmark
@@ -108,26 +111,26 @@ def table_text(
             "'segmeter report RUN --format tex' writes all tables of its page"
         )
     check_choice("layout", name, LAYOUTS)
-    check_choice("reading", reading, ("published", "sound"))
+    check_choice("protocol", protocol, ("published", "corrected"))
     wanted = LAYOUTS[name]
     if wanted.benchmark != run.plan.benchmark:
         raise BadInput(f"layout '{name}' is for '{wanted.benchmark}', not '{run.plan.benchmark}'")
-    rows = [row for row in run.summary() if row.reading == reading]
+    rows = [row for row in run.summary() if row.protocol == protocol]
     if not rows:
-        raise BadInput(f"the run has no reading '{reading}'")
-    return write_table(_paper_table(run, wanted, rows, reading), kind)
+        raise BadInput(f"the run has no protocol '{protocol}'")
+    return write_table(_paper_table(run, wanted, rows, protocol), kind)
 
 
 def _paper_table(
-    run: Run | Several, layout: Layout, rows: Sequence[SummaryRow], reading: str
+    run: Run | Several, layout: Layout, rows: Sequence[SummaryRow], protocol: str
 ) -> PaperTable:
-    """The table of a reading, whose summary these rows are."""
+    """The table of a protocol, whose summary these rows are."""
     sizes, names = _sizes(run), display_names(run.plan.datasets)
     statistics = _statistics(layout, rows)
     models = list(dict.fromkeys(row.model for row in rows))
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     values = {(row.model, row.dataset, row.measure): row for row in rows}
-    leaders = _leaders(run, layout, models, reading)
+    leaders = _leaders(run, layout, models, protocol)
     columns = [(dataset, each) for dataset in datasets for each in statistics]
     heads = [_head(names.get(dataset, dataset), each) for dataset, each in columns]
     body: list[tuple[str, list[Number]]] = []
@@ -140,10 +143,10 @@ def _paper_table(
     rounds = run.plan.rounds if run.plan.kind == "model" else 0  # methods are not prompted
     played = f"{rounds} round{'s' if rounds != 1 else ''}, " if rounds else ""
     caption = (
-        f"{layout.caption}. {counts}; {played}reading {reading}. Bold: better than every other "
-        "model, established at 5 % (paired exchange test, Holm)."
+        f"{layout.caption}. {counts}; {played}reading {protocol}. Bold: better than every other "
+        "model, significant at 5 % (paired exchange test, Holm)."
     )
-    return PaperTable([*parameters, *heads], body, caption, f"tab:{layout.benchmark}-{reading}")
+    return PaperTable([*parameters, *heads], body, caption, f"tab:{layout.benchmark}-{protocol}")
 
 
 def _statistics(layout: Layout, rows: Sequence[SummaryRow]) -> list[Statistic]:
@@ -159,16 +162,16 @@ def _statistics(layout: Layout, rows: Sequence[SummaryRow]) -> list[Statistic]:
 
 
 def _leaders(
-    run: Run | Several, layout: Layout, models: Sequence[str], reading: str
+    run: Run | Several, layout: Layout, models: Sequence[str], protocol: str
 ) -> set[tuple[str, str, str]]:
-    """Model, data set and measure of what is established to be better than every other model."""
+    """Model, data set and measure of what is significant to be better than every other model."""
     signs = {each.measure: 1 if each.better == "higher" else -1 for each in layout.statistics}
     won: dict[tuple[str, str, str], list[bool]] = {}
     for d in _differences(run, layout):
-        if d.reading != reading:
+        if d.protocol != protocol:
             continue
         for model, gain in ((d.first, d.value), (d.second, -d.value)):
-            ahead = d.established and signs.get(d.measure, 0) * gain > 0
+            ahead = d.significant and signs.get(d.measure, 0) * gain > 0
             won.setdefault((model, d.dataset, d.measure), []).append(ahead)
     return {key for key, each in won.items() if len(each) == len(models) - 1 and all(each)}
 
@@ -184,7 +187,7 @@ def _differences(run: Run | Several, layout: Layout) -> list[Difference]:
 
 def _sizes(run: Run | Several) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
-    trails = run.provenance["subjects"]
+    trails = run.provenance["segmenters"]
     told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}
     return {name: int(text) for name, text in told.items() if text.isdecimal() and int(text)}
 

@@ -46,7 +46,7 @@ def citations_of(run: Results) -> dict[str, str]:
 def _citations(run: Results) -> dict[str, str]:
     plan = run.plan
     found = {f"benchmark {plan.benchmark}": _BENCHMARKS.get(plan.benchmark, "")}
-    for name, trail in run.provenance["subjects"].items():
+    for name, trail in run.provenance["segmenters"].items():
         found[f"{plan.kind} {name}"] = str(trail.get("citation", ""))
     for spec in plan.datasets:
         found[f"data set {spec.name}"] = _of_data(str(spec))

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from segmeter.core.prompts import Box, Click, Prompt, Scribble, Words
 from segmeter.core.sections import Outline, Replay, ReplayFrame
 from segmeter.report.elements import element, number, path
-from segmeter.report.pictures import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
+from segmeter.report.images import Album, Window, outline_svg, prompt_svg, scene_svg, window_of
 from segmeter.report.wording import amount
 
 __all__ = ["ReplayView", "replay_view"]
@@ -32,15 +32,17 @@ class ReplayView:
 
 
 def replay_view(replay: Replay, album: Album) -> ReplayView:
-    """Draw every round of a session over one picture."""
+    """Draw every round of a session over one image."""
     prompts = [f.prompt for f in replay.frames if f.prompt is not None]
     masks = [f.mask for f in replay.frames]
-    around = [m for m in (replay.truth, *masks[-3:]) if m is not None]
-    window = window_of(replay.picture, around, prompts)
-    key = album.add(replay.picture, window)
+    around = [m for m in (replay.ground_truth, *masks[-3:]) if m is not None]
+    window = window_of(replay.image, around, prompts)
+    key = album.add(replay.image, window)
     drawn = [
         [_frame(frame, k + 1, window) for k, frame in enumerate(replay.frames)],
-        outline_svg(Outline(replay.truth, "truth", "the truth"), window) if replay.truth else None,
+        outline_svg(Outline(replay.ground_truth, "ground_truth", "the ground truth"), window)
+        if replay.ground_truth
+        else None,
         [
             prompt_svg(frame.prompt, k + 1, window)
             for k, frame in enumerate(replay.frames)
@@ -51,7 +53,7 @@ def replay_view(replay: Replay, album: Album) -> ReplayView:
         replay.key,
         replay.title,
         replay.caption,
-        scene_svg(key, window, drawn, f"{replay.title}: picture with masks and clicks"),
+        scene_svg(key, window, drawn, f"{replay.title}: image with masks and clicks"),
         _curve(replay),
         [_step(frame) for frame in replay.frames],
         len(replay.frames),
@@ -72,7 +74,7 @@ def _said(prompt: Prompt | None) -> str:
     """A prompt in words."""
     match prompt:
         case None:
-            return "content"
+            return "stopped"
         case Click(point, positive):
             sign = "+" if positive else "−"
             return f"{sign} x {amount(point[-1], 0)}, y {amount(point[-2], 0)}"

@@ -12,7 +12,7 @@ from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.rows import measure_column
 from segmeter.core.scenes import Scene
@@ -22,7 +22,7 @@ from segmeter.store.views import quoted
 
 __all__ = ["Several", "open_runs"]
 
-_GROUP = 'model, dataset, "user", reading'
+_GROUP = 'model, dataset, "user", protocol'
 _ROWS = re.compile(r"\brows\b")
 
 
@@ -75,10 +75,10 @@ class Several:
     @property
     def provenance(self) -> Mapping[str, Any]:
         entries = [run.provenance for run in self.runs]
-        subjects: dict[str, Any] = {}
+        segmenters: dict[str, Any] = {}
         for entry in entries:
-            subjects = {**entry["subjects"], **subjects}
-        return {"commands": [c for e in entries for c in e["commands"]], "subjects": subjects}
+            segmenters = {**entry["segmenters"], **segmenters}
+        return {"commands": [c for e in entries for c in e["commands"]], "segmenters": segmenters}
 
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """A query over the rows and sessions of all runs."""
@@ -103,7 +103,7 @@ class Several:
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         """The rows of one job, with their masks, from the first run that has it."""
         for run in self.runs:
-            if model in map(str, run.plan.subjects) and dataset in map(str, run.plan.datasets):
+            if model in map(str, run.plan.segmenters) and dataset in map(str, run.plan.datasets):
                 return run.job_rows(model, dataset, scene)
         return []
 
@@ -164,11 +164,11 @@ def _joined(plans: Sequence[Plan]) -> Plan:
                 raise BadInput(f"the runs were played on different versions of '{name}'")
     return replace(
         first,
-        subjects=_specs(spec for p in plans for spec in p.subjects),
+        segmenters=_specs(spec for p in plans for spec in p.segmenters),
         datasets=_specs(spec for p in plans for spec in p.datasets),
         users=_specs(spec for p in plans for spec in p.users),
-        readings=cast(
-            tuple[Reading, ...], tuple(dict.fromkeys(r for p in plans for r in p.readings))
+        protocols=cast(
+            tuple[ProtocolName, ...], tuple(dict.fromkeys(r for p in plans for r in p.protocols))
         ),
         fingerprints={k: v for p in plans for k, v in p.fingerprints.items()},
     )

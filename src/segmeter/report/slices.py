@@ -1,6 +1,6 @@
 """Slices: a volume that the page itself cuts along each axis, with masks as run lengths.
 
-The voxels travel as one picture with all axial slices side by side, stored once per page
+The voxels travel as one image with all axial slices side by side, stored once per page
 however many sessions show them; a still of the middle stands in for paper and for pages
 without script.
 """
@@ -23,7 +23,7 @@ from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 from segmeter.core.sections import Illustration, Outline, Slices, Step
 from segmeter.core.seeds import fingerprint
 from segmeter.core.wording import counted
-from segmeter.report.pictures import Album, picture_svg
+from segmeter.report.images import Album, image_svg
 from segmeter.report.templates import data_address
 from segmeter.report.wording import amount
 
@@ -78,7 +78,7 @@ def slices_view(slices: Slices, stack: Stack, album: Album) -> SlicesView:
         "spacing": [s * n for s, n in zip(slices.spacing_mm, shown.stride, strict=True)],
         "first": list(shown.low),
         "stride": list(shown.stride),
-        "truth": None if slices.truth is None else shown.runs(slices.truth),
+        "ground_truth": None if slices.ground_truth is None else shown.runs(slices.ground_truth),
         "steps": [
             {
                 "mask": shown.runs(step.mask),
@@ -110,8 +110,8 @@ class _Window:
 
     @classmethod
     def around(cls, slices: Slices) -> _Window:
-        """The neighbourhood of truth and masks, thinned out until it is small enough."""
-        masks = [m for m in (slices.truth, *(s.mask for s in slices.steps)) if m]
+        """The neighbourhood of ground truth and masks, thinned out until it is small enough."""
+        masks = [m for m in (slices.ground_truth, *(s.mask for s in slices.steps)) if m]
         shape = slices.voxels.shape
         if not masks:
             low: Index = (0, 0, 0)
@@ -186,18 +186,20 @@ def _source(voxels: npt.NDArray[np.uint8], columns: int) -> str:
 
 
 def _still(slices: Slices, shown: _Window, album: Album) -> Markup:
-    """The axial slice with most of the truth, upright, for paper."""
+    """The axial slice with most of the ground truth, upright, for paper."""
     last = slices.steps[-1].mask if slices.steps else None
-    judged = slices.truth or last
+    judged = slices.ground_truth or last
     z = (shown.low[0] + shown.high[0]) // 2
     if judged:
         z = judged.low[0] + int(judged.bits.sum(axis=(1, 2)).argmax())
-    outlines = [Outline(_upright(last, z), "guess")] if last else []
-    outlines += [Outline(_upright(slices.truth, z), "truth")] if slices.truth else []
+    outlines = [Outline(_upright(last, z), "prediction")] if last else []
+    outlines += (
+        [Outline(_upright(slices.ground_truth, z), "ground_truth")] if slices.ground_truth else []
+    )
     pixels = np.ascontiguousarray(slices.voxels[z, ::-1, ::-1])
     said = f"{slices.title}: axial slice {z}"
-    picture = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
-    return picture_svg(picture, album)
+    image = Illustration(pixels, alt=said, outlines=tuple(outlines), close=True)
+    return image_svg(image, album)
 
 
 def _upright(mask: Mask, z: int) -> Mask:

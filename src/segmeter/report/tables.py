@@ -45,7 +45,7 @@ class CellView:
     strip: Markup | None = None
     tint: str = ""
     link: str = ""
-    reading: str = ""
+    protocol: str = ""
     note: str = ""
     order: str = ""
     key: Markup | None = None
@@ -130,7 +130,7 @@ def _inline_px(heads: list[HeadView], rows: list[list[CellView]]) -> float:
 
 def _cell_px(cell: CellView) -> float:
     key = 30 if cell.key else 0
-    return key + 8 * len(cell.text) + 7 * (len(cell.interval) + len(cell.reading))
+    return key + 8 * len(cell.text) + 7 * (len(cell.interval) + len(cell.protocol))
 
 
 def _name(cell: Cell) -> str:
@@ -144,7 +144,7 @@ def _view(cell: Cell, look: _Look, style: Style | None) -> CellView:
     if isinstance(cell, str):
         return CellView(dataset_label(cell), column.digits is not None, order=dataset_label(cell))
     if isinstance(cell, Label):
-        return CellView(cell.text, False, link=cell.link, reading=cell.reading, order=cell.text)
+        return CellView(cell.text, False, link=cell.link, protocol=cell.protocol, order=cell.text)
     value = cell if isinstance(cell, Value) else Value(float(cell))
     known = value.value is not None and math.isfinite(value.value)
     return CellView(
@@ -165,11 +165,11 @@ def _numbers(cells: list[Cell]) -> list[float]:
 
 
 def _kinds(table: Table) -> list[Hashable]:
-    """What rows may be compared: those of one reading, on the same data."""
+    """What rows may be compared: those of one protocol, on the same data."""
     apart = [k for k, column in enumerate(table.columns) if column.title == "data"]
     return [
         (
-            row[0].reading if row and isinstance(row[0], Label) else "",
+            row[0].protocol if row and isinstance(row[0], Label) else "",
             *(_name(row[k]) for k in apart),
         )
         for row in table.rows

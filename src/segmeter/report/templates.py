@@ -32,16 +32,16 @@ def as_script(value: object) -> Markup:
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def data_address(picture: bytes) -> str:
-    """A picture as an address that holds the picture itself.
+def data_address(image: bytes) -> str:
+    """An image as an address that holds the image itself.
 
     >>> data_address(b"\\xff\\xd8\\xff")
     'data:image/jpeg;base64,/9j/'
     """
-    kind = next((kind for start, kind in _KINDS.items() if picture.startswith(start)), None)
+    kind = next((kind for start, kind in _KINDS.items() if image.startswith(start)), None)
     if kind is None:
-        raise BadInput("a page shows PNG, JPEG and WebP pictures, and this is none of them")
-    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
+        raise BadInput("a page shows PNG, JPEG and WebP images, and this is none of them")
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
 @cache

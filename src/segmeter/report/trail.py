@@ -45,9 +45,9 @@ def missing(run: Results) -> Section:
     ]
     rows += [["", part, _damage(part, why)] for part, why in run.damaged.items()]
     if not rows:
-        subjects = "model" if run.plan.kind == "model" else "method"
+        segmenters = "model" if run.plan.kind == "model" else "method"
         return Section(
-            "What is missing", f"Nothing: every scene gave a result for every {subjects}."
+            "What is missing", f"Nothing: every scene gave a result for every {segmenters}."
         )
     known = len(failed) + sum(map(len, lacking.values()))
     count = max(known, _jobs_without_rows(run)) if run.damaged else known
@@ -66,7 +66,7 @@ def missing(run: Results) -> Section:
 
 def trail(run: Results) -> Section:
     """Plan, subjects, data, commands and machines."""
-    blocks = [_plan_table(run), _subject_table(run), _data_table(run), _command_table(run)]
+    blocks = [_plan_table(run), _segmenter_table(run), _data_table(run), _command_table(run)]
     text = (
         "Every number above follows from these: the same plan, weights and data give the same "
         "scores, whatever the number of workers."
@@ -87,10 +87,10 @@ def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str,
             scenes = run.scenes(dataset)
         except SegmeterError:  # without the data, what others have is what can be known
             scenes = sorted(begun)
-        for subject in map(str, run.plan.subjects):
-            left = [s for s in scenes if (subject, dataset, s) not in done]
+        for segmenter in map(str, run.plan.segmenters):
+            left = [s for s in scenes if (segmenter, dataset, s) not in done]
             if left:
-                lacking[subject, dataset] = left
+                lacking[segmenter, dataset] = left
     return lacking
 
 
@@ -122,7 +122,7 @@ def _plan_table(run: Results) -> Table:
         "benchmark": plan.benchmark,
         "users": ", ".join(map(str, plan.users)),
         "rounds": str(plan.rounds),
-        "readings": ", ".join(plan.readings),
+        "protocols": ", ".join(plan.protocols),
         "measures": ", ".join(plan.measures),
         "seed": str(plan.seed),
         "threads per worker": str(plan.threads),
@@ -133,14 +133,14 @@ def _plan_table(run: Results) -> Table:
     return Table("plan", [Column("setting"), Column("value")], rows, "What was asked for")
 
 
-def _subject_table(run: Results) -> Table:
+def _segmenter_table(run: Results) -> Table:
     """What each subject was made of; columns that nobody fills are left out."""
-    trails: Mapping[str, Mapping[str, str]] = run.provenance.get("subjects", {})
+    trails: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
     names = list(dict.fromkeys(key for trail in trails.values() for key in trail))
     own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in trails.values())]
     rows = [[name, *(trail.get(n, "") for n in own)] for name, trail in trails.items()]
     columns = [Column(run.plan.kind), *(Column(n) for n in own)]
-    return Table("subjects", columns, rows, "Who was measured")
+    return Table("segmenters", columns, rows, "Who was measured")
 
 
 def _data_table(run: Results) -> Table:

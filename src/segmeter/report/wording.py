@@ -10,13 +10,13 @@ from markupsafe import Markup, escape
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Phrase, Quantity, Value
 
-__all__ = ["amount", "cell_text", "marked", "paragraphs", "reading_note", "spread", "told"]
+__all__ = ["amount", "cell_text", "marked", "paragraphs", "protocol_note", "spread", "told"]
 
 _MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
-reading_note = {
+protocol_note = {
     "published": "as the authors' code computes it, faults included",
-    "sound": "as it should be computed",
+    "corrected": "as it should be computed",
     "paper": "as the paper's text says",
 }
 
@@ -63,8 +63,8 @@ def cell_text(cell: Cell, column: Column, interval: bool = True) -> str:
             return "–"
         case str():
             return dataset_label(cell)
-        case Label(text, _, reading):
-            return f"{text} ({reading})" if reading else text
+        case Label(text, _, protocol):
+            return f"{text} ({protocol})" if protocol else text
         case Value():
             limits = spread(cell, column) if interval else ""
             text = amount(cell.value, column.digits, column.percent)

@@ -96,7 +96,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
         entry = catalogue.benchmarks.entry(plan.benchmark)
     commands = run.provenance["commands"]
     return Page(
-        title=f"{plan.benchmark}: {_listed(_subjects(plan))} on {_listed(names.values())}",
+        title=f"{plan.benchmark}: {_listed(_segmenters(plan))} on {_listed(names.values())}",
         subtitle=entry.summary,
         facts=[
             _extent(run),
@@ -109,7 +109,7 @@ def page_of(run: Run, sections: Sequence[Section]) -> Page:
 
 
 def _extent(run: Results) -> str:
-    """How many objects in how many photographs; of a method, how many pictures."""
+    """How many objects in how many images; of a method, how many images."""
     columns = run.sql(f"select * from {run.objects} limit 0").column_names
     objects = "count(distinct (dataset, scene, target))" if "target" in columns else "0"
     (row,) = run.sql(
@@ -117,15 +117,15 @@ def _extent(run: Results) -> str:
         f"from {run.objects}"
     ).to_pylist()
     if run.plan.kind == "method":
-        return counted(row["scenes"], "picture")
+        return counted(row["scenes"], "image")
     scenes = counted(row["scenes"], "scene")
     return f"{counted(row['objects'], 'object')} in {scenes}" if row["objects"] else scenes
 
 
-def _subjects(plan: Plan) -> list[str]:
+def _segmenters(plan: Plan) -> list[str]:
     """What was played; options are left out where names alone tell it apart."""
-    names = [short(spec.name) for spec in plan.subjects]
-    return names if len(set(names)) == len(names) else [short(str(s)) for s in plan.subjects]
+    names = [short(spec.name) for spec in plan.segmenters]
+    return names if len(set(names)) == len(names) else [short(str(s)) for s in plan.segmenters]
 
 
 def _users(plan: Plan) -> str:

@@ -26,7 +26,7 @@ _DRIVERS = ("libcuda.so.1", "nvcuda.dll")
 
 
 def check_devices(specs: Iterable[Spec]) -> None:
-    """Refuse a GPU that is not there, in a sentence and not once per picture.
+    """Refuse a GPU that is not there, in a sentence and not once per image.
 
     >>> from segmeter.core.catalogue import Spec
     >>> check_devices([Spec("mobile-sam", {"device": "cpu"})])

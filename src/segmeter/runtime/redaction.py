@@ -67,9 +67,9 @@ def has_credentials(text: str) -> bool:
 def refuse_credentials(address: str) -> None:
     """Refuse an address with credentials where it would be written down, as in a plan.
 
-    >>> refuse_credentials("s3://key:secret@bucket/pictures")
+    >>> refuse_credentials("s3://key:secret@bucket/images")
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: 's3://***@bucket/pictures' holds credentials, ...
+    segmeter.core.errors.BadInput: 's3://***@bucket/images' holds credentials, ...
     """
     if "://" in address and has_credentials(address):
         raise BadInput(

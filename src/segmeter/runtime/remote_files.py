@@ -1,6 +1,6 @@
 """Remote files: data and weights that lie at an address, copied to this machine once.
 
-Readers and adapters take folders. One at an address such as `s3://bucket/pictures` is copied,
+Readers and adapters take folders. One at an address such as `s3://bucket/images` is copied,
 file by file, to a folder of this machine, and only what has changed is copied again.
 """
 
@@ -31,7 +31,7 @@ _SQUEEZED = re.compile(r"([a-z][a-z0-9+.-]+):/([^/].*)")
 def is_address(text: str | os.PathLike[str]) -> bool:
     """Whether a text names a storage by its protocol.
 
-    >>> is_address("s3://bucket/pictures"), is_address("my/pictures")
+    >>> is_address("s3://bucket/images"), is_address("my/images")
     (True, False)
     """
     return "://" in os.fspath(text)
@@ -50,7 +50,7 @@ def as_typed(path: str | Path) -> str | Path:
 def copy_folder(address: str) -> Path:
     """Where the copy of what lies at an address is kept on this machine.
 
-    >>> copy_folder("s3://bucket/pictures/") == copy_folder("s3://bucket/pictures")
+    >>> copy_folder("s3://bucket/images/") == copy_folder("s3://bucket/images")
     True
     """
     return cache_folder("addresses", fingerprint(address.rstrip("/")))

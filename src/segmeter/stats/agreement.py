@@ -12,7 +12,7 @@ from segmeter.core.errors import BadInput
 
 __all__ = ["krippendorff_alpha", "pilot_sd"]
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["paper_interactions", "ordinal", "interval"]
 
 
 def krippendorff_alpha(
@@ -74,7 +74,7 @@ def _distances(
     values: npt.NDArray[np.float64], totals: npt.NDArray[np.float64], level: Level
 ) -> npt.NDArray[np.float64]:
     """Squared distance of every two values."""
-    if level == "nominal":
+    if level == "paper_interactions":
         return 1.0 - np.eye(len(values))
     if level == "interval":
         return np.asarray(np.subtract.outer(values, values) ** 2)

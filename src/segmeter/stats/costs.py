@@ -42,7 +42,7 @@ class FittedCosts:
     steps
         How many steps each price rests on.
     over
-        What was resampled: `annotators`, or `pictures` where there are fewer than three people.
+        What was resampled: `annotators`, or `images` where there are fewer than three people.
     left_out
         Steps that took no time or far longer or shorter than others of their kind.
     """
@@ -89,8 +89,8 @@ def fit_costs(timings: Sequence[Timing], seed: object = 0) -> FittedCosts:
         raise BadInput("no step is timed: a log needs a 'start' and what was done after it")
     rows, seconds, names, given = _design(kept)
     people = list(dict.fromkeys(t.annotator for t in kept))
-    over = "annotators" if len(people) >= _FEW_PEOPLE else "pictures"
-    clusters = [t.annotator if over == "annotators" else t.picture for t in kept]
+    over = "annotators" if len(people) >= _FEW_PEOPLE else "images"
+    clusters = [t.annotator if over == "annotators" else t.image for t in kept]
     values, low, high = _solved(rows, seconds - given, clusters, seed)
     prices = {
         name: Interval(*(float(np.maximum(0.0, v)) for v in three))
@@ -139,7 +139,7 @@ def _design(timings: Sequence[Timing]) -> tuple[Floats, Floats, list[str], Float
 def _solved(
     rows: Floats, seconds: Floats, clusters: Sequence[str], seed: object
 ) -> tuple[Floats, Floats, Floats]:
-    """Least squares, and its limits when people or pictures are drawn anew."""
+    """Least squares, and its limits when people or images are drawn anew."""
     names = list(dict.fromkeys(clusters))
     place = np.array([names.index(c) for c in clusters])
     squares = np.stack([rows[place == k].T @ rows[place == k] for k in range(len(names))])

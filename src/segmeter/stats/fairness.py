@@ -1,8 +1,8 @@
 """Fairness: is a model as good for one group of people or places as for another?
 
 `published` is what Segment Anything's supplement prints: a mean for each group with a normal
-interval, as if every mask were a draw of its own, and no test. `sound` draws pictures anew,
-since masks of one picture are not independent, and tests every pair of groups: intervals that
+interval, as if every mask were a draw of its own, and no test. `corrected` draws images anew,
+since masks of one image are not independent, and tests every pair of groups: intervals that
 overlap do not mean that there is no difference, and disjoint ones are not the test at 5 %.
 """
 
@@ -44,7 +44,7 @@ class GroupMean:
     group: str
     interval: Interval
     targets: int
-    pictures: int
+    images: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,20 @@ class GroupDifference:
     p_holm: float
 
     @property
-    def established(self) -> bool:
+    def significant(self) -> bool:
         """Whether the difference is significant at 5 % after correction."""
         return self.p_holm < 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class GroupShare:
-    """How much of a data set comes from one group of pictures, such as a region."""
+    """How much of a data set comes from one group of images, such as a region."""
 
     group: str
     countries: int
-    pictures: int
+    images: int
     masks: int
-    masks_per_picture: Interval
+    masks_per_image: Interval
     share: float
 
 
@@ -96,13 +96,13 @@ def group_means(
     values: npt.ArrayLike,
     groups: Sequence[str | None],
     clusters: Sequence[Hashable],
-    reading: Literal["published", "sound"] = "sound",
+    protocol: Literal["published", "corrected"] = "corrected",
     *,
     seed: object = 0,
 ) -> list[GroupMean]:
     """Means of each group, groups in order of their names; None belongs to no group.
 
-    `published` has normal intervals over targets, `sound` intervals from drawing pictures.
+    `published` has normal intervals over targets, `corrected` intervals from drawing images.
 
     >>> means = group_means([0.9, 0.7, 0.8], ['old', 'young', 'old'], ['a', 'b', 'c'])
     >>> [(m.group, float(round(m.interval.value, 2))) for m in means]
@@ -112,12 +112,12 @@ def group_means(
     made = []
     for group in _names(groups):
         mine = [k for k, g in enumerate(groups) if g == group]
-        pictures = [clusters[k] for k in mine]
-        if reading == "published":
+        images = [clusters[k] for k in mine]
+        if protocol == "published":
             interval = normal_interval(found[mine])
         else:
-            interval = Resampling(pictures, seed=(seed, group)).interval(found[mine])
-        made.append(GroupMean(group, interval, len(mine), len(set(pictures))))
+            interval = Resampling(images, seed=(seed, group)).interval(found[mine])
+        made.append(GroupMean(group, interval, len(mine), len(set(images))))
     return made
 
 
@@ -141,10 +141,10 @@ def group_differences(
     for first, second in combinations(_names(groups), 2):
         places = [k for k, g in enumerate(groups) if g in (first, second)]
         inside = np.array([groups[k] == first for k in places])
-        pictures = [clusters[k] for k in places]
-        interval = _difference(found[places], inside, pictures, seed=(seed, first, second))
+        images = [clusters[k] for k in places]
+        interval = _difference(found[places], inside, images, seed=(seed, first, second))
         p = permutation_test(
-            found[places], inside, pictures, permutations=permutations, seed=(seed, first, second)
+            found[places], inside, images, permutations=permutations, seed=(seed, first, second)
         )
         pairs.append(GroupDifference(first, second, interval, p, p))
     corrected = holm([pair.p for pair in pairs])
@@ -159,9 +159,9 @@ def permutation_test(
     permutations: int = 10_000,
     seed: object = 0,
 ) -> float:
-    """Two-sided p of the difference of two groups' means, pictures keeping together.
+    """Two-sided p of the difference of two groups' means, images keeping together.
 
-    If groups made no difference, a picture could as well be of the other group. Pictures of
+    If groups made no difference, an image could as well be of the other group. Images of
     one group exchange their groups among each other; one that shows both keeps its targets'
     groups or exchanges them all, with equal chance. What was seen counts as one of the
     permutations, so p is never zero.
@@ -200,20 +200,20 @@ def group_shares(
     *,
     seed: object = 0,
 ) -> list[GroupShare]:
-    """Pictures and masks by group of countries, such as region or income, as Table 1 has them.
+    """Images and masks by group of countries, such as region or income, as Table 1 has them.
 
     Parameters
     ----------
     masks
-        How many masks each picture has.
+        How many masks each image has.
     countries
-        The country of a picture; pictures without one are left out.
+        The country of an image; images without one are left out.
     table
         The group of a country.
 
     >>> masks, countries = {'1': 4, '2': 6}, {'1': 'Chad', '2': 'Peru'}
     >>> shares = group_shares(masks, countries, {'Chad': 'Africa', 'Peru': 'America'})
-    >>> [(s.group, s.pictures, s.masks) for s in shares]
+    >>> [(s.group, s.images, s.masks) for s in shares]
     [('Africa', 1, 4), ('America', 1, 6)]
     """
     lost = sorted({countries[p] for p in masks if p in countries} - table.keys())
@@ -221,14 +221,14 @@ def group_shares(
         raise BadInput(f"country '{lost[0]}' is in no group; add a line for it to the table")
     unknown = sorted(p for p in countries if p not in masks)
     if unknown:
-        raise BadInput(f"picture '{unknown[0]}' has a country but is not in the data set")
-    located = {picture: table[countries[picture]] for picture in masks if picture in countries}
+        raise BadInput(f"image '{unknown[0]}' has a country but is not in the data set")
+    located = {image: table[countries[image]] for image in masks if image in countries}
     made = []
     for group in sorted(set(located.values())):
-        mine = [picture for picture, name in located.items() if name == group]
-        counts = [float(masks[picture]) for picture in mine]
+        mine = [image for image, name in located.items() if name == group]
+        counts = [float(masks[image]) for image in mine]
         each = Resampling(mine, seed=(seed, group)).interval(counts)
-        named = len({countries[picture] for picture in mine})
+        named = len({countries[image] for image in mine})
         made.append(
             GroupShare(group, named, len(mine), int(sum(counts)), each, len(mine) / len(located))
         )
@@ -238,7 +238,7 @@ def group_shares(
 def _difference(
     values: Floats, inside: npt.NDArray[np.bool_], clusters: Sequence[Hashable], seed: object
 ) -> Interval:
-    """Difference of two means with the limits that drawing pictures anew gives."""
+    """Difference of two means with the limits that drawing images anew gives."""
     seen = float(values[inside].mean() - values[~inside].mean())
     drawn = Resampling(clusters, seed=seed)
     columns = np.column_stack([values * inside, inside, values * ~inside, ~inside])
@@ -257,7 +257,7 @@ def _gap(sums: Floats) -> Floats:
 
 
 def _kept_or_turned(sums: Floats, turned: Floats) -> Floats:
-    """Sum and count of the first group over pictures that show both, `(permutations, 2)`."""
+    """Sum and count of the first group over images that show both, `(permutations, 2)`."""
     return np.asarray((1 - turned) @ sums[:, :2] + turned @ sums[:, 2:])
 
 
@@ -277,7 +277,7 @@ def _checked(
     found = np.asarray(values, dtype=float)
     if not len(found) == len(groups) == len(clusters):
         raise BadInput(
-            f"{len(found)} values, {len(groups)} groups and {len(clusters)} pictures do not belong"
+            f"{len(found)} values, {len(groups)} groups and {len(clusters)} images do not belong"
             " together"
         )
     return found

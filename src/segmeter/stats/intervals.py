@@ -1,6 +1,6 @@
 """Intervals: how far a mean could lie elsewhere had other scenes been photographed.
 
-Targets of one scene share a photograph, so scenes are drawn anew, not targets. A mean over
+Targets of one scene share an image, so scenes are drawn anew, not targets. A mean over
 targets is then a ratio, and a resample is a row of weights w over scenes:
 
     mean* = sum_c w_c S_c / sum_c w_c n_c,    w ~ multinomial(C; 1/C, ..., 1/C)

@@ -29,14 +29,14 @@ class Where:
 
     dataset: str
     user: str
-    reading: str
+    protocol: str
     measure: str
 
 
 @dataclass(frozen=True, slots=True)
 class PairedValues:
     """One value per target of a model, or several measures of each, `(targets, measures)`;
-    `clusters` names the photograph of each."""
+    `clusters` names the image of each."""
 
     model: str
     keys: Sequence[Hashable]
@@ -48,7 +48,7 @@ def pairwise_differences(where: Where, samples: Sequence[PairedValues]) -> list[
     """All pairs, corrected together.
 
     >>> import numpy as np
-    >>> where = Where('grabcut', 'centre-click', 'sound', 'noc@90')
+    >>> where = Where('grabcut', 'centre-click', 'corrected', 'noc@90')
     >>> a = PairedValues('a', [1, 2], [1, 2], np.array([3.0, 5.0]))
     >>> b = PairedValues('b', [1, 2], [1, 2], np.array([2.0, 2.0]))
     >>> [(d.first, d.second, d.value) for d in pairwise_differences(where, [a, b])]
@@ -77,7 +77,7 @@ def paired_difference(where: Where, first: PairedValues, second: PairedValues) -
     """One pair on the targets where both have a finite value, not yet corrected for others.
 
     >>> import numpy as np
-    >>> where = Where('grabcut', 'centre-click', 'sound', 'noc@90')
+    >>> where = Where('grabcut', 'centre-click', 'corrected', 'noc@90')
     >>> one = PairedValues('a', ['x', 'y', 'z'], ['x', 'y', 'z'], np.array([3.0, 5.0, 9.0]))
     >>> other = PairedValues('b', ['z', 'x'], ['z', 'x'], np.array([8.0, 1.0]))
     >>> paired_difference(where, one, other).targets
@@ -103,7 +103,7 @@ def _paired(wheres: Sequence[Where], first: PairedValues, second: PairedValues) 
             second.model,
             where.dataset,
             where.user,
-            where.reading,
+            where.protocol,
             where.measure,
             paired.interval.value,
             paired.interval.low,

@@ -1,9 +1,9 @@
 """Ratings: whether the masks of one model are rated above those of another.
 
 The `published` statistics are those of the Segment Anything supplement: a paired t-test and
-a paired bootstrap over targets. Ratings are ordinal, several targets share a picture and
-raters differ, so the `sound` ones are added: the signed-rank test, the probability of being
-rated above, and a bootstrap that draws pictures and raters anew.
+a paired bootstrap over targets. Ratings are ordinal, several targets share an image and
+raters differ, so the `corrected` ones are added: the signed-rank test, the probability of being
+rated above, and a bootstrap that draws images and raters anew.
 """
 
 from __future__ import annotations
@@ -137,16 +137,16 @@ def paired_bootstrap(
 
 def clustered_difference(
     gaps: npt.ArrayLike,
-    pictures: Sequence[Hashable],
+    images: Sequence[Hashable],
     raters: Sequence[tuple[Hashable, Hashable]],
     *,
     samples: int = 2000,
     level: float = 0.99,
     seed: object = 0,
 ) -> Interval:
-    """The mean difference, with pictures and raters both drawn anew.
+    """The mean difference, with images and raters both drawn anew.
 
-    A pair weighs as often as its picture was drawn times as often as each of its raters was
+    A pair weighs as often as its image was drawn times as often as each of its raters was
     (once where one person rated both): the pigeonhole bootstrap (Owen 2007). Draws without
     any pair are left out.
 
@@ -156,7 +156,7 @@ def clustered_difference(
     """
     values = np.asarray(gaps, dtype=float)
     rng = generator("ratings", seed, values.size)
-    weights = _drawn(pictures, samples, rng)
+    weights = _drawn(images, samples, rng)
     people = sorted({person for pair in raters for person in pair}, key=str)
     of_person = _drawn_counts(len(people), samples, rng)
     place = {person: k for k, person in enumerate(people)}

@@ -1,11 +1,11 @@
 """Rounds to a quality, the statistics of click curves: how many, and how often it never comes.
 
 A curve table is `(targets, rounds)`: the measure after each round. Its numbers come in two
-readings (Sofiiuk et al. 2022, Antonov et al. 2024):
+protocols (Sofiiuk et al. 2022, Antonov et al. 2024):
 
 - `published`: a target that never reaches the goal costs K rounds, and one that reaches it
   at round K exactly counts as a failure;
-- `sound`: failures are those that never reach it. The cost of K rounds is then what
+- `corrected`: failures are those that never reach it. The cost of K rounds is then what
   survival analysis calls the mean restricted to K rounds: every session is censored at the
   same round, so no weights are needed, and it is said beside the share that failed.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.core.models import READINGS, Reading
+from segmeter.core.models import PROTOCOLS, ProtocolName
 from segmeter.stats.intervals import Floats
 
 __all__ = ["area_under", "at_round", "failed", "first_round", "reached", "rounds_to", "success"]
@@ -51,15 +51,15 @@ def rounds_to(curves: npt.ArrayLike, goal: float) -> Floats:
     return np.where(first == 0, np.shape(curves)[1], first).astype(float)
 
 
-def failed(curves: npt.ArrayLike, goal: float, reading: Reading) -> npt.NDArray[np.bool_]:
+def failed(curves: npt.ArrayLike, goal: float, protocol: ProtocolName) -> npt.NDArray[np.bool_]:
     """Which targets count as failures.
 
     >>> curve = [[0.1, 0.95]]  # success at the last round
-    >>> bool(failed(curve, 0.9, "published")[0]), bool(failed(curve, 0.9, "sound")[0])
+    >>> bool(failed(curve, 0.9, "published")[0]), bool(failed(curve, 0.9, "corrected")[0])
     (True, False)
     """
-    check_choice("reading", reading, READINGS)
-    if reading == "published":
+    check_choice("protocol", protocol, PROTOCOLS)
+    if protocol == "published":
         return np.equal(rounds_to(curves, goal), np.shape(curves)[1])
     return ~reached(curves, goal)
 

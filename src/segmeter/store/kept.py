@@ -157,13 +157,13 @@ def _make_key(path: Path) -> None:
 
 
 def _labelled(gathered: Gathered) -> pa.Table:
-    said = {"subjects": gathered.subjects, "damaged": gathered.damaged}
+    said = {"segmenters": gathered.segmenters, "damaged": gathered.damaged}
     return gathered.sessions.replace_schema_metadata({"gathered": json.dumps(said)})
 
 
 def _gathered(table: pa.Table) -> Gathered:
     said = json.loads(table.schema.metadata[b"gathered"])
-    return Gathered(table.replace_schema_metadata(None), said["subjects"], said["damaged"])
+    return Gathered(table.replace_schema_metadata(None), said["segmenters"], said["damaged"])
 
 
 def _packed(table: pa.Table) -> bytes:

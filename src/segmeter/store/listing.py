@@ -81,7 +81,7 @@ def _read(folder: RunFolder) -> RunFacts:
     return RunFacts(
         folder.address,
         plan.benchmark,
-        tuple(map(str, plan.subjects)),
+        tuple(map(str, plan.segmenters)),
         tuple(map(str, plan.datasets)),
         plan.id,
         len(folder.finished()),

@@ -190,7 +190,7 @@ def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> N
 
 def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
     model, dataset, scene = job_of(job.table) or ("", "", "")
-    if model not in map(str, plan.subjects) or dataset not in map(str, plan.datasets):
+    if model not in map(str, plan.segmenters) or dataset not in map(str, plan.datasets):
         raise BadInput(
             f"'{folder.address}' has rows of '{model}' on '{dataset}/{scene}', which its own plan "
             "does not ask for; it cannot be merged"
@@ -206,7 +206,7 @@ def _trails(folder: RunFolder) -> Iterator[Mapping[str, str]]:
 
 def _refuse_other_weights(folder: RunFolder, trail: Mapping[str, str], made_of: _MadeOf) -> None:
     """All jobs of a model must have been run with the same weights and source."""
-    model = trail.get("subject", "")
+    model = trail.get("segmenter", "")
     now = tuple(trail.get(what, "") for what in _MADE_OF)
     where, then = made_of.setdefault(model, (folder.address, now))
     if then != now:

@@ -87,7 +87,7 @@ class Run:
     ) -> Self:
         """A run folder, or a run at an address such as `s3://bucket/run`.
 
-        `roots` say where its pictures lie, for those who want to show them; `settings` go to
+        `roots` say where its images lie, for those who want to show them; `settings` go to
         the benchmark's statistics, such as the path of a cost model. Only with `trust` may the
         run name a benchmark or a data set in a Python file, which is then run.
         """
@@ -100,7 +100,7 @@ class Run:
     @property
     def provenance(self) -> Mapping[str, Any]:
         """Commands that worked on the run, and what each subject was made of."""
-        return {"commands": self.commands, "subjects": self._trails()}
+        return {"commands": self.commands, "segmenters": self._trails()}
 
     @property
     def commands(self) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ class Run:
     @cached_property
     def benchmark(self) -> Benchmark:
         """The benchmark that the run was made by, if it is installed or the run is trusted."""
-        with self._reading():
+        with self._protocol():
             made: Benchmark = catalogue.benchmarks.make(self.plan.benchmark)
         return made
 
@@ -201,13 +201,13 @@ class Run:
         return self._guarded(lambda: list(self._dataset(dataset).scenes()[: self.plan.limit]))
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def _protocol(self) -> Iterator[None]:
         """While the run is read, names in files are not followed unless it is trusted."""
         with received(not self.trust):
             yield
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        with self._reading():
+        with self._protocol():
             return work()
 
     def _steadily(self, work: Callable[[], T]) -> T:
@@ -319,11 +319,11 @@ class Run:
     def _trails(self) -> dict[str, dict[str, str]]:
         """What each subject's first part says about weights, device and libraries."""
         if self._held is not None:
-            return {name: dict(trail) for name, trail in self._held.subjects.items()}
+            return {name: dict(trail) for name, trail in self._held.segmenters.items()}
         trails: dict[str, dict[str, str]] = {}
         for trail in self._parts().trails():
-            trails.setdefault(trail.pop("subject", "?"), trail)
-            if len(trails) == len(self.plan.subjects):
+            trails.setdefault(trail.pop("segmenter", "?"), trail)
+            if len(trails) == len(self.plan.segmenters):
                 break
         return trails
 

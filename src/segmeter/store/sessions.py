@@ -26,7 +26,7 @@ SESSION = SESSION_KEY[:-1]
 """What tells one session from another."""
 
 KINDS, ROUNDS, SANE = SESSION_FACTS
-_SECONDS = ("seconds_look", "seconds_answer", "seconds_user")
+_SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
 _NEEDED = {*SESSION_KEY, "cluster", "shape", "height", "width", "outline_px", "prompt", *_SECONDS}
 # Columns that not every kind of session has.
 _WHERE_LOST = {
@@ -42,7 +42,7 @@ _KINDS_OF_PROMPT = """
     array_to_string(regexp_extract_all(
         coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
 """
-# A scene that a row may claim to have been played on: a picture or a volume that can be read.
+# A scene that a row may claim to have been played on: an image or a volume that can be read.
 _SANE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
         shape, lambda side: side is not null and side between 1 and {MOST_PIXELS[3]}))
@@ -56,7 +56,7 @@ class Gathered:
     """What one pass over the parts gives: sessions, what subjects were made of, what is damaged."""
 
     sessions: pa.Table
-    subjects: dict[str, dict[str, str]]
+    segmenters: dict[str, dict[str, str]]
     damaged: dict[str, str]
 
 

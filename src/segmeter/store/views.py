@@ -30,7 +30,7 @@ Source = Callable[[Sequence[Part], Mapping[str, Any]], Any]
 Groups = Mapping[str, tuple[int, ...]]
 """Of packs by name: which row groups."""
 MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}
-"""Of a picture or a volume that a row claims to have been played on: larger ones are not read."""
+"""Of an image or a volume that a row claims to have been played on: larger ones are not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Assignment: who is shown what next, so that every cell fills evenly.
 
 A cell is a task (scene, target, condition) on a device. The rarest cells come first, nobody
-sees a picture twice, and a batch that is not finished in time goes back.
+sees an image twice, and a batch that is not finished in time goes back.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def _trial_view(
         if screen.show == "text":
             shown["text"] = stimuli.label(row["scene"], row["target"], language)
         else:
-            shown["picture"] = "picture" if screen.show == "picture" else str(number)
+            shown["image"] = "image" if screen.show == "image" else str(number)
         view["screens"].append(shown)
     return view
 

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 
 from segmeter.core.errors import BadInput
 from segmeter.study.exports import export
-from segmeter.study.progress import heat_picture, heat_targets, is_shown, progress
+from segmeter.study.progress import heat_image, heat_targets, is_shown, progress
 from segmeter.study.refusals import Refused
 from segmeter.study.running import RunningStudy
 from segmeter.study.site import Here, Site, image
@@ -70,10 +70,10 @@ def invite(
 @router.get("/heat")
 def heat(request: Request, scene: Named, target: Named, site: Here) -> Response:
     site.gate.check(request)
-    with site.study.ledger.reading() as connection:
+    with site.study.ledger.protocol() as connection:
         if not is_shown(connection, scene, target):
             raise Refused(404, "there is no such target")
-        return image(heat_picture(connection, site.study.stimuli, scene, target))
+        return image(heat_image(connection, site.study.stimuli, scene, target))
 
 
 @router.get("/export")
@@ -88,7 +88,7 @@ def take(request: Request, site: Here) -> Response:
 
 
 def _overview(site: Site, request: Request, links: list[str]) -> Response:
-    with site.study.ledger.reading() as connection:
+    with site.study.ledger.protocol() as connection:
         now = progress(connection)
         heat = heat_targets(connection) if site.study.plan.clicks else []
     form = site.gate.form(request)
@@ -98,7 +98,7 @@ def _overview(site: Site, request: Request, links: list[str]) -> Response:
 def _packed(study: RunningStudy) -> bytes:
     """Everything that `segmeter study export` writes, and the plan, as one archive."""
     packed = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder, study.ledger.reading() as connection:
+    with tempfile.TemporaryDirectory() as folder, study.ledger.protocol() as connection:
         files = export(connection, study.plan, study.stimuli, Path(folder))
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("plan.toml", study.plan.text)

@@ -1,4 +1,4 @@
-"""The demonstration: a whole study on built-in pictures, with simulated people."""
+"""The demonstration: a whole study on built-in images, with simulated people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
 from segmeter.study.serving import Place, listening, open_study, study_app
 
-__all__ = ["DEMO", "fill_with_people", "play_demo"]
+__all__ = ["DEMO", "fill_with_people", "run_demo"]
 
 _AT_ONCE = 4
 _MOST_PEOPLE = 2000
@@ -34,7 +34,7 @@ open_to_all = true
 """
 
 
-def play_demo(folder: Path, per_cell: int, say: Callable[[str], None]) -> RunningStudy:
+def run_demo(folder: Path, per_cell: int, say: Callable[[str], None]) -> RunningStudy:
     """Begin a study in a folder and let simulated people fill it through a real server."""
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"'{folder}' is not empty; take another --out")
@@ -68,5 +68,5 @@ def _full(study: RunningStudy) -> bool:
     lacking = sa.select(sa.func.count()).where(
         t.cells.c.valid < t.cells.c.wanted, t.cells.c.device != "tester"
     )
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         return not connection.execute(lacking).scalar_one()

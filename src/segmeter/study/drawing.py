@@ -1,4 +1,4 @@
-"""Drawing: screens for clicking and views for rating, from a picture and a mask."""
+"""Drawing: screens for clicking and views for rating, from an image and a mask."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ZOOM_SIDE, _ZOOM_LEAST, _ZOOM_GROWN = 640, 64, 0.3
 
 
 def shrunk(pixels: Pixels, largest_side: int) -> Pixels:
-    """The picture, with no side longer than allowed; never enlarged."""
+    """The image, with no side longer than allowed; never enlarged."""
     height, width = pixels.shape[:2]
     ratio = largest_side / max(height, width)
     if ratio >= 1:
@@ -57,13 +57,13 @@ def shrunk_mask(mask: Mask, size: tuple[int, int]) -> Mask:
     return Mask.of(np.asarray(small) >= 0.5)
 
 
-def encoded(pixels: Pixels, photograph: bool = False) -> bytes:
-    """A PNG file; a large photograph becomes a fine JPEG, which loads several times faster."""
-    large = photograph and pixels.shape[0] * pixels.shape[1] > 600_000
+def encoded(pixels: Pixels, image: bool = False) -> bytes:
+    """A PNG file; a large image becomes a fine JPEG, which loads several times faster."""
+    large = image and pixels.shape[0] * pixels.shape[1] > 600_000
     settings = [cv2.IMWRITE_JPEG_QUALITY, 95] if large else [cv2.IMWRITE_PNG_COMPRESSION, 3]
     done, raw = cv2.imencode(".jpg" if large else ".png", pixels[..., ::-1], settings)
     if not done:
-        raise BadInput("a picture could not be encoded")
+        raise BadInput("an image could not be encoded")
     return raw.tobytes()
 
 
@@ -206,7 +206,7 @@ def _moved(prompt: Prompted, top: int, left: int, times: int) -> Prompted:
 
 VIEWS: Mapping[str, Callable[[Pixels, Mask, Prompted], Pixels]] = MappingProxyType(
     {
-        "view-picture": _with_prompt,
+        "view-image": _with_prompt,
         "view-masked": _masked,
         "view-alone": _alone,
         "view-zoom": _zoomed(lambda pixels, mask: pixels),

@@ -41,10 +41,10 @@ def answer_flags(plan: Plan, stimuli: Stimuli, task: Row, given: Answer) -> dict
 def _click_flags(plan: Plan, stimuli: Stimuli, task: Row, given: ClickAnswer) -> dict[str, Any]:
     height, width = stimuli.shown(task["scene"]).size
     if (given.natural_width, given.natural_height) != (width, height):
-        raise Refused(422, "the picture's size is not the one that was shown")
+        raise Refused(422, "the image's size is not the one that was shown")
     slack = 0.02 * max(height, width)
     if not -slack <= given.x <= width + slack or not -slack <= given.y <= height + slack:
-        raise Refused(422, "the click lies outside the picture")
+        raise Refused(422, "the click lies outside the image")
     mask = stimuli.mask(task["scene"], task["target"], task["part"], task["source"])
     return click_flags(mask, given.y, given.x, plan.validity)
 

@@ -19,13 +19,13 @@ from segmeter.benchmarks.sessions import rows_of
 from segmeter.core.annotation_events import Timing
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Player, Trajectory
+from segmeter.core.lockstep import SimulatedSession, Trajectory
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Job
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.rows import SESSION_ROWS, columns_of_measures
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation
 from segmeter.stats.costs import FittedCosts
@@ -109,7 +109,7 @@ def write_run(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: P
         (Spec.parse(plan.dataset),),
         users=tuple(Spec(user) for user in users),
         rounds=plan.rounds,
-        readings=("sound",),
+        protocols=("corrected",),
         measures=MEASURES,
     )
     jobs: dict[tuple[str, str], list[tuple[Interaction, str]]] = {}
@@ -120,7 +120,7 @@ def write_run(connection: sa.Connection, plan: Plan, stimuli: Stimuli, folder: P
         for (model, scene), played in jobs.items():
             job = Job(Spec.parse(model), Spec.parse(plan.dataset), scene)
             rows = [job.identity() | row for row in _rows(stimuli, scene, played, plan)]
-            run.finish(job, rows, {"subject": model, "people": "real"}, schema)
+            run.finish(job, rows, {"segmenter": model, "people": "real"}, schema)
     return folder
 
 
@@ -139,10 +139,10 @@ def _rows(
     stimuli: Stimuli, scene: str, played: Sequence[tuple[Interaction, str]], plan: Plan
 ) -> Iterator[dict[str, Any]]:
     shown = stimuli.shown(scene).scene
-    assert isinstance(shown, Picture)
+    assert isinstance(shown, Image)
     for each, user in played:
         target = next(one for one in shown.targets if one.id == each.target)
-        record = Trajectory(Player(target, _Person(user), "sound"))
+        record = Trajectory(SimulatedSession(target, _Person(user), "corrected"))
         record.rounds.extend(_rounds(each, shown.shape, plan.rounds))
         yield from rows_of(shown, record, 0.0, True)
 
@@ -159,15 +159,15 @@ def _rounds(each: Interaction, shape: tuple[int, ...], rounds: int) -> Iterator[
             step["scores"],
             step["model_score"],
             step["candidate"],
-            fed=step["fed"],
-            batch=1,
-            seconds_answer=step["answer_ms"] / 1000,
+            mask_fed_back=step["mask_fed_back"],
+            batch_size=1,
+            seconds_predict=step["answer_ms"] / 1000,
             seconds_user=step["user_ms"] / 1000,
         )
         yield last
     if last is not None:
         for number in range(last.number + 1, rounds + 1):
-            yield Round(number, (), last.mask, last.scores, last.model_score, last.candidate)
+            yield Round(number, (), last.mask, last.scores, last.model_score, last.mask_index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class Ledger:
             group.done.set()
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def protocol(self) -> Iterator[sa.Connection]:
         with self.engine.connect() as connection, connection.begin():
             yield connection
 
@@ -198,7 +198,7 @@ class Ledger:
             self._lock.release()
 
     def secret(self) -> str:
-        with self.reading() as connection:
+        with self.protocol() as connection:
             return str(connection.execute(sa.select(t.study.c.secret)).scalar_one())
 
     def withdraw(self, person: str) -> bool:
@@ -227,7 +227,7 @@ class Ledger:
         """Log what was committed before a crash and not logged; a torn last line is redone."""
         if self.log is None:
             return 0
-        with self._lock, self.reading() as connection:
+        with self._lock, self.protocol() as connection:
             known = numbers_in(self.log)
             lines = [line for number, line in _event_lines(connection) if number not in known]
         self._append(lines)

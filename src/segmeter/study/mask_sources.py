@@ -7,8 +7,8 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
+from segmeter.datasets.image_files import image_size
 from segmeter.datasets.mask_files import object_in, told_from
-from segmeter.datasets.pictures import picture_size
 from segmeter.study.plan_parts import Masks
 
 __all__ = ["MaskFolder", "RunMasks", "open_masks"]
@@ -19,7 +19,7 @@ Key = tuple[str, str]
 class RunMasks:
     """The masks that a model gave in one round of a run.
 
-    Where several users played, the first by name and the reading `sound` are taken.
+    Where several users played, the first by name and the protocol `corrected` are taken.
     """
 
     def __init__(self, run: Path, model: str, round: int) -> None:
@@ -32,7 +32,7 @@ class RunMasks:
 
 
 class MaskFolder:
-    """PNG files `SCENE_TARGET.png`, or `SCENE.png` for pictures with one target."""
+    """PNG files `SCENE_TARGET.png`, or `SCENE.png` for images with one target."""
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -57,7 +57,7 @@ def open_masks(masks: Masks, folder: Path) -> RunMasks | MaskFolder:
 
 def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
     """The one object of a file, whatever its values are; labels are taken together."""
-    size = picture_size(path)
+    size = image_size(path)
     if size != shape:
         found, wanted = (" x ".join(map(str, sides)) for sides in (size, shape))
         raise BadInput(f"'{path}' is {found} but its scene is {wanted}; give masks of its size")
@@ -76,7 +76,7 @@ def _read_run(run: Path, model: str, round: int) -> Mapping[Key, str]:
         """
         select scene, target, mask from rows
         where model = $model and round = $round and mask is not null
-        order by reading desc, "user", scene, target, dataset
+        order by protocol, "user", scene, target, dataset
         """,
         {"model": model, "round": round},
     )

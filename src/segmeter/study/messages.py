@@ -31,7 +31,7 @@ class ScreenTime(_Message):
 
 
 class ClickAnswer(_Message):
-    """One click, in natural pixels of the shown picture, and how it came about."""
+    """One click, in natural pixels of the shown image, and how it came about."""
 
     nonce: Nonce
     x: Annotated[float, Field(ge=-10_000, le=110_000, allow_inf_nan=False)]

@@ -16,7 +16,7 @@ from segmeter.study.plan_tables import near
 
 __all__ = ["BUILT_IN", "SHOWS", "Mode", "Screen", "read_mode"]
 
-SHOWS = ("picture", "text", "cutout", "shifted", "silhouette", "highlight", "overlay")
+SHOWS = ("image", "text", "cutout", "shifted", "silhouette", "highlight", "overlay")
 _LONGEST_SECONDS = 120.0
 _MOST_SCREENS = 12
 
@@ -47,10 +47,10 @@ class Mode:
 
 
 def _mode(name: str, *middle: tuple[str, float]) -> Mode:
-    """Picture 1.5 s, the middle, picture 1.5 s without clicking, then the click."""
-    timed = [("picture", 1.5), *middle, ("picture", 1.5)]
+    """Image 1.5 s, the middle, image 1.5 s without clicking, then the click."""
+    timed = [("image", 1.5), *middle, ("image", 1.5)]
     screens = [Screen(show, seconds) for show, seconds in timed]
-    return Mode(name, (*screens, Screen("picture", None, blocked=False)))
+    return Mode(name, (*screens, Screen("image", None, blocked=False)))
 
 
 BUILT_IN: Mapping[str, Mode] = MappingProxyType(
@@ -65,7 +65,7 @@ BUILT_IN: Mapping[str, Mode] = MappingProxyType(
             _mode("Highlighted_Instance", ("highlight", 2.0)),
             Mode(
                 "Overlay",
-                (Screen("picture", 1.5), Screen("overlay", 2.0), Screen("picture", None, False)),
+                (Screen("image", 1.5), Screen("overlay", 2.0), Screen("image", None, False)),
             ),
         )
     }
@@ -87,7 +87,7 @@ def read_mode(table: Mapping[str, Any]) -> Mode:
 def _screen(mode: str, table: Any, number: int) -> Screen:
     where = f"[[mode]] {mode}, screen {number}"
     if not isinstance(table, Mapping):
-        raise BadInput(f'{where}: a screen is {{ show = "picture", seconds = 1.5 }}')
+        raise BadInput(f'{where}: a screen is {{ show = "image", seconds = 1.5 }}')
     for key in table:
         if key not in ("show", "seconds", "blocked"):
             raise BadInput(f"{where}: there is no '{key}'; a screen has show, seconds, blocked")

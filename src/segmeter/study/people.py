@@ -68,24 +68,24 @@ class SimulatedPerson:
                 return
             yield batch
 
-    def work(self, most: int = 10**6, *, pictures: bool = True) -> int:
+    def work(self, most: int = 10**6, *, images: bool = True) -> int:
         """Join and answer batch after batch; returns the number of answers."""
         self.join()
         done = 0
         for batch in self.batches(most):
             for trial in batch["trials"]:
                 if not trial["answered"]:
-                    self.answer(trial, pictures)
+                    self.answer(trial, images)
                     done += 1
             if not batch["trials"][0]["screens"]:
                 self.post(f"/api/batches/{batch['batch']}/finish", None)
         self._http.close()
         return done
 
-    def answer(self, trial: dict[str, Any], pictures: bool = True) -> None:
-        if pictures:
-            for name in sorted({s["picture"] for s in trial["screens"] if "picture" in s}):
-                self._send("GET", f"/pictures/{trial['id']}/{name}")
+    def answer(self, trial: dict[str, Any], images: bool = True) -> None:
+        if images:
+            for name in sorted({s["image"] for s in trial["screens"] if "image" in s}):
+                self._send("GET", f"/images/{trial['id']}/{name}")
         fields = self.answering(trial, self.rng)
         body = {"nonce": secrets.token_hex(8), **fields}
         self.post(f"/api/trials/{trial['id']}", body)
@@ -164,9 +164,9 @@ def _rating(study: RunningStudy) -> Answering:
     def answer(trial: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
         own = strictness.setdefault(id(rng), float(rng.normal(0, 0.6)))
         row = _task(study, trial["id"])
-        truth = study.stimuli.mask(row["scene"], row["target"], "first", "")
+        ground_truth = study.stimuli.mask(row["scene"], row["target"], "first", "")
         shown = study.stimuli.mask(row["scene"], row["target"], row["part"], row["source"])
-        iou = truth.overlap(shown) / max(1, (truth | shown).area)
+        iou = ground_truth.overlap(shown) / max(1, (ground_truth | shown).area)
         score = 1 + 9 * iou**1.5 + own + rng.normal(0, 0.8)
         seconds = float(rng.lognormal(3.0, 0.5))
         return {"score": int(np.clip(round(score), 1, 10)), "seconds": seconds}
@@ -189,7 +189,7 @@ def _task(study: RunningStudy, trial: str) -> Any:
         .join(t.trials, t.trials.c.task == t.tasks.c.id)
         .where(t.trials.c.id == trial)
     )
-    with study.ledger.reading() as connection:
+    with study.ledger.protocol() as connection:
         return connection.execute(asked).mappings().one()
 
 

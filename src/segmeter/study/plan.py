@@ -162,8 +162,10 @@ def _check(plan: Plan) -> None:
         raise BadInput(f"a plan of kind '{plan.kind}' needs [[masks]]: whose masks are shown")
     if plan.kind == "interact" and not plan.models:
         raise BadInput("a plan of kind 'interact' needs design.models, such as [\"mobile-sam\"]")
-    if plan.kind == "clicks-round2" and any(m.source == "truth" for m in plan.masks):
-        raise BadInput("clicks-round2 asks for mistakes; masks with source 'truth' have none")
+    if plan.kind == "clicks-round2" and any(m.source == "ground_truth" for m in plan.masks):
+        raise BadInput(
+            "clicks-round2 asks for mistakes; masks with source 'ground truth' have none"
+        )
     names = [*plan.conditions]
     if len(set(names)) != len(names):
         raise BadInput("two conditions have the same name; rename one")
@@ -179,7 +181,7 @@ def _modes(tables: Sequence[Mapping[str, Any]], design: PlanTable, kind: str) ->
     own = {mode.name: mode for mode in map(read_mode, tables)}
     known = {**BUILT_IN, **own}
     if kind == "rate":
-        return (Mode("rate", (Screen("picture", None, False),)),)
+        return (Mode("rate", (Screen("image", None, False),)),)
     named = design.names("modes") or (tuple(own) or ("Object_CutOut",))
     for name in named:
         if name not in known:

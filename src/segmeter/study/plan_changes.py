@@ -22,7 +22,7 @@ _TASKS_PER_EVENT = 2000
 
 def begin_or_go_on(ledger: Ledger, plan: Plan, stimuli: Stimuli) -> None:
     """Write the plan's tasks into a new database, or check that the plan may follow its last."""
-    with ledger.reading() as connection:
+    with ledger.protocol() as connection:
         current = connection.execute(sa.select(t.study.c.plan)).scalar_one()
         known = sa.select(t.plans.c.text).where(t.plans.c.hash == current)
         earlier = connection.execute(known).scalar()

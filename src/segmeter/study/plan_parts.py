@@ -16,7 +16,7 @@ __all__ = ["Masks", "Rating", "Reference", "Validity"]
 class Validity:
     """When an answer counts.
 
-    `radius` is the share of the picture's diagonal by which a click may miss the target;
+    `radius` is the share of the image's diagonal by which a click may miss the target;
     a batch counts when `batch_minimum` of its clicks (without margin) are on their targets;
     a screen may miss its time by `late_ms`; a batch of ratings counts when at least the share
     `gold` of its masks with known answers was rated within their range.
@@ -45,10 +45,10 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Where masks come from: the truth, a run's model and round, or a folder of PNG files."""
+    """Where masks come from: the ground truth, a run's model and round, or a folder of PNG files."""
 
     name: str
-    source: str = "truth"
+    source: str = "ground_truth"
     run: str = ""
     model: str = ""
     round: int = 1
@@ -60,7 +60,7 @@ class Masks:
         part = PlanTable(table, "[[masks]]")
         found = cls(
             name=part.words("name", "", 100),
-            source=part.choice("source", ("truth", "run", "folder"), "truth"),
+            source=part.choice("source", ("ground_truth", "run", "folder"), "ground_truth"),
             run=part.words("run", "", 1000),
             model=part.words("model", "", 300),
             round=part.whole("round", 1, 1, 1000),

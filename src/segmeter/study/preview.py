@@ -1,4 +1,4 @@
-"""Preview: what people will see, as pictures on one page, before anybody is invited."""
+"""Preview: what people will see, as images on one page, before anybody is invited."""
 
 from __future__ import annotations
 
@@ -74,20 +74,20 @@ def _gallery(plan: Plan, stimuli: Stimuli, task: Task) -> Gallery:
     parts = (task.scene, task.target, task.part, task.source)
     if plan.kind == "rate":
         shown = [(view.removeprefix("view-").replace("-", " "), view) for view in VIEWS]
-        pictures = [_picture(stimuli.picture(*parts, view), title) for title, view in shown]
-        return Gallery(pictures, f"{task.scene}/{task.target}")
-    pictures = []
+        images = [_image(stimuli.image(*parts, view), title) for title, view in shown]
+        return Gallery(images, f"{task.scene}/{task.target}")
+    images = []
     for number, screen in enumerate(plan.mode(task.condition).screens, 1):
         seconds = "until the answer" if screen.seconds is None else f"{screen.seconds:g} s"
         caption = f"{number}. {screen.show}, {seconds}"
         if screen.show == "text":
             label = stimuli.label(task.scene, task.target, plan.languages[0])
-            pictures.append(Illustration(told(label), f"{caption}: **{label}**"))
+            images.append(Illustration(told(label), f"{caption}: **{label}**"))
         else:
-            pictures.append(_picture(stimuli.picture(*parts, screen.show), caption))
-    return Gallery(pictures, f"{task.scene}/{task.target}")
+            images.append(_image(stimuli.image(*parts, screen.show), caption))
+    return Gallery(images, f"{task.scene}/{task.target}")
 
 
-def _picture(raw: bytes, caption: str) -> Illustration:
+def _image(raw: bytes, caption: str) -> Illustration:
     pixels = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)
     return Illustration(np.asarray(pixels, dtype=np.uint8)[..., ::-1], caption)

@@ -15,7 +15,7 @@ from segmeter.study import tables as t
 from segmeter.study.drawing import encoded
 from segmeter.study.stimuli import Stimuli
 
-__all__ = ["Progress", "heat_picture", "heat_targets", "is_shown", "progress"]
+__all__ = ["Progress", "heat_image", "heat_targets", "is_shown", "progress"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def is_shown(connection: sa.Connection, scene: str, target: str) -> bool:
     return connection.execute(asked).first() is not None
 
 
-def heat_picture(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:
-    """A target's clicks as warmth over the picture, and each click as a dot."""
+def heat_image(connection: sa.Connection, stimuli: Stimuli, scene: str, target: str) -> bytes:
+    """A target's clicks as warmth over the image, and each click as a dot."""
     asked = (
         sa.select(t.trials.c.answer)
         .join(t.tasks, t.tasks.c.id == t.trials.c.task)
@@ -100,7 +100,7 @@ def heat_picture(connection: sa.Connection, stimuli: Stimuli, scene: str, target
     outline = shown.targets[target].mask.dense().astype(np.uint8)
     contours, _ = cv2.findContours(outline, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     cv2.drawContours(drawn, contours, -1, (125, 180, 230), max(1, int(width / 6)))
-    return encoded(drawn, photograph=True)
+    return encoded(drawn, image=True)
 
 
 def _cells(connection: sa.Connection) -> list[dict[str, Any]]:

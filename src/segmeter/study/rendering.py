@@ -94,17 +94,17 @@ class Pages:
         """What will happen in a trial, screen by screen; in short where modes are mixed."""
         words = self.words[language]
         if len(modes) > 1:
-            return [words["step_mixed"], words["step_picture_ask"]]
+            return [words["step_mixed"], words["step_image_ask"]]
         told = [
             words[self._step(screen)].format(seconds=_seconds(screen.seconds or 0, words))
             for screen in modes[0].screens[:-1]
         ]
-        return [*told, words["step_picture_ask"]]
+        return [*told, words["step_image_ask"]]
 
     def _step(self, screen: Screen) -> str:
         """The word for a screen; in a second round the mask that is shown is an error."""
         errors = self.plan.kind == "clicks-round2"
-        shows_mask = screen.show not in ("picture", "text")
+        shows_mask = screen.show not in ("image", "text")
         return "step_error" if errors and shows_mask else f"step_{screen.show}"
 
     def minutes(self, modes: Sequence[Mode]) -> int:

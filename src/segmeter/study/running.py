@@ -41,7 +41,7 @@ class RunningStudy:
 
     def state(self) -> str:
         """`open`, `paused` or `closed`."""
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             return str(connection.execute(sa.select(t.study.c.state)).scalar_one())
 
     def set_state(self, state: str) -> None:
@@ -62,7 +62,7 @@ class RunningStudy:
         """Whether a link still opens the door."""
         if token == OPEN:
             return self.plan.open_to_all
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             found = lookups.invitation(connection, token)
         return found is not None and found["person"] is None
 
@@ -83,7 +83,7 @@ class RunningStudy:
 
     def person(self, session: str) -> Row | None:
         """Whose session this is."""
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             return lookups.person(connection, session)
 
     def choose_device(self, person: Row, device: str) -> None:
@@ -107,7 +107,7 @@ class RunningStudy:
         self.check_open()
         if person["device"] is None:
             raise Refused(409, "say first what you work with")
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             open = lookups.open_batch(connection, person["id"])
         if open is None:
             with self.ledger.writing() as work:
@@ -116,12 +116,12 @@ class RunningStudy:
                 open = open or assign(work, self.plan, person)
         if open is None:
             return None
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             return batch_view(connection, self.plan, self.stimuli, open, person["language"])
 
     def trial(self, person: Row, trial: str) -> Row:
         """A trial of the person's own; others do not exist for them."""
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             return lookups.own_trial(connection, person["id"], trial)
 
     def answer(self, person: Row, trial: str, given: Answer) -> dict[str, Any]:
@@ -186,6 +186,6 @@ class RunningStudy:
         return True
 
     def _passed(self, person: str) -> bool:
-        with self.ledger.reading() as connection:
+        with self.ledger.protocol() as connection:
             asked = sa.select(t.people.c.passed).where(t.people.c.id == person)
             return bool(connection.execute(asked).scalar())

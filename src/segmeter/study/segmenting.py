@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, View
+from segmeter.core.models import EncodedScene, Model
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.core.sessions import Round, Session
@@ -35,7 +35,7 @@ from segmeter.study.running import RunningStudy
 __all__ = ["MEASURES", "Segmenting", "run_lengths", "scene_point"]
 
 MEASURES = ("iou", "boundary-iou")
-_KEPT_VIEWS, _KEPT_SESSIONS = 64, 200
+_KEPT_SCENES_ENCODED, _KEPT_SESSIONS = 64, 200
 _AHEAD = 2
 
 
@@ -59,65 +59,65 @@ class Segmenting:
         self._models: dict[str, Model] = {
             name: catalogue.models.make(name, weights=weights) for name in study.plan.models
         }
-        self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
+        self._encoded_scenes: OrderedDict[tuple[str, str], EncodedScene] = OrderedDict()
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._books = threading.Lock()
         # Networks answer one at a time. On a processor nobody's click waits for a look, which
         # takes ten times as long; on a GPU looks are short, and captured graphs want it alone.
         self._answering = threading.Lock()
         self._looking = self._answering if has_cuda() else threading.Lock()
-        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="look-ahead")
+        self._ahead = ThreadPoolExecutor(1, thread_name_prefix="encode-ahead")
 
     def prepare(self, batch: str, place: int = 0) -> None:
         """Look at a batch's next scenes while the person still looks or reads."""
-        self._ahead.submit(self._look_ahead, batch, place)
+        self._ahead.submit(self._encode_ahead, batch, place)
 
-    def step(self, person: Row, trial: str, ask: StepAsk) -> dict[str, Any]:
+    def step(self, person: Row, trial: str, request: StepAsk) -> dict[str, Any]:
         """Answer a click with a mask; the same click again with the same mask."""
         self._study.check_open()
         task = self._study.trial(person, trial)
-        self._check(task, ask)
+        self._check(task, request)
         open = self._open_at(trial, task)
         with open.turn:
             session = open.session
-            if ask.number <= len(session.rounds):
-                return self._repeat(session, task, ask)
-            if ask.number != len(session.rounds) + 1:
+            if request.number <= len(session.rounds):
+                return self._repeat(session, task, request)
+            if request.number != len(session.rounds) + 1:
                 raise Refused(409, "clicks come in their order")
-            click = Click(self._point(task, ask), ask.positive)
+            click = Click(self._point(task, request), request.positive)
             with self._answering:
-                made = session.step(click, seconds_user=ask.user_ms / 1000)
-            body = {"trial": trial, "number": ask.number, "step": _kept(made, ask)}
+                made = session.step(click, seconds_user=request.user_ms / 1000)
+            body = {"trial": trial, "number": request.number, "step": _kept(made, request)}
             try:
                 with self._study.ledger.writing() as work:
                     work.record("stepped", body, person["id"])
             except BaseException:
                 self._forget(task["batch"])  # what is not kept did not happen
                 raise
-        if ask.number == 1:
+        if request.number == 1:
             self.prepare(task["batch"], task["place"] + 1)
-        return self._view_of(task, made)
+        return self._encoded_of(task, made)
 
-    def _check(self, task: Row, ask: StepAsk) -> None:
+    def _check(self, task: Row, request: StepAsk) -> None:
         if task["state"] != "open" or task["answered"] is not None:
             raise Refused(410, "this object is finished")
-        if ask.number > self._study.plan.rounds:
+        if request.number > self._study.plan.rounds:
             raise Refused(409, "there are no clicks left for this object")
         height, width = self._study.stimuli.shown(task["scene"]).size
-        if not (0 <= ask.x < width and 0 <= ask.y < height):
-            raise Refused(422, "the click lies outside the picture")
+        if not (0 <= request.x < width and 0 <= request.y < height):
+            raise Refused(422, "the click lies outside the image")
 
-    def _point(self, task: Row, ask: StepAsk) -> tuple[float, float]:
+    def _point(self, task: Row, request: StepAsk) -> tuple[float, float]:
         shown = self._study.stimuli.shown(task["scene"])
-        return scene_point(ask.y, ask.x, shown.size, shown.scene.shape)
+        return scene_point(request.y, request.x, shown.size, shown.scene.shape)
 
-    def _repeat(self, session: Session, task: Row, ask: StepAsk) -> dict[str, Any]:
-        made = session.rounds[ask.number - 1]
-        if made.prompts != (Click(self._point(task, ask), ask.positive),):
+    def _repeat(self, session: Session, task: Row, request: StepAsk) -> dict[str, Any]:
+        made = session.rounds[request.number - 1]
+        if made.prompts != (Click(self._point(task, request), request.positive),):
             raise Refused(409, "this click was made before, and elsewhere")
-        return self._view_of(task, made)
+        return self._encoded_of(task, made)
 
-    def _view_of(self, task: Row, made: Round) -> dict[str, Any]:
+    def _encoded_of(self, task: Row, made: Round) -> dict[str, Any]:
         shown = self._study.stimuli.shown(task["scene"])
         return {"number": made.number, **run_lengths(shown.fitted(made.mask))}
 
@@ -127,8 +127,8 @@ class Segmenting:
         with self._books:
             found = self._open.get(batch)
         if found is None or found.trial != trial:
-            view = self._view(task["source"], task["scene"])
-            made = _Open(trial, self._stepped_again(trial, task, view))
+            encoded = self._encoded(task["source"], task["scene"])
+            made = _Open(trial, self._stepped_again(trial, task, encoded))
             with self._books:
                 found = self._open.get(batch)
                 if found is None or found.trial != trial:
@@ -144,13 +144,13 @@ class Segmenting:
         with self._books:
             self._open.pop(batch, None)
 
-    def _stepped_again(self, trial: str, task: Row, view: View) -> Session:
+    def _stepped_again(self, trial: str, task: Row, encoded: EncodedScene) -> Session:
         """The trial's session, through the clicks that the ledger has of it."""
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
-        session = Session(scene, view, target, judge=judge_by(MEASURES))
+        session = Session(scene, encoded, target, judge=judge_by(MEASURES))
         asked = sa.select(t.steps.c.step).where(t.steps.c.trial == trial)
-        with self._study.ledger.reading() as connection:
+        with self._study.ledger.protocol() as connection:
             rows = connection.execute(asked.order_by(t.steps.c.number)).scalars().all()
         for step in map(json.loads, rows):
             click = Click((step["y"], step["x"]), step["positive"])
@@ -161,7 +161,7 @@ class Segmenting:
     def _scene(self, scene: str) -> Scene:
         return self._study.stimuli.shown(scene).scene
 
-    def _look_ahead(self, batch: str, place: int) -> None:
+    def _encode_ahead(self, batch: str, place: int) -> None:
         asked = (
             sa.select(t.tasks.c.source, t.tasks.c.scene)
             .join(t.trials, t.trials.c.task == t.tasks.c.id)
@@ -170,30 +170,32 @@ class Segmenting:
             .order_by(t.trials.c.place)
             .limit(_AHEAD)
         )
-        with self._study.ledger.reading() as connection:
+        with self._study.ledger.protocol() as connection:
             wanted = connection.execute(asked).all()
         for model, scene in wanted:
-            self._view(model, scene)
+            self._encoded(model, scene)
 
-    def _view(self, model: str, scene: str) -> View:
+    def _encoded(self, model: str, scene: str) -> EncodedScene:
         key = (model, scene)
         with self._books:
-            if key in self._views:
-                self._views.move_to_end(key)
-                return self._views[key]
+            if key in self._encoded_scenes:
+                self._encoded_scenes.move_to_end(key)
+                return self._encoded_scenes[key]
         with self._looking:
-            view = self._views.get(key) or self._models[model].look(self._scene(scene))
+            encoded = self._encoded_scenes.get(key) or self._models[model].encode(
+                self._scene(scene)
+            )
         with self._books:
-            self._views[key] = view
-            if len(self._views) > _KEPT_VIEWS:
-                self._views.popitem(last=False)
-        return view
+            self._encoded_scenes[key] = encoded
+            if len(self._encoded_scenes) > _KEPT_SCENES_ENCODED:
+                self._encoded_scenes.popitem(last=False)
+        return encoded
 
 
 def scene_point(
     y: float, x: float, shown: tuple[int, int], scene: tuple[int, ...]
 ) -> tuple[float, float]:
-    """The scene's pixel under a point of the shown picture.
+    """The scene's pixel under a point of the shown image.
 
     >>> scene_point(10.7, 0.2, (100, 100), (200, 200))
     (21.0, 0.0)
@@ -217,7 +219,7 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
     return {**box, "runs": [int(n) for n in runs]}
 
 
-def _kept(made: Round, ask: StepAsk) -> dict[str, Any]:
+def _kept(made: Round, request: StepAsk) -> dict[str, Any]:
     """What the ledger keeps of a step."""
     (click,) = made.prompts
     assert isinstance(click, Click)
@@ -225,14 +227,14 @@ def _kept(made: Round, ask: StepAsk) -> dict[str, Any]:
         "y": click.point[0],
         "x": click.point[1],
         "positive": click.positive,
-        "shown_y": ask.y,
-        "shown_x": ask.x,
-        "user_ms": ask.user_ms,
-        "answer_ms": 1000 * made.seconds_answer,
-        "pointer": ask.pointer,
+        "shown_y": request.y,
+        "shown_x": request.x,
+        "user_ms": request.user_ms,
+        "answer_ms": 1000 * made.seconds_predict,
+        "pointer": request.pointer,
         "scores": made.scores,
         "model_score": made.model_score,
-        "candidate": made.candidate,
-        "fed": made.fed,
+        "candidate": made.mask_index,
+        "mask_fed_back": made.mask_fed_back,
         "mask": made.mask.to_coco()["counts"],
     }

@@ -24,7 +24,7 @@ from segmeter.study.site import Site
 __all__ = ["create_app"]
 
 _STATIC = Path(__file__).parent / "static"
-# A person makes a few requests per second at most, and a batch of pictures at once.
+# A person makes a few requests per second at most, and a batch of images at once.
 _PER_SECOND, _BURST = 20.0, 150
 # An address may be that of a whole class.
 _PER_ADDRESS, _ADDRESS_BURST = 400.0, 4000
@@ -96,7 +96,7 @@ def _complaint(request: Request, refused: Refused) -> Response:
     site: Site = request.app.state.site
     status = refused.status
     path = request.scope["path"].removeprefix(request.scope["root_path"])
-    if status == 401 and not path.startswith(("/api/", "/pictures/")):
+    if status == 401 and not path.startswith(("/api/", "/images/")):
         return site.redirect(request, "/")
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"error": str(refused)}, status)

@@ -1,6 +1,6 @@
-"""Stimuli: the pictures that people are shown, made by the server and cut from real scenes.
+"""Stimuli: the images that people are shown, made by the server and cut from real scenes.
 
-Pictures larger than the plan allows are shrunk once, with their masks; every coordinate of
+Images larger than the plan allows are shrunk once, with their masks; every coordinate of
 the study then refers to the shown size. File names of the data never leave the server.
 """
 
@@ -20,7 +20,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import Picture, Scene, Target
+from segmeter.core.scenes import Image, Scene, Target
 from segmeter.runtime.roots import Roots
 from segmeter.study import drawing
 from segmeter.study.mask_sources import MaskFolder, RunMasks, open_masks
@@ -52,19 +52,19 @@ class Shown:
 
 
 class Stimuli:
-    """Scenes, targets and pictures of a plan; safe to use from several threads."""
+    """Scenes, targets and images of a plan; safe to use from several threads."""
 
     def __init__(self, plan: Plan, roots: Roots | None = None) -> None:
         self.plan = plan
         self.roots = roots or Roots()
         self.dataset = _open(plan, self.roots)
         self._shown = _Kept[Shown](_KEPT_SCENES)
-        self._pictures = _Kept[bytes](4096, _KEPT_BYTES)
+        self._images = _Kept[bytes](4096, _KEPT_BYTES)
         self._checked: set[str] = set()
 
     @cached_property
     def sources(self) -> dict[str, RunMasks | MaskFolder]:
-        found = [masks for masks in self.plan.masks if masks.source != "truth"]
+        found = [masks for masks in self.plan.masks if masks.source != "ground_truth"]
         return {masks.name: open_masks(masks, self.plan.folder) for masks in found}
 
     def targets(self) -> list[tuple[str, str]]:
@@ -78,8 +78,8 @@ class Stimuli:
         names: set[str] = set()
         for scene in self.plan.scenes or known:
             loaded = self.dataset.load(scene)  # its pixels are not needed yet
-            if not isinstance(loaded, Picture):
-                raise BadInput(f"'{loaded.name}' is a volume; people are shown pictures only")
+            if not isinstance(loaded, Image):
+                raise BadInput(f"'{loaded.name}' is a volume; people are shown images only")
             shrink = min(1.0, self.plan.largest_side / max(loaded.shape))
             for target in loaded.targets:
                 names |= {target.id, f"{scene}/{target.id}"}
@@ -101,15 +101,15 @@ class Stimuli:
     def mask(self, scene: str, target: str, part: str, source: str) -> Mask:
         """What a task is about, at the shown size."""
         shown = self.shown(scene)
-        truth = shown.targets[target].mask
+        ground_truth = shown.targets[target].mask
         if part == "first":
-            return truth
+            return ground_truth
         given = self.rated_mask(scene, target, source)
         if given is None:
             raise NotFound(f"'{source}' has no mask of '{scene}/{target}'")
         if part == "mask":
             return given
-        return truth - given if part == "fn" else given - truth
+        return ground_truth - given if part == "fn" else given - ground_truth
 
     def rated_mask(self, scene: str, target: str, source: str) -> Mask | None:
         """The mask to be rated; None where its source has none."""
@@ -124,22 +124,25 @@ class Stimuli:
 
         The mask of highest IoU not above `best_below` that has such an error (RClicks).
         """
-        truth = self.shown(scene).targets[target].mask
+        ground_truth = self.shown(scene).targets[target].mask
         best: dict[str, tuple[float, str]] = {}
         for masks in self.plan.masks:
-            guess = self.rated_mask(scene, target, masks.name)
-            if guess is None:
+            prediction = self.rated_mask(scene, target, masks.name)
+            if prediction is None:
                 continue
-            score = _iou(truth, guess)
-            for part, error in (("fn", truth - guess), ("fp", guess - truth)):
+            score = _iou(ground_truth, prediction)
+            for part, error in (
+                ("fn", ground_truth - prediction),
+                ("fp", prediction - ground_truth),
+            ):
                 if error and score <= self.plan.best_below:
                     best[part] = max(best.get(part, (-1.0, "")), (score, masks.name))
         return [(part, source) for part, (_, source) in best.items()]
 
-    def picture(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
+    def image(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         """One screen or view as a PNG or JPEG file."""
-        key = (scene,) if show == "picture" else (scene, target, part, source, show)
-        return self._pictures.get(key, lambda: self._draw(scene, target, part, source, show))
+        key = (scene,) if show == "image" else (scene, target, part, source, show)
+        return self._images.get(key, lambda: self._draw(scene, target, part, source, show))
 
     def prompt(self, scene: str, target: str) -> drawing.Prompted:
         """What every model was given: the target's most central point, or its box."""
@@ -152,15 +155,15 @@ class Stimuli:
 
     def _draw(self, scene: str, target: str, part: str, source: str, show: str) -> bytes:
         shown = self.shown(scene)
-        if show == "picture":
-            return drawing.encoded(shown.pixels, photograph=True)
+        if show == "image":
+            return drawing.encoded(shown.pixels, image=True)
         mask = self.mask(scene, target, part, source)
         if show in drawing.SCREENS:
             return drawing.encoded(drawing.SCREENS[show](shown.pixels, mask))
         if show in drawing.VIEWS:
             prompt = self.prompt(scene, target)
             return drawing.encoded(drawing.VIEWS[show](shown.pixels, mask, prompt))
-        raise NotFound(f"there is no picture '{show}'")
+        raise NotFound(f"there is no image '{show}'")
 
     def _show(self, scene: str) -> Shown:
         loaded: Any = self.dataset.load(scene)
@@ -257,6 +260,6 @@ def _open(plan: Plan, roots: Roots) -> Any:
     return catalogue.datasets.make(spec.name, **{**roots.options(), **spec.options})
 
 
-def _iou(truth: Mask, guess: Mask) -> float:
-    union = (truth | guess).area
-    return truth.overlap(guess) / union if union else 1.0
+def _iou(ground_truth: Mask, prediction: Mask) -> float:
+    union = (ground_truth | prediction).area
+    return ground_truth.overlap(prediction) / union if union else 1.0

@@ -18,9 +18,9 @@ Flags = dict[str, Any]
 
 
 def distance_to(mask: Mask, y: float, x: float) -> float:
-    """How far a point of the picture lies from a mask's nearest pixel centre; 0 on the mask.
+    """How far a point of the image lies from a mask's nearest pixel centre; 0 on the mask.
 
-    Points are measured from the picture's corner, so that pixel `(0, 0)` is the square from
+    Points are measured from the image's corner, so that pixel `(0, 0)` is the square from
     0 to 1 and its centre is `(0.5, 0.5)`.
 
     >>> distance_to(Mask.box((9, 9), (0, 0), (2, 2)), 0.5, 4.5)

@@ -1,4 +1,4 @@
-"""Routes for people at work: their pages and pictures, and the answers they send."""
+"""Routes for people at work: their pages and images, and the answers they send."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def guidelines(request: Request, site: Here) -> Response:
     return site.show("guidelines.html", request, site.person(request))
 
 
-@router.get("/pictures/{trial}/{name}")
-def picture(request: Request, trial: Name, name: Name, site: Here) -> Response:
-    raw = _picture(site.study, site.study.trial(site.person(request), trial), name)
+@router.get("/images/{trial}/{name}")
+def show_image(request: Request, trial: Name, name: Name, site: Here) -> Response:
+    raw = _image(site.study, site.study.trial(site.person(request), trial), name)
     return image(raw, **{"cache-control": "private, max-age=3600"})
 
 
@@ -120,13 +120,13 @@ def _message(
         raise RequestValidationError(faults) from None
 
 
-def _picture(study: RunningStudy, trial: Row, name: str) -> bytes:
-    """A screen of a trial by its number, the plain picture, or a view for rating."""
+def _image(study: RunningStudy, trial: Row, name: str) -> bytes:
+    """A screen of a trial by its number, the plain image, or a view for rating."""
     show = _shown(study, trial, name)
     if show is None:
-        raise Refused(404, "there is no such picture")
+        raise Refused(404, "there is no such image")
     parts = (trial["scene"], trial["target"], trial["part"], trial["source"])
-    return study.stimuli.picture(*parts, show)
+    return study.stimuli.image(*parts, show)
 
 
 def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
@@ -135,7 +135,7 @@ def _shown(study: RunningStudy, trial: Row, name: str) -> str | None:
     if plan.kind == "rate":
         return name if name in VIEWS else None
     if not name.isdecimal():
-        return name if name == "picture" else None
+        return name if name == "image" else None
     screens = plan.mode(trial["condition"]).screens
     number = int(name)
     if number >= len(screens) or screens[number].show == "text":

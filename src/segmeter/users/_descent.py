@@ -38,18 +38,18 @@ def rates(sizes: Sequence[tuple[int, int]], like: Tensor) -> Tensor:
 
 
 def scales(soft: MovableClicks) -> list[float]:
-    """Pixels of each frame for one pixel of the picture, the mean of both axes."""
+    """Pixels of each frame for one pixel of the image, the mean of both axes."""
     start = soft.start()
-    pairs = zip(soft.to_picture(start), soft.to_picture(start + 1), strict=True)
+    pairs = zip(soft.to_image(start), soft.to_image(start + 1), strict=True)
     return [1 / math.sqrt((b[0] - a[0]) * (b[1] - a[1])) for a, b in pairs]
 
 
-def dice_loss(logits: Tensor, truth: Tensor) -> Tensor:
+def dice_loss(logits: Tensor, ground_truth: Tensor) -> Tensor:
     """Soft Dice loss; 0 when there is nothing to find."""
-    if not bool(truth.any()):
+    if not bool(ground_truth.any()):
         return logits.sum() * 0
     p = logits.sigmoid()
-    return 1 - 2 * (p * truth).sum() / (p + truth).sum().clamp_min(1e-7)
+    return 1 - 2 * (p * ground_truth).sum() / (p + ground_truth).sum().clamp_min(1e-7)
 
 
 def disc_sum(point: Tensor, plane: Tensor, radius: float = DISC) -> Tensor:

@@ -54,7 +54,7 @@ def attempts_of(
 
 
 class Adversaries:
-    """A team: all directions, readings and objects of a scene in one call."""
+    """A team: all directions, protocols and objects of a scene in one call."""
 
     def next_batch(
         self,
@@ -81,7 +81,7 @@ class GradientClick:
     def attempts(
         self, observations: Sequence[Observation], directions: Sequence[Direction]
     ) -> list[Attempt | None]:
-        if not isinstance(observations[0].view, Differentiable):
+        if not isinstance(observations[0].encoded, Differentiable):
             return search(observations, directions, None if observations[0].round == 1 else LATER)
         return follow(observations, directions, self.steps)
 

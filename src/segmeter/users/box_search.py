@@ -18,7 +18,7 @@ import numpy as np
 
 from segmeter.core import catalogue
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, View, render
+from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -64,7 +64,7 @@ def jitter_reach(target: Target) -> tuple[float, float]:
 
 
 def search_boxes(
-    view: View,
+    encoded: EncodedScene,
     target: Target,
     levels: int = LEVELS,
     ignored: bool = True,
@@ -74,15 +74,15 @@ def search_boxes(
 
     `progress` is told how many boxes were tried; how many it will be is not known before.
     """
-    hunt = _Hunt(view, target, ignored, progress)
-    hunt.ask([(0.0, 0.0, 0.0, 0.0)])
+    hunt = _Hunt(encoded, target, ignored, progress)
+    hunt.request([(0.0, 0.0, 0.0, 0.0)])
     ends = (-1.0, 0.0, 1.0)
-    hunt.ask(list(product(ends, ends, ends, ends)))
+    hunt.request(list(product(ends, ends, ends, ends)))
     step = 1.0
     for _ in range(levels - 1):
         step /= 2
         centres = {*hunt.ranked(1)[:PLACES], *hunt.ranked(-1)[:PLACES]}
-        hunt.ask([_moved(c, m, step) for c in sorted(centres) for m in _STAR])
+        hunt.request([_moved(c, m, step) for c in sorted(centres) for m in _STAR])
     tight = hunt.known[0.0, 0.0, 0.0, 0.0]
     return BoxesFound(
         tight, hunt.known[hunt.ranked(-1)[0]], hunt.known[hunt.ranked(1)[0]], len(hunt.known)
@@ -98,22 +98,29 @@ class _Hunt:
     """What was tried: shifts of top, left, bottom and right in units of the reach."""
 
     def __init__(
-        self, view: View, target: Target, ignored: bool, progress: Callable[[int], None] | None
+        self,
+        encoded: EncodedScene,
+        target: Target,
+        ignored: bool,
+        progress: Callable[[int], None] | None,
     ) -> None:
-        self.view, self.target, self._progress = view, target, progress
+        self.encoded, self.target, self._progress = encoded, target, progress
         self.ignore: Mask | None = target.ignore if ignored else None
         self.known: dict[Shift, BoxTrial] = {}
         self._tight, self._reach = tight_box(target), jitter_reach(target)
 
-    def ask(self, shifts: Sequence[Shift]) -> None:
+    def request(self, shifts: Sequence[Shift]) -> None:
         fresh = [s for s in dict.fromkeys(shifts) if s not in self.known]
         for start in range(0, len(fresh), _AT_ONCE):
             part = fresh[start : start + _AT_ONCE]
             boxes = [self._box(shift) for shift in part]
-            answers = self.view.answer([Ask((box,)) for box in boxes])
-            for shift, box, mask in zip(part, boxes, render(self.view, answers), strict=True):
-                truth = self.target.mask
-                scores = iou(truth, mask, self.ignore), boundary_iou(truth, mask, self.ignore)
+            answers = self.encoded.predict([Request((box,)) for box in boxes])
+            for shift, box, mask in zip(part, boxes, render(self.encoded, answers), strict=True):
+                ground_truth = self.target.mask
+                scores = (
+                    iou(ground_truth, mask, self.ignore),
+                    boundary_iou(ground_truth, mask, self.ignore),
+                )
                 self.known[shift] = BoxTrial(box, *scores)
             if self._progress is not None:
                 self._progress(len(self.known))
@@ -151,10 +158,10 @@ class BoxSearchers:
             if seen.prompts:
                 said.append(centre_click(seen))
                 continue
-            key = seen.target.id, seen.reading, user.levels
+            key = seen.target.id, seen.protocol, user.levels
             if key not in found:
-                sound = seen.reading == "sound"
-                found[key] = search_boxes(seen.view, seen.target, user.levels, sound)
+                corrected = seen.protocol == "corrected"
+                found[key] = search_boxes(seen.encoded, seen.target, user.levels, corrected)
             said.append(found[key].of(user.direction).box)
         return said
 

@@ -29,7 +29,7 @@ def tight_box(target: Target) -> Box:
 
 
 def loose_box(target: Target, share: float = 0.1) -> Box:
-    """A tight box grown on every side by a share of that side, inside the picture."""
+    """A tight box grown on every side by a share of that side, inside the image."""
     tight = tight_box(target)
     grow = [share * (b - a + 1) for a, b in zip(tight.low, tight.high, strict=True)]
     return _inside(

@@ -38,7 +38,7 @@ def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
     Positive when the false negatives are deeper than the false positives; a tie is a negative
-    click; first in raster order among equally deep pixels. With nothing left to click, `sound` is
+    click; first in raster order among equally deep pixels. With nothing left to click, `corrected` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
     return centre_clicks([observation])[0].click
@@ -47,11 +47,11 @@ def centre_click(observation: Observation) -> Click | None:
 def centre_clicks(observations: Sequence[Observation]) -> list[Found]:
     """The centre clicks of many observations, found together."""
     clicked = [tuple(_pixel(p) for p in s.prompts if isinstance(p, Click)) for s in observations]
-    guesses = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
+    predictions = [(s.target, s.mask, done) for s, done in zip(observations, clicked, strict=True)]
     return [
         Found(_chosen(observation, *both), observation, done)
         for observation, both, done in zip(
-            observations, deepest_sides(guesses), clicked, strict=True
+            observations, deepest_sides(predictions), clicked, strict=True
         )
     ]
 
@@ -65,7 +65,7 @@ def _chosen(
         return Click(point, positive)
     return (
         Click((0,) * len(observation.mask.shape), False)
-        if observation.reading == "published"
+        if observation.protocol == "published"
         else None
     )
 

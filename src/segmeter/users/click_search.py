@@ -20,7 +20,14 @@ from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.objects import iou
 from segmeter.users.centre_click import centre_click
-from segmeter.users.gradient_attack import Attempt, Direction, Trial, ask_with, shown, valid_pixels
+from segmeter.users.gradient_attack import (
+    Attempt,
+    Direction,
+    Trial,
+    request_with,
+    shown,
+    valid_pixels,
+)
 
 __all__ = ["SearchGrid", "search"]
 
@@ -54,9 +61,11 @@ def search(
         if start is not None
     }
     while wanted := [(hunt, pixel) for hunt in hunts.values() for pixel in hunt.wanted()]:
-        view = observations[0].view
-        asks = [ask_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted]
-        for (hunt, pixel), mask in zip(wanted, shown(view, asks), strict=True):
+        encoded = observations[0].encoded
+        requests = [
+            request_with(hunt.observation, Click(pixel, hunt.positive)) for hunt, pixel in wanted
+        ]
+        for (hunt, pixel), mask in zip(wanted, shown(encoded, requests), strict=True):
             hunt.note(pixel, mask)
         for hunt in hunts.values():
             hunt.finer()
@@ -84,7 +93,7 @@ class _Hunt:
 
     def note(self, pixel: Pixel, mask: Mask) -> None:
         target = self.observation.target
-        ignore = target.ignore if self.observation.reading == "sound" else None
+        ignore = target.ignore if self.observation.protocol == "corrected" else None
         self.scores[pixel] = (
             iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
         )  # fmt: skip

@@ -22,8 +22,8 @@ from segmeter.users.centre_click import TOGETHER, Found, Together, centre_clicks
 
 __all__ = ["ClickingGroup", "MapSample"]
 
-# The original seeds its generator with this at every picture, so that all groups, models and
-# pictures share the same numbers; a further object of a picture goes on with the stream.
+# The original seeds its generator with this at every image, so that all groups, models and
+# images share the same numbers; a further object of an image goes on with the stream.
 _PUBLISHED_SEED = 42
 _PUBLISHED_ROUNDS = 20
 
@@ -36,8 +36,8 @@ class ClickingGroup:
     """Clicks drawn from one group of the click map of what is wrong.
 
     Which side is corrected, false negatives or false positives, is the centre click's choice. In
-    the reading `published` groups are cut by value and draws follow the original's stream of
-    numbers; `sound` cuts exact tenths and draws from the session's own generator.
+    the protocol `published` groups are cut by value and draws follow the original's stream of
+    numbers; `corrected` cuts exact tenths and draws from the session's own generator.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class MapSample:
     """One click on the target, drawn from its whole click map, then content.
 
     In `published` sample after sample takes the next number of the original's stream, which
-    has given `before` numbers to earlier objects of the picture.
+    has given `before` numbers to earlier objects of the image.
     """
 
     team: ClassVar[Together] = TOGETHER
@@ -145,7 +145,7 @@ def _draw(user: ClickingGroup | MapSample, found: Found, rng: np.random.Generato
     if found.click is None or wish is None:
         return None
     share, number = wish
-    published = observation.reading == "published"
+    published = observation.protocol == "published"
     return Draw(
         observation.scene,
         observation.target,
@@ -171,7 +171,7 @@ def _ties(observation: Observation) -> int:
 
 
 def _published_number(observation: Observation) -> float:
-    """The original's next uniform number at this place of the picture's stream.
+    """The original's next uniform number at this place of the image's stream.
 
     Clicks at the corner, made when nothing was wrong, drew none.
     """

@@ -2,9 +2,9 @@
 
 Start at the centre click, take ten steps of Adam against a Dice loss with a penalty for
 leaving the error region, and keep the best click seen that is still a fair one. `published`
-follows the authors' code; `sound` repairs what is wrong with it:
+follows the authors' code; `corrected` repairs what is wrong with it:
 
-- steps and clicks live in one frame, and a click is a whole pixel of the picture;
+- steps and clicks live in one frame, and a click is a whole pixel of the image;
 - a click is fair when its pixel is wrong, judged and not clicked before, and its disc lies
   no more than 5 % further out than the start's (the original's allowance compounds);
 - what decides is IoU of what the model really shows, ignored pixels left out;
@@ -30,7 +30,7 @@ from segmeter.core.differentiable import Differentiable, MovableClicks
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, View, keeps_memory, render
+from segmeter.core.models import EncodedScene, Request, keeps_state, render
 from segmeter.core.prompts import Click
 from segmeter.core.users import Observation
 from segmeter.measures.bands import boundary_iou
@@ -40,7 +40,7 @@ from segmeter.users.centre_click import centre_click
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Attempt", "Direction", "Trial", "ask_with", "follow", "shown", "valid_pixels"]
+__all__ = ["Attempt", "Direction", "Trial", "follow", "request_with", "shown", "valid_pixels"]
 
 Direction = Literal["best", "worst"]
 Place = tuple[float, float]
@@ -48,7 +48,7 @@ Place = tuple[float, float]
 STEPS = 10
 ALLOWANCE = 1.05
 DICE_WEIGHT = 1e-3
-BETTER_BY = 1e-6  # in `sound`: more than rounding can do
+BETTER_BY = 1e-6  # in `corrected`: more than rounding can do
 PIXELS_AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}
 """Pixels of network input whose activations are kept for the way back, by device."""
 
@@ -114,19 +114,19 @@ def valid_pixels(observation: Observation, positive: bool) -> Mask:
     return Mask.of(bits, wrong.low, wrong.shape)
 
 
-def ask_with(observation: Observation, click: Click) -> Ask:
+def request_with(observation: Observation, click: Click) -> Request:
     """What the view would be asked if this were the next click."""
     prompts = (*observation.prompts, click)
-    memory = None if observation.last is None else observation.last.memory
-    keeps = memory is not None and keeps_memory(observation.view, prompts, observation.reading)
-    return Ask(prompts, memory if keeps else None)
+    state = None if observation.last is None else observation.last.state
+    keeps = state is not None and keeps_state(observation.encoded, prompts, observation.protocol)
+    return Request(prompts, state if keeps else None)
 
 
-def shown(view: View, asks: Sequence[Ask]) -> list[Mask]:
+def shown(encoded: EncodedScene, requests: Sequence[Request]) -> list[Mask]:
     """What the view would show; asks that are the same are asked once."""
-    keys = [(ask.prompts, id(ask.memory)) for ask in asks]
-    distinct = dict(zip(keys, asks, strict=True))
-    masks = render(view, view.answer(list(distinct.values())))
+    keys = [(request.prompts, id(request.state)) for request in requests]
+    distinct = dict(zip(keys, requests, strict=True))
+    masks = render(encoded, encoded.predict(list(distinct.values())))
     known = dict(zip(distinct, masks, strict=True))
     return [known[key] for key in keys]
 
@@ -137,37 +137,37 @@ class _Climber:
     def __init__(self, observation: Observation, direction: Direction, start: Click) -> None:
         self.observation, self.start = observation, start
         self.sign = 1.0 if direction == "best" else -1.0
-        self.sound = observation.reading == "sound"
+        self.corrected = observation.protocol == "corrected"
         self.valid = valid_pixels(observation, start.positive)
         self.attempt = Attempt(start.positive)
         self.seen: dict[Place, tuple[float, float]] = {}
         self.limit = math.inf
 
     def away(self) -> npt.NDArray[np.float32]:
-        """Distance of every pixel of the picture to the nearest wrong one of that kind."""
+        """Distance of every pixel of the image to the nearest wrong one of that kind."""
         wrong = error_regions(self.observation.target, self.observation.mask)[
             0 if self.start.positive else 1
         ]
         return depth_px(~wrong.dense())
 
     def place(self, point: Place) -> Place:
-        """Where a click lands: on the pixel under it in `sound`, clipped in both readings."""
+        """Where a click lands: on the pixel under it in `corrected`, clipped in both protocols."""
         if not self.attempt.trials:
             return self.start.point[0], self.start.point[1]
         height, width = self.observation.scene.shape[:2]
         y, x = min(max(point[0], 0), height - 1), min(max(point[1], 0), width - 1)
-        return (math.floor(y + 0.5), math.floor(x + 0.5)) if self.sound else (y, x)
+        return (math.floor(y + 0.5), math.floor(x + 0.5)) if self.corrected else (y, x)
 
     def curious(self, place: Place) -> bool:
         """Whether the view must be asked: not about old places, nor about unfair ones."""
-        if not self.sound or place in self.seen:
+        if not self.corrected or place in self.seen:
             return False
         return not self.attempt.trials or self.valid[(int(place[0]), int(place[1]))]
 
     def note(self, place: Place, mask: Mask) -> None:
         """Score what a click showed."""
         target = self.observation.target
-        ignore = target.ignore if self.sound else None
+        ignore = target.ignore if self.corrected else None
         scores = iou(target.mask, mask, ignore), boundary_iou(target.mask, mask, ignore)
         self.seen[place] = scores
 
@@ -179,12 +179,12 @@ class _Climber:
         fair = first or location <= self.limit
         taken = first or (fair and self._beats(scores))
         self.attempt.trials.append(Trial(place, *scores, location, fair, taken))
-        if first or (taken and not self.sound):
+        if first or (taken and not self.corrected):
             self.limit = ALLOWANCE * location
 
     def _beats(self, scores: tuple[float, float]) -> bool:
         best = self.attempt.chosen
-        if self.sound:
+        if self.corrected:
             return self.sign * (scores[0] - best.iou) > BETTER_BY
         # The original compares the pair, so that Boundary IoU decides ties.
         pair = (best.iou, best.boundary_iou)
@@ -197,10 +197,10 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
 
     from segmeter.users import _descent
 
-    view = climbers[0].observation.view
-    if not isinstance(view, Differentiable):
+    encoded = climbers[0].observation.encoded
+    if not isinstance(encoded, Differentiable):
         raise BadInput("this model has no slope to follow; search for the click instead")
-    soft = view.movable_clicks([ask_with(c.observation, c.start) for c in climbers])
+    soft = encoded.movable_clicks([request_with(c.observation, c.start) for c in climbers])
     device = soft.start().device.type
     pixels = sum(math.prod(size) for size in soft.sizes)
     if len(climbers) > 1 and pixels > PIXELS_AT_ONCE.get(device, PIXELS_AT_ONCE["cuda"]):
@@ -209,9 +209,11 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         _climb(climbers[middle:], steps)
         return
     location = _Location(soft, climbers)
-    truth = [soft.into_answer(i, c.observation.target.mask) for i, c in enumerate(climbers)]
+    ground_truth = [
+        soft.into_prediction(i, c.observation.target.mask) for i, c in enumerate(climbers)
+    ]
     own = [
-        size if c.sound else other
+        size if c.corrected else other
         for c, size, other in zip(climbers, soft.sizes, soft.step_sizes, strict=True)
     ]
     adam = _descent.Adam(soft.start(), _descent.rates(own, soft.start()))
@@ -221,7 +223,7 @@ def _climb(climbers: Sequence[_Climber], steps: int) -> None:
         with torch.enable_grad():
             logits = soft.logits(points)
             outside = location(points)
-            dice = [_descent.dice_loss(g, t) for g, t in zip(logits, truth, strict=True)]
+            dice = [_descent.dice_loss(g, t) for g, t in zip(logits, ground_truth, strict=True)]
             loss = outside + DICE_WEIGHT * signs * torch.stack(dice)
             (slope,) = torch.autograd.grad(loss.sum(), points)
         _judge(climbers, soft, points.detach(), [one.detach() for one in logits], outside.tolist())
@@ -232,7 +234,7 @@ class _Location:
     """How far each disc lies outside its error region.
 
     `published` takes the mean over the whole frame, with distances in pixels of the
-    picture; `sound` the mean over the disc, in pixels of the frame.
+    image; `corrected` the mean over the disc, in pixels of the frame.
     """
 
     def __init__(self, soft: MovableClicks, climbers: Sequence[_Climber]) -> None:
@@ -241,7 +243,7 @@ class _Location:
         disc = math.pi * _descent.DISC**2
         self._away = [soft.into_frame(i, climber.away()) for i, climber in enumerate(climbers)]
         self._weights = [
-            scale / disc if climber.sound else 1 / math.prod(size)
+            scale / disc if climber.corrected else 1 / math.prod(size)
             for climber, scale, size in zip(
                 climbers, _descent.scales(soft), soft.sizes, strict=True
             )
@@ -263,17 +265,19 @@ def _judge(
     logits: Sequence[Tensor],
     outside: Sequence[float],
 ) -> None:
-    """Score where everybody stands: `sound` asks the view itself, `published` the soft pass."""
-    places = [c.place(p) for c, p in zip(climbers, soft.to_picture(points), strict=True)]
+    """Score where everybody stands: `corrected` asks the view itself, `published` the soft pass."""
+    places = [c.place(p) for c, p in zip(climbers, soft.to_image(points), strict=True)]
     asking = [(c, p) for c, p in zip(climbers, places, strict=True) if c.curious(p)]
     if asking:
-        view = climbers[0].observation.view
-        asks = [ask_with(c.observation, Click(place, c.start.positive)) for c, place in asking]
-        for (climber, place), mask in zip(asking, shown(view, asks), strict=True):
+        encoded = climbers[0].observation.encoded
+        requests = [
+            request_with(c.observation, Click(place, c.start.positive)) for c, place in asking
+        ]
+        for (climber, place), mask in zip(asking, shown(encoded, requests), strict=True):
             climber.note(place, mask)
-    if not all(climber.sound for climber in climbers):
+    if not all(climber.corrected for climber in climbers):
         for climber, place, mask in zip(climbers, places, soft.masks(logits), strict=True):
-            if not climber.sound:
+            if not climber.corrected:
                 climber.note(place, mask)
     for climber, place, far in zip(climbers, places, outside, strict=True):
         climber.judge(place, far)

@@ -14,7 +14,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.users import Observation
-from segmeter.datasets.recorded_clicks import Clicks, UnknownPicture, read_clicks
+from segmeter.datasets.recorded_clicks import Clicks, UnknownImage, read_clicks
 
 __all__ = ["NAMES", "ReplayUser", "check_clicks", "open_clicks", "recorded"]
 
@@ -36,8 +36,8 @@ class ReplayUser:
     """Makes one recorded first-round click on the target, then is content.
 
     `person` counts the recorded clicks of a target from 1; who has no such click is content
-    from the start. `published` takes coordinates as they are, `sound` scales them from the
-    size of the picture that people saw.
+    from the start. `published` takes coordinates as they are, `corrected` scales them from the
+    size of the image that people saw.
     """
 
     clicks: str
@@ -58,7 +58,7 @@ class ReplayUser:
             return None
         place = places[self.person - 1 : self.person]
         shape = (observation.scene.shape[0], observation.scene.shape[1])
-        if observation.reading == "sound":
+        if observation.protocol == "corrected":
             point = file.scaled(place, shape)[0]
         else:
             point = file.points[place][0].astype(np.float64)
@@ -69,12 +69,12 @@ class ReplayUser:
 def check_clicks(path: Path, scenes: Mapping[str, Collection[str]], absent: str) -> None:
     """Refuse a clicks file with a wrong row, or with no click on a data set that is played.
 
-    Rows of data sets that are not played are checked too, but for their pictures.
+    Rows of data sets that are not played are checked too, but for their images.
     """
     known = {NAMES.get(name, name): frozenset(ids) for name, ids in scenes.items()}
     try:
         clicks = read_clicks(path, known if absent == "refuse" else None)
-    except UnknownPicture as error:
+    except UnknownImage as error:
         raise BadInput(f"{error}; '--option absent=skip' leaves such clicks out") from None
     told = {key.dataset for key in clicks.keys if key.kind == "first"}
     for name in known:

@@ -15,24 +15,26 @@ import numpy as np
 from segmeter.core import catalogue
 from segmeter.core.error_regions import Depth, deepest_sides, error_regions
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 
 __all__ = ["CentrePoint", "RandomPoint", "next_point", "next_points", "random_point"]
 
-Guess = tuple[Target, Mask, Reading]
+Prediction = tuple[Target, Mask, ProtocolName]
 
 
-def next_point(target: Target, guess: Mask, reading: Reading = "sound") -> Click | None:
+def next_point(
+    target: Target, prediction: Mask, protocol: ProtocolName = "corrected"
+) -> Click | None:
     """A click on the pixel of the whole error that lies farthest from the error's boundary.
 
     Positive when the false negatives are deeper than the false positives; first in raster
-    order among equally deep pixels; the picture's border counts as boundary. Equally deep:
-    `published` clicks the false positive, `sound` the one in the larger component (of
+    order among equally deep pixels; the image's border counts as boundary. Equally deep:
+    `published` clicks the false positive, `corrected` the one in the larger component (of
     8-connected pixels), and the false negative when these are equal too. With no error,
-    `sound` is content, while `published` gives a negative click at (0, 0).
+    `corrected` is content, while `published` gives a negative click at (0, 0).
 
     >>> square = Target("a", Mask.box((9, 9), (2, 2), (7, 7)))
     >>> next_point(square, Mask.empty((9, 9)))
@@ -40,13 +42,13 @@ def next_point(target: Target, guess: Mask, reading: Reading = "sound") -> Click
     >>> next_point(square, square.mask, "published")
     Click(point=(0, 0), positive=False)
     """
-    return next_points([(target, guess, reading)])[0]
+    return next_points([(target, prediction, protocol)])[0]
 
 
-def next_points(guesses: Sequence[Guess]) -> list[Click | None]:
+def next_points(predictions: Sequence[Prediction]) -> list[Click | None]:
     """The next points of many sessions, found together."""
-    sides = deepest_sides([(target, guess, ()) for target, guess, _ in guesses])
-    return [_chosen(guess, *both) for guess, both in zip(guesses, sides, strict=True)]
+    sides = deepest_sides([(target, prediction, ()) for target, prediction, _ in predictions])
+    return [_chosen(prediction, *both) for prediction, both in zip(predictions, sides, strict=True)]
 
 
 def random_point(target: Target, rng: np.random.Generator) -> Click:
@@ -57,20 +59,20 @@ def random_point(target: Target, rng: np.random.Generator) -> Click:
     return Click(tuple(int(p) + a for p, a in zip(place, inside.low, strict=True)), True)
 
 
-def _chosen(guess: Guess, false_negatives: Depth, added: Depth) -> Click | None:
-    target, mask, reading = guess
+def _chosen(prediction: Prediction, false_negatives: Depth, added: Depth) -> Click | None:
+    target, mask, protocol = prediction
     if false_negatives.point is None and added.point is None:
-        return None if reading == "sound" else Click((0,) * len(mask.shape), False)
+        return None if protocol == "corrected" else Click((0,) * len(mask.shape), False)
     positive = false_negatives.squared > added.squared
-    if false_negatives.squared == added.squared and reading == "sound":
+    if false_negatives.squared == added.squared and protocol == "corrected":
         positive = _larger_side(target, mask, false_negatives, added)
     point = false_negatives.point if positive else added.point
     return None if point is None else Click(point, positive)
 
 
-def _larger_side(target: Target, guess: Mask, false_negatives: Depth, added: Depth) -> bool:
+def _larger_side(target: Target, prediction: Mask, false_negatives: Depth, added: Depth) -> bool:
     """Whether the false negatives' deepest component is at least as large as the other's."""
-    sides = zip(error_regions(target, guess), (false_negatives, added), strict=True)
+    sides = zip(error_regions(target, prediction), (false_negatives, added), strict=True)
     first, second = (_component_area(mask, depth.point) for mask, depth in sides)
     return first >= second
 
@@ -95,7 +97,7 @@ class _Team:
         observations: Sequence[Observation],
         draws: Sequence[np.random.Generator],
     ) -> list[Prompt | None]:
-        found = next_points([(s.target, s.mask, s.reading) for s in observations])
+        found = next_points([(s.target, s.mask, s.protocol) for s in observations])
         given: list[Prompt | None] = list(found)
         for k, (user, observation) in enumerate(zip(users, observations, strict=True)):
             if user.starts_anywhere and not observation.prompts:

@@ -1,4 +1,4 @@
-"""Instance Dice and averages over data sets against the original's, in both readings."""
+"""Instance Dice and averages over data sets against the original's, in both protocols."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def interval(ends: list[int] | None) -> Mask:
 
 def test_m3_instances_are_matched_anew_in_published_and_paired_in_sound(golden: Path) -> None:
     wanted = json.loads((golden / "volumes" / "aggregation_instances.json").read_text())
-    published, sound = [], []
+    published, corrected = [], []
     for name, case in wanted["cases"].items():
-        truths = [interval(one["gt"]) for one in case["instances"]]
-        guesses = [interval(one["pred"]) for one in case["instances"]]
-        assert published_entries(truths, guesses) == pytest.approx(
+        ground_truths = [interval(one["gt"]) for one in case["instances"]]
+        predictions = [interval(one["pred"]) for one in case["instances"]]
+        assert published_entries(ground_truths, predictions) == pytest.approx(
             case["published_entries"], abs=1e-6
         ), name
-        published.append(published_case_dice(truths, guesses))
-        sound.append(case_dice(truths, guesses))
+        published.append(published_case_dice(ground_truths, predictions))
+        corrected.append(case_dice(ground_truths, predictions))
         assert published[-1] == pytest.approx(case["published_case_dice"], abs=1e-6), name
-        assert sound[-1] == pytest.approx(case["sound_case_dice"], abs=1e-6), name
+        assert corrected[-1] == pytest.approx(case["sound_case_dice"], abs=1e-6), name
     assert np.mean(published) == pytest.approx(wanted["published_dataset_lw_dice_mean"], abs=1e-6)
     assert np.median(published) == pytest.approx(
         wanted["published_dataset_lw_dice_median"], abs=1e-6
     )
-    assert np.mean(sound) == pytest.approx(wanted["sound_dataset"], abs=1e-4)
+    assert np.mean(corrected) == pytest.approx(wanted["sound_dataset"], abs=1e-4)
 
 
 def test_a_case_without_any_voxel_is_not_counted() -> None:

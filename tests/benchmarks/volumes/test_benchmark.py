@@ -21,7 +21,7 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
@@ -54,24 +54,24 @@ PLAN = Plan(
 
 @dataclass(frozen=True)
 class Filler:
-    """A model for pictures that fills boxes, and takes nothing else."""
+    """A model for images that fills boxes, and takes nothing else."""
 
     card: ClassVar[ModelCard] = ModelCard("filler", "fills boxes", frozenset({"box"}))
 
-    def look(self, scene: Scene) -> FillerView:
-        return FillerView(scene.shape)
+    def encode(self, scene: Scene) -> FillerEncodedScene:
+        return FillerEncodedScene(scene.shape)
 
 
 @dataclass(frozen=True)
-class FillerView:
+class FillerEncodedScene:
     shape: tuple[int, ...]
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._filled(ask)) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._filled(request)) for request in requests]
 
-    def _filled(self, ask: Ask) -> Mask:
+    def _filled(self, request: Request) -> Mask:
         canvas = np.zeros(self.shape, bool)
-        for prompt in ask.prompts:
+        for prompt in request.prompts:
             assert isinstance(prompt, Box)
             (y0, x0), (y1, x1) = prompt.low, prompt.high
             canvas[int(y0) : int(y1) + 1, int(x0) : int(x1) + 1] = True
@@ -110,9 +110,9 @@ def test_dice_is_that_of_the_masks_that_were_kept(run: Run) -> None:
     targets = {target.id: target for target in scene.targets}
     for row in rows[:6]:
         mask = Mask.from_coco({"size": list(scene.shape), "counts": row["mask"]})
-        truth = targets[row["target"]].mask
-        assert row["dice"] == dice(truth, mask)
-        assert row["nsd"] == nsd(truth, mask, scene.spacing_mm)
+        ground_truth = targets[row["target"]].mask
+        assert row["dice"] == dice(ground_truth, mask)
+        assert row["nsd"] == nsd(ground_truth, mask, scene.spacing_mm)
 
 
 def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
@@ -121,16 +121,16 @@ def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
         assert (np.diff(spent, axis=1) >= 0).all()
         if group.key[2].startswith("box-interpolation"):
             assert (spent == 6).all()
-            assert group.nominal == "6"
+            assert group.paper_interactions == "6"
         if group.key[2].startswith("scribble-refinement"):
             assert (spent == [6, 9, 12]).all()
-            assert group.nominal == "6/3"
+            assert group.paper_interactions == "6/3"
         if group.key[2] == "box-propagation":
             assert (spent == 4).all()
 
 
 def test_summary_numbers_are_means_over_cases(run: Run) -> None:
-    found = {(r.model, r.user, r.reading, r.measure): r for r in summary(run)}
+    found = {(r.model, r.user, r.protocol, r.measure): r for r in summary(run)}
     for group in groups(run, CostModel()):
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
@@ -180,8 +180,8 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
         assert title in titles
     tables = {table.name: table for table in blocks(found, Table)}
     assert len(tables) == len(blocks(found, Table))  # each is exported under its own name
-    third = tables["paper-table-3-sound"]
-    printed = [row for row in third.rows if getattr(row[1], "reading", "") == "paper"]
+    third = tables["paper-table-3-corrected"]
+    printed = [row for row in third.rows if getattr(row[1], "protocol", "") == "paper"]
     assert {row[1].text for row in printed} == {"3B Inter", "B Prop"}
     wanted = next(r for r in paper_rows(3) if (r.prompter, r.model) == ("B Prop", "SAM2"))
     assert any(row[-1] == wanted.average for row in printed)
@@ -247,7 +247,7 @@ def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentenc
 
 
 def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> None:
-    plan = replace(PLAN, subjects=(Spec("filler"),), users=(Spec("points-per-slice"),))
+    plan = replace(PLAN, segmenters=(Spec("filler"),), users=(Spec("points-per-slice"),))
     with pytest.raises(BadInput, match="takes nothing that the users"):
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
 
@@ -255,9 +255,9 @@ def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> 
 def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None:
     plan = replace(
         PLAN,
-        subjects=(Spec("disc", {"radius": 6}),),
+        segmenters=(Spec("disc", {"radius": 6}),),
         users=(Spec("cvpr25-clicks"),),
-        readings=("sound",),
+        protocols=("corrected",),
         rounds=6,
         limit=1,
     )
@@ -270,13 +270,13 @@ def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None
     np.testing.assert_allclose(targets_of(group, "nsd-final"), kept)
 
 
-def test_a_picture_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
     plan = replace(
         PLAN,
-        subjects=(Spec("disc", {"radius": 6}),),
+        segmenters=(Spec("disc", {"radius": 6}),),
         datasets=(Spec("drawn"), Spec("mini-volumes")),
         users=(Spec("box-propagation"),),
-        readings=("sound",),
+        protocols=("corrected",),
         limit=1,
     )
     run_plan(plan, tmp_path / "run", workers=0)
@@ -289,7 +289,7 @@ def test_a_picture_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> N
 
 def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> None:
     user = (Spec.parse("box-interpolation?n=3"),)
-    plan = replace(PLAN, subjects=PLAN.subjects[1:], users=user, rounds=1, limit=2)
+    plan = replace(PLAN, segmenters=PLAN.segmenters[1:], users=user, rounds=1, limit=2)
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
     found = {row.measure: row.value for row in summary(Run.open(tmp_path / "run"))}
@@ -308,16 +308,16 @@ class Cropper:
 
     card = ModelCard("cropper", "sees half of a volume", frozenset({"click", "volume"}))
 
-    def look(self, scene: Scene) -> CropperView:
-        return CropperView(scene.shape)
+    def encode(self, scene: Scene) -> CropperEncodedScene:
+        return CropperEncodedScene(scene.shape)
 
 
 @dataclass(frozen=True)
-class CropperView:
+class CropperEncodedScene:
     shape: tuple[int, ...]
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(Mask.empty(self.shape)) for _ in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(Mask.empty(self.shape)) for _ in requests]
 
     def lost_prompts(self, rounds: Sequence[Sequence[Any]]) -> list[int]:
         half = self.shape[0] / 2
@@ -329,21 +329,25 @@ class CropperView:
 
 def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path, run: Run) -> None:
     users = (Spec.parse("points-per-volume?n=5"),)
-    plan = replace(PLAN, subjects=(Spec("cropper"),), users=users, rounds=1, readings=("sound",))
+    plan = replace(
+        PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",)
+    )
     run_plan(plan, tmp_path / "run", workers=0, objects={"cropper": Cropper()})
     half = Run.open(tmp_path / "run")
-    rows = half.sql("select prompt, shape, voxels, prompts_lost, lost_in_resampling from rows")
+    rows = half.sql(
+        "select prompt, shape, voxels, prompts_outside_input, target_vanished from rows"
+    )
     for row in rows.to_pylist():
         clicks = round_from_json(row["prompt"])
         beyond = [c for c in clicks if isinstance(c, Click) and c.point[0] >= row["shape"][0] / 2]
-        assert row["prompts_lost"] == len(beyond)
-        assert row["lost_in_resampling"] == (row["voxels"] < 1500)
+        assert row["prompts_outside_input"] == len(beyond)
+        assert row["target_vanished"] == (row["voxels"] < 1500)
     (table,) = lost_prompts(half)
     assert isinstance(table, Table)
-    ((model, reading, user, lost, rounds, gone),) = table.rows
-    assert (model, reading, user) == ("cropper", "sound", "points-per-volume?n=5")
-    assert lost == sum(row["prompts_lost"] for row in rows.to_pylist()) > 0
+    ((model, protocol, user, lost, rounds, gone),) = table.rows
+    assert (model, protocol, user) == ("cropper", "corrected", "points-per-volume?n=5")
+    assert lost == sum(row["prompts_outside_input"] for row in rows.to_pylist()) > 0
     assert rounds == rows.num_rows
-    assert gone == sum(row["lost_in_resampling"] for row in rows.to_pylist()) > 0
+    assert gone == sum(row["target_vanished"] for row in rows.to_pylist()) > 0
     assert any(table in section.blocks for section in sections(half))
     assert lost_prompts(run) == [], "nothing is lost slice by slice"

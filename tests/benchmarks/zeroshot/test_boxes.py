@@ -13,13 +13,18 @@ from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.zeroshot.boxes.statistics import scored
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject, coco_layout
+from segmeter.core.detection_ground_truth import (
+    Category,
+    DetectionGroundTruth,
+    TrueObject,
+    coco_layout,
+)
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 from segmeter.evaluation import evaluate
 from segmeter.measures.objects import iou
 from segmeter.report.writing import write_report
@@ -36,46 +41,46 @@ class Filler:
         self.remembers = remembers
         self.asked: list[int] = []
 
-    def look(self, scene):
+    def encode(self, scene):
         self.shape = scene.shape
         return self
 
-    def answer(self, asks):
-        self.asked.append(len(asks))
-        return [self._guess(ask) for ask in asks]
+    def predict(self, requests):
+        self.asked.append(len(requests))
+        return [self._prediction(request) for request in requests]
 
-    def _guess(self, ask):
-        (box,) = ask.prompts
-        inset = 0 if ask.memory is None else 1
+    def _prediction(self, request):
+        (box,) = request.prompts
+        inset = 0 if request.state is None else 1
         low = [max(0, round(a) + inset) for a in box.low]
         high = [min(n, round(b) - inset) for b, n in zip(box.high, self.shape, strict=True)]
-        memory = "logits" if self.remembers else None
-        return MaskPrediction(Mask.box(self.shape, low, high), 0.7, memory)
+        state = "logits" if self.remembers else None
+        return MaskPrediction(Mask.box(self.shape, low, high), 0.7, state)
 
 
-def picture(shape=SHAPE):
-    return Picture("made", "p", np.zeros((*shape, 3), np.uint8), [])
+def image(shape=SHAPE):
+    return Image("made", "p", np.zeros((*shape, 3), np.uint8), [])
 
 
 def test_every_box_is_asked_for_twice_together():
-    view = Filler().look(picture())
-    first, second = masks_of_boxes(view, [Box((5, 5), (20, 30)), Box((1, 2), (9, 12))])
-    assert view.asked == [2, 2]
+    encoded = Filler().encode(image())
+    first, second = masks_of_boxes(encoded, [Box((5, 5), (20, 30)), Box((1, 2), (9, 12))])
+    assert encoded.asked == [2, 2]
     assert first.refined
     assert first.mask == Mask.box(SHAPE, (6, 6), (19, 29))
     assert second.score == pytest.approx(0.7)
-    assert masks_of_boxes(view, []) == []
+    assert masks_of_boxes(encoded, []) == []
 
 
 def test_a_model_without_memory_is_asked_once():
-    view = Filler(remembers=False).look(picture())
-    (only,) = masks_of_boxes(view, [Box((5, 5), (20, 30))])
-    assert view.asked == [1]
+    encoded = Filler(remembers=False).encode(image())
+    (only,) = masks_of_boxes(encoded, [Box((5, 5), (20, 30))])
+    assert encoded.asked == [1]
     assert not only.refined
 
 
 def test_masks_for_real_boxes_are_the_original_predictors(golden, real_data, real_weights):
-    """MobileSAM on a photograph: box alone, best of three, then its logits and one mask."""
+    """MobileSAM on an image: box alone, best of three, then its logits and one mask."""
     pytest.importorskip("torch")
     real = golden / "zeroshot" / "real"
     found = json.loads((real / "picodet_coco80.json").read_text())
@@ -83,43 +88,43 @@ def test_masks_for_real_boxes_are_the_original_predictors(golden, real_data, rea
     data = catalogue.datasets.make("coco", data=real_data / "coco80")
     model = catalogue.models.make("mobile-sam?masks=zeroshot", weights=str(real_weights))
     scene = data.load("000000532481")
-    places = [k for k, d in enumerate(found) if d["image_id"] == scene.detection_truth.image]
+    places = [k for k, d in enumerate(found) if d["image_id"] == scene.detection_ground_truth.image]
     boxes = [found[k]["bbox"] for k in places]
     prompts = [Box((y, x), (y + high, x + wide)) for x, y, wide, high in boxes]
-    made = masks_of_boxes(model.look(scene), prompts)
-    truths = [Mask.from_coco(masks[k]["segmentation"]) for k in places]
+    made = masks_of_boxes(model.encode(scene), prompts)
+    ground_truths = [Mask.from_coco(masks[k]["segmentation"]) for k in places]
     assert len(made) == 3
-    assert min(iou(t, m.mask, None) for t, m in zip(truths, made, strict=True)) >= 0.999
+    assert min(iou(t, m.mask, None) for t, m in zip(ground_truths, made, strict=True)) >= 0.999
 
 
 def test_ground_truth_survives_its_line_of_json():
-    truth = DetectionTruth(
+    ground_truth = DetectionGroundTruth(
         7, SHAPE, (Category(3, "cat", "r"), Category(9, "dog")),
         (TrueObject(3, Mask.box(SHAPE, (2, 3), (9, 9)), (3.0, 2.0, 6.5, 7.0), 41.5, True),),
         True, (9,), (3,),
     )  # fmt: skip
-    assert DetectionTruth.from_json(truth.to_json()) == truth
-    layout = coco_layout([truth])
+    assert DetectionGroundTruth.from_json(ground_truth.to_json()) == ground_truth
+    layout = coco_layout([ground_truth])
     assert layout["images"][0]["neg_category_ids"] == [9]
     assert layout["annotations"][0]["area"] == 41.5
     assert layout["categories"][0] == {"id": 3, "name": "cat", "frequency": "r"}
     with pytest.raises(BadInput, match="cannot be read"):
-        DetectionTruth.from_json("{}")
+        DetectionGroundTruth.from_json("{}")
 
 
 def test_the_annotations_own_areas_boxes_and_crowds_are_kept(real_data):
     file = real_data / "coco80" / "coco" / "annotations" / "instances_val2017.json"
     data = catalogue.datasets.make("coco", data=real_data / "coco80")
     stated = json.loads(file.read_text())
-    truths = [data.load(scene).detection_truth for scene in data.scenes()[:20]]
-    for truth in truths:
-        mine = [a for a in stated["annotations"] if a["image_id"] == truth.image]
-        assert [o.area for o in truth.objects] == [a["area"] for a in mine]
-        assert [list(o.box) for o in truth.objects] == [a["bbox"] for a in mine]
-        assert [o.crowd for o in truth.objects] == [bool(a["iscrowd"]) for a in mine]
-    assert any(o.crowd for t in truths for o in t.objects)
+    ground_truths = [data.load(scene).detection_ground_truth for scene in data.scenes()[:20]]
+    for ground_truth in ground_truths:
+        mine = [a for a in stated["annotations"] if a["image_id"] == ground_truth.image]
+        assert [o.area for o in ground_truth.objects] == [a["area"] for a in mine]
+        assert [list(o.box) for o in ground_truth.objects] == [a["bbox"] for a in mine]
+        assert [o.crowd for o in ground_truth.objects] == [bool(a["iscrowd"]) for a in mine]
+    assert any(o.crowd for t in ground_truths for o in t.objects)
     lvis = catalogue.datasets.make("lvis", data=real_data)
-    assert lvis.load(lvis.scenes()[0]).detection_truth.federated
+    assert lvis.load(lvis.scenes()[0]).detection_ground_truth.federated
 
 
 def run_boxes(real_data, out, boxes, models=("filler",), dataset="coco", limit=4):
@@ -139,19 +144,19 @@ def _named(name):
 
 
 def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, tmp_path):
-    run = run_boxes(real_data, tmp_path / "r", "truth", ("filler", "plain"), limit=3)
-    rows = {(r.model, r.reading, r.measure): r for r in run.summary()}
-    for reading in ("published", "sound"):
-        assert rows["filler", reading, "box-ap"].value == pytest.approx(100.0)
-        assert rows["filler", reading, "boxes-found"].value == pytest.approx(100.0)
+    run = run_boxes(real_data, tmp_path / "r", "ground_truth", ("filler", "plain"), limit=3)
+    rows = {(r.model, r.protocol, r.measure): r for r in run.summary()}
+    for protocol in ("published", "corrected"):
+        assert rows["filler", protocol, "box-ap"].value == pytest.approx(100.0)
+        assert rows["filler", protocol, "boxes-found"].value == pytest.approx(100.0)
     for measure in ("ap", "boundary-ap", "mask-iou", "mask-boundary-iou"):
-        row = rows["plain", "sound", measure]
+        row = rows["plain", "corrected", measure]
         assert 0 < row.low <= row.value + 1e-9
         assert row.value <= row.high + 1e-9
         assert row.value < 100
-    assert rows["plain", "sound", "boundary-ap"].value < rows["plain", "sound", "ap"].value
-    assert {s.source for s in scored(run)} == {"truth"}
-    objects_are_split_by_size_class_and_file(run, rows["plain", "sound", "mask-iou"], tmp_path)
+    assert rows["plain", "corrected", "boundary-ap"].value < rows["plain", "corrected", "ap"].value
+    assert {s.source for s in scored(run)} == {"ground_truth"}
+    objects_are_split_by_size_class_and_file(run, rows["plain", "corrected", "mask-iou"], tmp_path)
     write_report(run, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for title in (
@@ -165,7 +170,7 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
 def objects_are_split_by_size_class_and_file(run, mean, folder):
     """With true boxes every object is found, so groups make up the mean mask IoU."""
     for by in ("size", "class"):
-        (split,) = [s for s in splits(run, by) if (s.model, s.reading) == ("plain", "sound")]
+        (split,) = [s for s in splits(run, by) if (s.model, s.protocol) == ("plain", "corrected")]
         masks = sum(m.targets for m in split.means)
         assert masks == mean.targets
         whole = sum(m.interval.value * m.targets for m in split.means) / masks
@@ -173,7 +178,9 @@ def objects_are_split_by_size_class_and_file(run, mean, folder):
     scene = scored(run)[0].scenes[0]
     file = folder / "groups.csv"
     file.write_text(f"mask,side\n{scene}/1,left\n{scene}/2,right\n")
-    (split,) = [s for s in splits(run, "side", file) if (s.model, s.reading) == ("plain", "sound")]
+    (split,) = [
+        s for s in splits(run, "side", file) if (s.model, s.protocol) == ("plain", "corrected")
+    ]
     assert [(m.group, m.targets) for m in split.means] == [("left", 1), ("right", 1)]
     file.write_text("mask,side\nnowhere/1,left\n")
     with pytest.raises(BadInput, match="no mask 'nowhere/1' here"):
@@ -181,32 +188,32 @@ def objects_are_split_by_size_class_and_file(run, mean, folder):
 
 
 def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, golden, tmp_path):
-    """On six pictures, what the run says equals what COCO's evaluator says of the file."""
+    """On six images, what the run says equals what COCO's evaluator says of the file."""
     from segmeter.measures.detections import coco_scores
 
     source = golden / "zeroshot" / "real" / "picodet_coco80.json"
     run = run_boxes(real_data, tmp_path / "r", source, limit=6)
     data = catalogue.datasets.make("coco", data=real_data / "coco80")
-    truths = [data.load(scene).detection_truth for scene in sorted(data.scenes()[:6])]
-    ids = {t.image for t in truths}
+    ground_truths = [data.load(scene).detection_ground_truth for scene in sorted(data.scenes()[:6])]
+    ids = {t.image for t in ground_truths}
     found = [d for d in json.loads(source.read_text()) if d["image_id"] in ids]
-    layout = coco_layout(truths, truths[0].categories)
+    layout = coco_layout(ground_truths, ground_truths[0].categories)
     wanted = coco_scores(layout, found, "bbox")
-    rows = {(r.reading, r.measure): r.value for r in run.summary()}
+    rows = {(r.protocol, r.measure): r.value for r in run.summary()}
     for name in ("ap", "ap50", "ap75"):
         assert rows["published", f"box-{name}"] == pytest.approx(100 * wanted[name], abs=1e-9)
     assert {s.source for s in scored(run)} == {"picodet_coco80"}
 
 
-def test_one_picture_has_no_interval(real_data, tmp_path):
-    run = run_boxes(real_data, tmp_path / "r", "truth", limit=1)
-    (row,) = (r for r in run.summary() if (r.measure, r.reading) == ("ap", "sound"))
+def test_one_image_has_no_interval(real_data, tmp_path):
+    run = run_boxes(real_data, tmp_path / "r", "ground_truth", limit=1)
+    (row,) = (r for r in run.summary() if (r.measure, r.protocol) == ("ap", "corrected"))
     assert np.isnan(row.low)
     assert row.value > 0
 
 
 def test_lvis_is_scored_by_its_own_rules(real_data, tmp_path):
-    run = run_boxes(real_data, tmp_path / "r", "truth", dataset="lvis")
+    run = run_boxes(real_data, tmp_path / "r", "ground_truth", dataset="lvis")
     measures = {r.measure for r in run.summary()}
     assert "ap" in measures
     assert {"ap-rare", "ap-common", "ap-frequent"} & measures
@@ -219,7 +226,7 @@ def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
     run = run_boxes(real_data, tmp_path / "coco", "picodet", limit=2)
     (made,) = scored(run)
     expected = json.loads((golden / "zeroshot" / "real" / "picodet_coco80.json").read_text())
-    wanted = [d for d in expected if d["image_id"] in {t.image for t in made.truths}]
+    wanted = [d for d in expected if d["image_id"] in {t.image for t in made.ground_truths}]
     assert sorted(d["category_id"] for d in made.found) == sorted(d["category_id"] for d in wanted)
     lvis = catalogue.datasets.make("lvis", data=real_data)
     scene = lvis.load(lvis.scenes()[0])
@@ -230,13 +237,13 @@ def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
 @pytest.mark.parametrize(
     ("records", "sentence"),
     [
-        ([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5}], "of picture 1,"),
+        ([{"image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "score": 0.5}], "of image 1,"),
         ([{"image_id": 532481, "category_id": 12, "bbox": [1, 1, 2, 2], "score": 0.5}],
          "category 12"),
         ([{"image_id": 532481, "category_id": 1, "bbox": [1, 1, -2, 2], "score": 0.5}],
          "negative"),
         ([{"image_id": 532481, "category_id": 1, "bbox": [9e3, 1, 2, 2], "score": 0.5}],
-         "outside its picture of 640 x 426"),
+         "outside its image of 640 x 426"),
         ([{"image_id": 532481, "category_id": 1, "bbox": [1, 1, 2, 2], "score": float("nan")}],
          "score nan"),
         ({"images": []}, "no list of detections"),
@@ -259,8 +266,8 @@ def test_an_absent_file_a_wrong_detector_and_users_are_refused(real_data, tmp_pa
     with pytest.raises(BadInput, match="has no users"):
         benchmark.plan(Plan("boxes", (Spec("x"),), (), users=(Spec("box"),)))
     with pytest.raises(BadInput, match="coco or lvis"):
-        benchmark.work(Filler(), picture(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
+        benchmark.work(Filler(), image(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
     clicks = Filler()
     clicks.card = ModelCard("clicks", "", frozenset({"click"}))
     with pytest.raises(BadInput, match="takes no boxes"):
-        benchmark.work(clicks, picture(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))
+        benchmark.work(clicks, image(), benchmark.plan(Plan("boxes", (Spec("x"),), ())))

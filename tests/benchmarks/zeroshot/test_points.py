@@ -14,34 +14,34 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, ModelCard
+from segmeter.core.models import ModelCard, Request
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import Picture, Target
+from segmeter.core.scenes import Image, Target
 from segmeter.core.sections import Chart, Multiples, Points, Table
 from segmeter.evaluation import evaluate
 
 SHAPE = (40, 60)
-TRUTH = Mask.box(SHAPE, (10, 10), (30, 40))
-WHOLES = (Mask.box(SHAPE, (10, 10), (30, 25)), TRUTH, Mask.box(SHAPE, (5, 5), (35, 55)))
+GROUND_TRUTH = Mask.box(SHAPE, (10, 10), (30, 40))
+WHOLES = (Mask.box(SHAPE, (10, 10), (30, 25)), GROUND_TRUTH, Mask.box(SHAPE, (5, 5), (35, 55)))
 
 
 class ThreeMasks:
-    """Offers three masks for one point and trusts the last most; then it knows the truth."""
+    """Offers three masks for one point and trusts the last most; then it knows the ground truth."""
 
     card = ModelCard("three-masks", "", frozenset({"click"}))
 
-    def look(self, scene):
+    def encode(self, scene):
         return self
 
-    def answer(self, asks):
-        return [Guess(len(ask.prompts) > 1, ask) for ask in asks]
+    def predict(self, requests):
+        return [Prediction(len(request.prompts) > 1, request) for request in requests]
 
 
-class Guess:
-    memory = None
+class Prediction:
+    state = None
 
-    def __init__(self, later, ask: Ask):
-        self.masks = (TRUTH,) if later else WHOLES
+    def __init__(self, later, request: Request):
+        self.masks = (GROUND_TRUTH,) if later else WHOLES
         self.scores = np.linspace(0.1, 0.9, len(self.masks), dtype=np.float32)
         self.shown = len(self.masks) - 1
 
@@ -49,16 +49,16 @@ class Guess:
         return self.masks[self.shown if candidate is None else candidate]
 
 
-def rows_of(model, readings=("published", "sound"), rounds=9, users=("centre-point",)):
-    scene = Picture("made", "one", np.zeros((*SHAPE, 3), np.uint8), [Target("t", TRUTH)])
+def rows_of(model, protocols=("published", "corrected"), rounds=9, users=("centre-point",)):
+    scene = Image("made", "one", np.zeros((*SHAPE, 3), np.uint8), [Target("t", GROUND_TRUTH)])
     benchmark = catalogue.benchmarks.make("points")
     specs = tuple(Spec(name) for name in users)
-    plan = Plan("points", (Spec("x"),), (), users=specs, readings=readings, rounds=rounds)
+    plan = Plan("points", (Spec("x"),), (), users=specs, protocols=protocols, rounds=rounds)
     return benchmark.work(model, scene, benchmark.plan(plan))
 
 
 def test_nine_rounds_are_played_and_the_oracle_is_of_the_first_only():
-    rows = rows_of(ThreeMasks(), readings=("sound",))
+    rows = rows_of(ThreeMasks(), protocols=("corrected",))
     assert [row["round"] for row in rows] == list(range(1, 10))
     assert rows[0]["iou"] == pytest.approx(600 / 1500)
     assert rows[0]["oracle_iou"] == 1.0
@@ -70,34 +70,34 @@ def test_the_oracle_chooses_among_the_masks_on_offer_only():
     """A SAM also holds its single mask, which it does not offer for a lone point."""
 
     class Two(ThreeMasks):
-        def answer(self, asks):
-            made = super().answer(asks)
-            for guess in made:
-                guess.offered = (0, 2)
+        def predict(self, requests):
+            made = super().predict(requests)
+            for prediction in made:
+                prediction.offered = (0, 2)
             return made
 
     class Guessing(Two):
         card = ModelCard("two", "", frozenset({"click"}))
 
-    rows = rows_of(Guessing(), readings=("sound",), rounds=1)
+    rows = rows_of(Guessing(), protocols=("corrected",), rounds=1)
     assert rows[0]["oracle_iou"] == pytest.approx(300 / 600)
 
 
 def test_a_perfect_mask_ends_a_sound_session_and_a_published_one_clicks_the_corner():
     """Difference 2 of the register."""
-    rows = {r["reading"]: [] for r in rows_of(ThreeMasks())}
+    rows = {r["protocol"]: [] for r in rows_of(ThreeMasks())}
     for row in rows_of(ThreeMasks()):
-        rows[row["reading"]].append(row)
-    assert [r["content"] for r in rows["sound"]] == [False] * 2 + [True] * 7
+        rows[row["protocol"]].append(row)
+    assert [r["stopped"] for r in rows["corrected"]] == [False] * 2 + [True] * 7
     clicks = [(r["y"], r["x"], r["positive"]) for r in rows["published"]]
     assert clicks[2:] == [(0.0, 0.0, False)] * 7
-    assert rows["sound"][-1]["iou"] == rows["published"][-1]["iou"] == 1.0
+    assert rows["corrected"][-1]["iou"] == rows["published"][-1]["iou"] == 1.0
 
 
 def test_a_random_first_point_lies_on_the_object_and_is_the_same_for_all_workers():
     first, second = (rows_of(ThreeMasks(), users=("random-point",)) for _ in range(2))
     assert [(r["y"], r["x"]) for r in first] == [(r["y"], r["x"]) for r in second]
-    assert TRUTH[int(first[0]["y"]), int(first[0]["x"])]
+    assert GROUND_TRUTH[int(first[0]["y"]), int(first[0]["x"])]
     centre = rows_of(ThreeMasks())
     assert (first[0]["y"], first[0]["x"]) != (centre[0]["y"], centre[0]["x"])
 
@@ -110,10 +110,10 @@ def run(tmp_path_factory):
 
 
 def test_the_summary_has_every_n_the_oracle_and_the_unweighted_mean(run):
-    rows = {(r.model, r.dataset, r.reading, r.measure): r for r in run.summary()}
+    rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in run.summary()}
     model = "disc?radius=9"
     for measure in ("iou@1", "iou@2", "iou@3", "iou@5", "iou@9", "oracle@1"):
-        one, other, top = (rows[model, d, "sound", measure] for d in ("drawn", "mini", ALL))
+        one, other, top = (rows[model, d, "corrected", measure] for d in ("drawn", "mini", ALL))
         assert top.value == pytest.approx((one.value + other.value) / 2)
         assert top.low <= top.value <= top.high
         assert top.targets == one.targets + other.targets
@@ -157,12 +157,14 @@ def test_weights_of_data_sets_are_equal_whatever_their_size():
 def _played(name, values):
     keys = tuple((str(k), "t") for k in range(len(values)))
     clusters = tuple(str(k) for k in range(len(values)))
-    return Played("m", name, "u", "sound", keys, clusters, {"iou@1": values})
+    return Played("m", name, "u", "corrected", keys, clusters, {"iou@1": values})
 
 
 def test_sam_kinds_answer_by_the_papers_own_rules_unless_asked_otherwise():
     assert with_own_rules(Spec("mobile-sam")).options == {"masks": "zeroshot"}
-    assert with_own_rules(Spec("mobile-sam", {"masks": "sound"})).options == {"masks": "sound"}
+    assert with_own_rules(Spec("mobile-sam", {"masks": "corrected"})).options == {
+        "masks": "corrected"
+    }
     assert with_own_rules(Spec("disc")).options == {}
     assert with_own_rules(Spec("an object of mine")).options == {}
 

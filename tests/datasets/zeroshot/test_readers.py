@@ -17,7 +17,7 @@ PHOTO = np.arange(12 * 16 * 3, dtype=np.uint8).reshape(12, 16, 3)
 
 
 def put(path, pixels=PHOTO):
-    """Write a picture; colours are RGB."""
+    """Write an image; colours are RGB."""
     path.parent.mkdir(parents=True, exist_ok=True)
     stored = pixels[:, :, ::-1] if pixels.ndim == 3 else pixels
     worked, raw = cv2.imencode(path.suffix, stored)
@@ -98,7 +98,7 @@ def test_folder_of_masks_has_a_file_an_object(tmp_path):
 
 
 def test_real_nuclei_are_read_whole(real_data):
-    """24 pictures with 479 masks, by the folder's own page."""
+    """24 images with 479 masks, by the folder's own page."""
     data = opened("bbbc038", real_data)
     assert len(data.scenes()) == 24
     assert sum(len(data.load(scene).targets) for scene in data.scenes()) == 479
@@ -192,7 +192,7 @@ def test_ytvis_json_has_a_scene_a_frame_and_passes_over_absent_tracks(tmp_path):
     assert areas(data, "v1/img_1") == {"7": 6, "8": 6}
     assert areas(data, "v1/img_3") == {"7": 6}
     target = data.load("v1/img_3").targets[0]
-    assert (target.label, target.groups["photograph"]) == ("fish", "v1")
+    assert (target.label, target.groups["image"]) == ("fish", "v1")
 
 
 def test_visor_json_unites_an_entitys_polygons(tmp_path):
@@ -250,22 +250,22 @@ def test_via_json_reads_regions_as_list_or_by_number(tmp_path, wrapped):
 def test_a_mask_of_another_size_is_refused_with_both_sizes(tmp_path):
     put(tmp_path / "doors" / "images" / "x.png")
     put(tmp_path / "doors" / "masks" / "x.png", labels()[:10])
-    with pytest.raises(BadInput, match="16 x 10 but its picture is 16 x 12"):
+    with pytest.raises(BadInput, match="16 x 10 but its image is 16 x 12"):
         _ = opened("doors", tmp_path).load("x").targets
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "picture", "content"),
+    ("name", "file", "image", "content"),
     [
         ("ndd20", "annotations/a.json", "images/d.jpg", {"d.jpg": {"regions": 3}}),
         ("ovis", "annotations_train.json", "train/v/1.jpg", {"videos": [{"id": 1}]}),
         ("visor", "annotations/val/v.json", "rgb_frames/val/f.jpg", {"frames": []}),
         ("woodscape", "instance_annotations/s.json", "rgb_images/s.png", {"things": []}),
-        ("timberseg", "annotations.json", "images/p.jpg", {"pictures": []}),
+        ("timberseg", "annotations.json", "images/p.jpg", {"images": []}),
     ],
 )
-def test_a_file_of_another_layout_is_refused_in_a_sentence(tmp_path, name, file, picture, content):
-    put(tmp_path / name / picture)
+def test_a_file_of_another_layout_is_refused_in_a_sentence(tmp_path, name, file, image, content):
+    put(tmp_path / name / image)
     for written in (content, [1], "text"):
         note(tmp_path / name / file, written)
         with pytest.raises((BadInput, NotFound)) as caught:

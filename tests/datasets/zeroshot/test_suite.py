@@ -26,13 +26,13 @@ def test_all_23_sets_are_there_with_the_printed_counts_and_readers(golden):
     assert len(SUITE) == len(rows) == 23
     for kind in SUITE:
         row = rows[ABBREVIATIONS.get(kind.name, kind.name)]
-        assert (kind.pictures, kind.masks) == (
+        assert (kind.image_count, kind.masks) == (
             int(row["images_sampled"]), int(row["masks_sampled"])
         )  # fmt: skip
         assert kind.reader == row["reader"]
         assert kind.confidence == row["format_confidence"].replace("recalled (weak)", "weak")
         assert kind.sampled == (row["subsampled"] == "yes")
-    assert sum(kind.pictures for kind in SUITE) == 40_188
+    assert sum(kind.image_count for kind in SUITE) == 40_188
     assert sum(kind.masks for kind in SUITE) == 172_653
 
 
@@ -53,7 +53,7 @@ def test_every_card_is_whole(kind):
 
 @pytest.fixture
 def doors(tmp_path):
-    """Six pictures with 1, 2, ... 6 masks of 4 pixels each, and one without."""
+    """Six images with 1, 2, ... 6 masks of 4 pixels each, and one without."""
     for number in range(7):
         values = np.zeros((20, 30), np.uint8)
         for k in range(number):
@@ -69,10 +69,10 @@ def opened(options, root):
     return catalogue.datasets.make(f"doors?{options}", data=root)
 
 
-def test_a_small_set_is_played_whole_but_for_pictures_without_masks(doors):
+def test_a_small_set_is_played_whole_but_for_images_without_masks(doors):
     data = opened("sample=1", doors)
     assert data.scenes() == ["1", "2", "3", "4", "5", "6"]
-    assert "6 pictures with 21 masks are played" in data.card.notes
+    assert "6 images with 21 masks are played" in data.card.notes
     assert len(opened("", doors).scenes()) == 7
 
 
@@ -92,7 +92,7 @@ def test_a_split_file_and_a_least_area_and_a_class_choose(doors):
         opened(f"split={doors}/part.txt", doors)
 
 
-def test_a_picture_is_reduced_and_never_enlarged(doors):
+def test_a_image_is_reduced_and_never_enlarged(doors):
     scene = opened("most_side=15", doors).load("6")
     assert scene.shape == (10, 15)
     assert [target.mask.shape for target in scene.targets] == [(10, 15)] * 6
@@ -103,7 +103,7 @@ counts = st.dictionaries(st.text("abcdef", min_size=1, max_size=4), st.integers(
 
 
 @given(counts, st.integers(0, 99))
-def test_a_sample_comes_as_near_to_the_goal_as_its_last_picture_allows(masks, seed):
+def test_a_sample_comes_as_near_to_the_goal_as_its_last_image_allows(masks, seed):
     total = sum(masks.values())
     chosen = sampled(masks, seed, large=1500, about=1000)
     assert all(masks[name] for name in chosen)
@@ -115,7 +115,7 @@ def test_a_sample_comes_as_near_to_the_goal_as_its_last_picture_allows(masks, se
     assert chosen == sampled(dict(reversed(masks.items())), seed, large=1500, about=1000)
 
 
-def test_other_seeds_draw_other_pictures():
+def test_other_seeds_draw_other_images():
     masks = {str(n): 10 for n in range(400)}
     first, second = (sampled(masks, seed, large=1500, about=1000) for seed in (0, 1))
     assert len(first) == len(second) == 100

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from segmeter.core.scenes import Picture
-from segmeter.models.automatic.blobs import Blobs, position_picture
+from segmeter.core.scenes import Image
+from segmeter.models.automatic.blobs import Blobs, position_image
 
 ONE = np.float32(1)
 EVERY_NEIGHBOUR = np.ones((3, 3), dtype=bool)
@@ -62,12 +62,12 @@ def inner_crops(height: int, width: int, o: Any) -> list[tuple[int, int, int, in
 
 def in_crop(model: Blobs, height: int, width: int, crop: Any, o: Any) -> list[dict[str, Any]]:
     left, top, right, bottom, layer = crop
-    pixels = np.ascontiguousarray(position_picture(height, width)[top:bottom, left:right])
-    view = model.look(Picture("plain", "crop", pixels, []))
+    pixels = np.ascontiguousarray(position_image(height, width)[top:bottom, left:right])
+    encoded = model.encode(Image("plain", "crop", pixels, []))
     found = []
     for x, y in points_of(o, layer):
         u, v = x * (right - left), y * (bottom - top)
-        scores, maps = view._at(v, u)
+        scores, maps = encoded._at(v, u)
         for score, logits in zip(scores, maps, strict=True):
             if o.score > 0 and not score > np.float32(o.score):
                 continue

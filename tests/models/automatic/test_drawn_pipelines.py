@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from segmeter.core.scenes import Picture
-from segmeter.models.automatic.blobs import Blob, Blobs, position_picture
+from segmeter.core.scenes import Image
+from segmeter.models.automatic.blobs import Blob, Blobs, position_image
 from segmeter.models.automatic.generator import generate
 from segmeter.models.automatic.options import Options
 
@@ -58,12 +58,12 @@ def drawn_options(rng: np.random.Generator) -> Options:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_drawn_pictures_and_settings_give_the_plain_generators_records(seed: int) -> None:
+def test_drawn_images_and_settings_give_the_plain_generators_records(seed: int) -> None:
     rng = np.random.default_rng([7, seed])
     height, width = (int(n) for n in rng.integers(30, 130, 2))
     model, options = drawn_blobs(rng, height, width), drawn_options(rng)
     wanted = plain_generate(model, height, width, options)
-    found = generate(model, Picture("blobs", "drawn", position_picture(height, width), []), options)
+    found = generate(model, Image("blobs", "drawn", position_image(height, width), []), options)
     assert len(found) == len(wanted)
     for mine, theirs in zip(found, wanted, strict=True):
         assert np.array_equal(mine.mask.dense(), theirs["mask"])

@@ -1,4 +1,4 @@
-"""Edges from masks: the public reproduction's values, and those of the sound reading."""
+"""Edges from masks: the public reproduction's values, and those of the corrected protocol."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_the_strongest_mask_wins_and_the_map_is_stretched(told: Any, logits: Any
 
 
 def test_sound_keeps_the_gradient_of_the_mask_that_won(told: Any, logits: Any) -> None:
-    found = edge_map(logits, logits.shape[1:], "sound")
-    assert np.abs(stretched(found.strength, "sound") - told["sound_magnitude"]).max() <= 1e-5
+    found = edge_map(logits, logits.shape[1:], "corrected")
+    assert np.abs(stretched(found.strength, "corrected") - told["sound_magnitude"]).max() <= 1e-5
     assert (found.winner == told["sound_argmax"]).all()
     assert np.abs(found.across - told["sound_gx"]).max() <= 1e-5
     assert np.abs(found.down - told["sound_gy"]).max() <= 1e-5
@@ -52,10 +52,10 @@ def test_cannys_suppression_keeps_the_same_pixels(told: Any) -> None:
 def test_the_frame_is_an_edge_as_published_only() -> None:
     inside = np.ones((8, 8), dtype=bool)
     assert outer_boundary(inside, "published")[0].all()
-    assert not outer_boundary(inside, "sound").any()
+    assert not outer_boundary(inside, "corrected").any()
     square = np.zeros((8, 8), dtype=bool)
     square[2:6, 2:6] = True
-    two, one = (outer_boundary(square, r) for r in ("published", "sound"))
+    two, one = (outer_boundary(square, r) for r in ("published", "corrected"))
     assert two.sum() == 6 * 6 - 2 * 2
     assert one.sum() == 6 * 6 - 4 * 4
     assert not (one & square).any()
@@ -64,5 +64,5 @@ def test_the_frame_is_an_edge_as_published_only() -> None:
 def test_a_map_of_one_value_has_no_number_as_published_and_stays_zero_when_sound() -> None:
     flat = np.zeros((5, 5), dtype=np.float32)
     assert np.isnan(stretched(flat)).all()
-    assert (stretched(flat, "sound") == 0).all()
-    assert (edge_map([], (5, 5), "sound").strength == 0).all()
+    assert (stretched(flat, "corrected") == 0).all()
+    assert (edge_map([], (5, 5), "corrected").strength == 0).all()

@@ -1,4 +1,4 @@
-"""What the generator promises: both readings, any model, properties of the whole."""
+"""What the generator promises: both protocols, any model, properties of the whole."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Click
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.models._enlarging import Enlargement
-from segmeter.models.automatic.blobs import position_picture
+from segmeter.models.automatic.blobs import position_image
 from segmeter.models.automatic.candidates import Logits
 from segmeter.models.automatic.crop_candidates import crop_candidates
 from segmeter.models.automatic.generator import generate, generate_each
@@ -29,7 +29,7 @@ OPEN = Options(points=6, score=0.0, stability=0.0, box_nms=1.0)
 
 
 def scene(shape: tuple[int, int] = SHAPE) -> Scene:
-    return Picture("blobs", "default", position_picture(*shape), [])
+    return Image("blobs", "default", position_image(*shape), [])
 
 
 def blobs(options: Options) -> list[Any]:
@@ -44,13 +44,14 @@ class Strange:
     def __init__(self, *masks: Mask, score: float = 0.9) -> None:
         self.masks, self.score, self.clicks = masks, score, list[Any]()
 
-    def look(self, scene: Scene) -> Strange:
+    def encode(self, scene: Scene) -> Strange:
         return self
 
-    def answer(self, asks: Any) -> list[MaskPrediction]:
-        self.clicks += [ask.prompts[0].point for ask in asks]
+    def predict(self, requests: Any) -> list[MaskPrediction]:
+        self.clicks += [request.prompts[0].point for request in requests]
         return [
-            MaskPrediction(self.masks[i % len(self.masks)], self.score) for i, _ in enumerate(asks)
+            MaskPrediction(self.masks[i % len(self.masks)], self.score)
+            for i, _ in enumerate(requests)
         ]
 
 
@@ -69,7 +70,7 @@ def test_a_model_that_takes_no_clicks_is_refused() -> None:
     class Reader:
         card = ModelCard("reader", "reads words", frozenset({"words"}))
 
-        def look(self, scene: Scene) -> Any:
+        def encode(self, scene: Scene) -> Any:
             raise AssertionError
 
     with pytest.raises(BadInput, match="takes no clicks"):
@@ -89,12 +90,12 @@ def test_bad_settings_are_refused_before_anything_is_loaded(spec: str, said: str
         catalogue.methods.make(spec)
 
 
-def test_sound_removes_masks_that_cover_the_picture_and_empty_ones() -> None:
-    published, sound = (blobs(replace(OPEN, reading=r)) for r in ("published", "sound"))
+def test_sound_removes_masks_that_cover_the_image_and_empty_ones() -> None:
+    published, corrected = (blobs(replace(OPEN, protocol=r)) for r in ("published", "corrected"))
     whole = SHAPE[0] * SHAPE[1]
     assert any(m.mask.area >= 0.95 * whole for m in published)
     assert any(not m.mask for m in published)
-    assert all(0 < m.mask.area < 0.95 * whole for m in sound)
+    assert all(0 < m.mask.area < 0.95 * whole for m in corrected)
     papers = blobs(replace(OPEN, covers=0.95))
     assert all(m.mask.area < 0.95 * whole for m in papers)
 
@@ -102,19 +103,19 @@ def test_sound_removes_masks_that_cover_the_picture_and_empty_ones() -> None:
 def test_sound_clicks_at_pixel_centres_and_published_half_a_pixel_beside() -> None:
     square = Mask.box((10, 20), (2, 2), (6, 6))
     places = {}
-    for reading in ("published", "sound"):
+    for protocol in ("published", "corrected"):
         model = Strange(square)
-        generate(model, scene((10, 20)), replace(OPEN, points=1, reading=reading))
-        places[reading] = model.clicks
-    assert places == {"published": [(5.0, 10.0)], "sound": [(4.5, 9.5)]}
+        generate(model, scene((10, 20)), replace(OPEN, points=1, protocol=protocol))
+        places[protocol] = model.clicks
+    assert places == {"published": [(5.0, 10.0)], "corrected": [(4.5, 9.5)]}
 
 
 def test_sound_boxes_count_pixels() -> None:
     square = Mask.box((10, 20), (2, 3), (6, 10))
     (one,) = generate(Strange(square), scene((10, 20)), replace(OPEN, points=1))
     assert one.record("published")["bbox"] == [3, 2, 6, 3]
-    assert one.record("sound")["bbox"] == [3, 2, 7, 4]
-    assert one.record("sound")["cleaned"] is False
+    assert one.record("corrected")["bbox"] == [3, 2, 7, 4]
+    assert one.record("corrected")["cleaned"] is False
 
 
 def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_when_sound() -> None:
@@ -124,14 +125,16 @@ def test_a_mask_of_small_islands_only_keeps_its_largest_as_published_and_goes_wh
     (kept,) = generate(model, scene((30, 40)), options)
     assert kept.cleaned
     assert kept.mask.area == 15
-    assert generate(model, scene((30, 40)), replace(options, reading="sound")) == []
+    assert generate(model, scene((30, 40)), replace(options, protocol="corrected")) == []
 
 
 def test_masks_one_pixel_wide_pile_up_as_published_only() -> None:
     line = Mask.box((30, 40), (3, 5), (20, 6))
     options = replace(OPEN, points=2, box_nms=0.7)
     assert len(generate(Strange(line), scene((30, 40)), options)) == 4
-    assert len(generate(Strange(line), scene((30, 40)), replace(options, reading="sound"))) == 1
+    assert (
+        len(generate(Strange(line), scene((30, 40)), replace(options, protocol="corrected"))) == 1
+    )
 
 
 def test_ring_and_disc_of_one_box_both_stay_by_their_masks() -> None:
@@ -141,7 +144,7 @@ def test_ring_and_disc_of_one_box_both_stay_by_their_masks() -> None:
     disc = np.zeros_like(ring)
     disc[4:26, 20], disc[15, 4:36] = True, True  # a cross with the ring's box
     model = Strange(Mask.of(ring), Mask.of(disc))
-    options = replace(OPEN, points=2, box_nms=0.7, reading="sound")
+    options = replace(OPEN, points=2, box_nms=0.7, protocol="corrected")
     assert len(generate(model, scene((30, 40)), options)) == 1
     assert len(generate(model, scene((30, 40)), replace(options, nms="masks"))) == 2
 
@@ -159,10 +162,10 @@ def test_refining_needs_a_model_that_can() -> None:
 
 
 def test_blobs_answer_clicks_as_they_answer_grids() -> None:
-    view = catalogue.models.make("blobs").look(scene())
+    encoded = catalogue.models.make("blobs").encode(scene())
     points = np.array([[40.0, 40.0], [60.2, 91.7], [5.0, 150.0]])
-    together = view.candidates(points, 0.0)
-    alone = view.answer([Ask((Click((y, x)),)) for y, x in points])
+    together = encoded.candidates(points, 0.0)
+    alone = encoded.predict([Request((Click((y, x)),)) for y, x in points])
     assert together.scores.tolist() == [s for p in alone for s in p.scores.tolist()]
     assert together.masks(0.0) == [p.mask(k) for p in alone for k in range(3)]
 
@@ -188,20 +191,20 @@ def test_several_filters_share_one_look() -> None:
         card = ModelCard("counted", "counts its looks", frozenset({"click"}))
         looks = 0
 
-        def look(self, scene: Scene) -> Any:
+        def encode(self, scene: Scene) -> Any:
             self.looks += 1
-            return catalogue.models.make("blobs").look(scene)
+            return catalogue.models.make("blobs").encode(scene)
 
     settings = [
-        replace(OPEN, reading=reading, crops=1, score=score, stability=stable, box_nms=nms,
+        replace(OPEN, protocol=protocol, crops=1, score=score, stability=stable, box_nms=nms,
                 smallest=small, covers=covers)
-        for reading in ("published",)
+        for protocol in ("published",)
         for score, stable, nms, small, covers in (
             (0.0, 0.0, 1.0, 0, None), (0.9, 0.9, 0.7, 0, None), (0.88, 0.0, 0.5, 60, 0.95)
         )
     ]  # fmt: skip
-    for reading in ("published", "sound"):
-        mine = [replace(one, reading=reading) for one in settings]
+    for protocol in ("published", "corrected"):
+        mine = [replace(one, protocol=protocol) for one in settings]
         model = Counted()
         together = generate_each(model, scene(), mine)
         assert model.looks == 5
@@ -213,14 +216,14 @@ def test_several_filters_share_one_look() -> None:
 
 def test_settings_that_ask_the_model_otherwise_do_not_share_a_look() -> None:
     model = catalogue.models.make("blobs")
-    for other in (replace(OPEN, points=3), replace(OPEN, reading="sound")):
+    for other in (replace(OPEN, points=3), replace(OPEN, protocol="corrected")):
         with pytest.raises(BadInput, match="share a look differ in"):
             generate_each(model, scene(), [OPEN, other])
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_a_scaled_edge_keeps_masks_that_come_near_the_edge_of_small_crops(reading: Any) -> None:
-    fixed = Options(points=8, crops=1, score=0.0, stability=0.0, reading=reading, box_nms=1.0)
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_a_scaled_edge_keeps_masks_that_come_near_the_edge_of_small_crops(protocol: Any) -> None:
+    fixed = Options(points=8, crops=1, score=0.0, stability=0.0, protocol=protocol, box_nms=1.0)
     scaled = replace(fixed, edge="scaled", crop_nms=1.0)
     near, far = (
         {(m.crop, m.point, m.mask) for m in blobs(replace(o, crop_nms=1.0)) if m.crop.layer}
@@ -242,22 +245,24 @@ def test_a_model_without_a_single_output_is_told_so() -> None:
         generate(Strange(Mask.box(SHAPE, (0, 0), (9, 9))), scene(), Options(output="single"))
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_cleaned_masks_keep_their_scores_and_only_sound_says_so(reading: Any) -> None:
-    before = Options(points=8, score=0.0, stability=0.5, box_nms=1.0, reading=reading)
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_cleaned_masks_keep_their_scores_and_only_sound_says_so(protocol: Any) -> None:
+    before = Options(points=8, score=0.0, stability=0.5, box_nms=1.0, protocol=protocol)
     after = blobs(replace(before, smallest=60))
     known = {(m.point, m.score, m.stability) for m in blobs(before)}
     cleaned = [m for m in after if m.cleaned]
     assert cleaned
     assert {(m.point, m.score, m.stability) for m in cleaned} <= known
-    assert [m.record(reading).get("cleaned") for m in cleaned[:1]] == [
-        True if reading == "sound" else None
+    assert [m.record(protocol).get("cleaned") for m in cleaned[:1]] == [
+        True if protocol == "corrected" else None
     ]
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
 @pytest.mark.parametrize(("strict", "stays"), [(19, True), (18, False)])
-def test_a_stability_of_exactly_the_threshold_stays(reading: Any, strict: int, stays: bool) -> None:
+def test_a_stability_of_exactly_the_threshold_stays(
+    protocol: Any, strict: int, stays: bool
+) -> None:
     """19 of 20 is 0.95 in single precision; a port of the original drops it."""
     logits = np.full((1, 10, 20), -9, dtype=np.float32)
     logits[0, 0, :20] = 0.5
@@ -268,7 +273,7 @@ def test_a_stability_of_exactly_the_threshold_stays(reading: Any, strict: int, s
             to = Enlargement((10, 20), (10, 20))
             return Logits(np.ones(1, np.float32), np.zeros(1, np.intp), logits, to)
 
-    options = Options(points=1, reading=reading, stability=0.95)
+    options = Options(points=1, protocol=protocol, stability=0.95)
     assert len(generate(Twenty(Mask.empty((10, 20))), scene((10, 20)), options)) == stays
 
 
@@ -277,8 +282,8 @@ def test_the_default_protocol_is_that_of_the_command() -> None:
 
     from segmeter.cli.masks import masks
 
-    of_command = signature(masks).parameters["reading"].default
-    assert catalogue.methods.make("automatic?model=disc").options.reading == of_command
+    of_command = signature(masks).parameters["protocol"].default
+    assert catalogue.methods.make("automatic?model=disc").options.protocol == of_command
 
 
 def test_every_setting_is_in_the_table_of_the_documentation() -> None:

@@ -63,7 +63,7 @@ def test_crops_are_the_originals(golden: Path) -> None:
 
 
 @given(st.integers(30, 200), st.integers(30, 200), st.integers(0, 3))
-def test_every_layer_of_crops_covers_the_picture(height: int, width: int, layers: int) -> None:
+def test_every_layer_of_crops_covers_the_image(height: int, width: int, layers: int) -> None:
     crops = crops_of((height, width), layers, 512 / 1500)
     for layer in range(layers + 1):
         covered = np.zeros((height, width), dtype=bool)
@@ -136,7 +136,7 @@ def test_small_regions_are_cleaned_as_the_original_cleans_them(golden: Path) -> 
             assert Mask.of(cleaned).run_lengths().tolist() == wanted["rle_final"], case["name"]
 
 
-def test_pictures_and_points_enter_the_square_as_the_original_brings_them(golden: Path) -> None:
+def test_images_and_points_enter_the_square_as_the_original_brings_them(golden: Path) -> None:
     pytest.importorskip("torch")
     from segmeter.models.sam._frames import Padded
 
@@ -221,14 +221,14 @@ def test_stability_falls_with_the_offset(
 def test_boxes_one_pixel_wide_are_never_removed_as_published_and_are_when_sound() -> None:
     boxes, scores = [[3, 0, 3, 9], [3, 0, 3, 9]], [0.9, 0.8]
     assert suppress_boxes(boxes, scores, 0.7).tolist() == [0, 1]
-    assert suppress_boxes(boxes, scores, 0.7, "sound").tolist() == [0]
+    assert suppress_boxes(boxes, scores, 0.7, "corrected").tolist() == [0]
 
 
 def test_an_overlap_of_exactly_the_threshold_is_above_it_as_published() -> None:
-    # 3/5 of inclusive boxes; sound counts pixels, so it has its own boxes for 3/5.
+    # 3/5 of inclusive boxes; corrected counts pixels, so it has its own boxes for 3/5.
     assert suppress_boxes([[0, 0, 50, 10], [0, 0, 30, 10]], [0.9, 0.8], 0.6).tolist() == [0]
-    sound = suppress_boxes([[0, 0, 49, 9], [0, 0, 29, 9]], [0.9, 0.8], 0.6, "sound")
-    assert sound.tolist() == [0, 1]
+    corrected = suppress_boxes([[0, 0, 49, 9], [0, 0, 29, 9]], [0.9, 0.8], 0.6, "corrected")
+    assert corrected.tolist() == [0, 1]
 
 
 def test_a_ring_and_the_disc_inside_it_stay_apart_by_their_masks() -> None:
@@ -236,7 +236,7 @@ def test_a_ring_and_the_disc_inside_it_stay_apart_by_their_masks() -> None:
     ring[0], ring[-1], ring[:, 0], ring[:, -1] = True, True, True, True
     masks = [Mask.of(ring), Mask.of(~ring | (np.add.outer(range(9), range(9)) % 8 == 0))]
     boxes = [[m.low[1], m.low[0], m.high[1] - 1, m.high[0] - 1] for m in masks]
-    assert suppress_boxes(boxes, [0.9, 0.8], 0.7, "sound").tolist() == [0]
+    assert suppress_boxes(boxes, [0.9, 0.8], 0.7, "corrected").tolist() == [0]
     assert suppress_masks(masks, [0.9, 0.8], 0.7).tolist() == [0, 1]
 
 
@@ -244,7 +244,7 @@ def test_holes_joined_across_corners_are_one_as_published_and_two_when_sound() -
     bits = np.ones((12, 12), dtype=bool)
     bits[3:5, 3:5] = bits[5:7, 5:7] = False
     assert clean_mask(bits, 5)[1] is False
-    assert clean_mask(bits, 5, "sound")[0].all()
+    assert clean_mask(bits, 5, "corrected")[0].all()
 
 
 def test_if_all_islands_are_small_the_first_largest_stays() -> None:
@@ -271,7 +271,7 @@ def test_sam_2_cleans_logits_at_their_own_size() -> None:
         ({"points": 4, "crops": 3, "fewer": 2}, "grid of no points"),
         ({"crops": 9}, "at most 6 layers"),
         ({"score": float("nan")}, "score is a finite number"),
-        ({"reading": "proper"}, "reading is published or sound"),
+        ({"protocol": "proper"}, "reading is published or corrected"),
         ({"grids": (np.zeros((0, 2)),)}, "grid 0 is no list of points"),
         ({"grids": (np.full((1, 2), 2.0),)}, "points outside 0..1"),
         ({"grids": (np.full((1, 2), 0.5),), "crops": 1}, "need 2 grids"),
@@ -282,8 +282,8 @@ def test_wrong_options_are_refused_in_one_sentence(wrong: dict[str, Any], said: 
         Options(**wrong)
 
 
-def test_crops_larger_than_the_picture_are_refused() -> None:
-    with pytest.raises(BadInput, match="larger than the picture of 300 x 100"):
+def test_crops_larger_than_the_image_are_refused() -> None:
+    with pytest.raises(BadInput, match="larger than the image of 300 x 100"):
         checked_crops((100, 300), 1, 1.5)
     with pytest.raises(BadInput, match="20 x 20 is too small for 6 layers"):
         checked_crops((20, 20), 6, 0.0)
@@ -292,22 +292,22 @@ def test_crops_larger_than_the_picture_are_refused() -> None:
 @given(
     boxes=st.lists(st.tuples(*[st.integers(0, 6)] * 4), max_size=40),
     threshold=st.sampled_from([0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 1.0]),
-    reading=st.sampled_from(["published", "sound"]),
+    protocol=st.sampled_from(["published", "corrected"]),
     seed=st.integers(0, 9),
 )
 def test_the_kernel_suppresses_as_its_plain_twin(
-    boxes: list[tuple[int, int, int, int]], threshold: float, reading: Any, seed: int
+    boxes: list[tuple[int, int, int, int]], threshold: float, protocol: Any, seed: int
 ) -> None:
     if compiled is None:
         pytest.skip("kernels are not compiled")
     corners = np.array(boxes).reshape(-1, 2, 2)
     tight = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
     scores = np.random.default_rng(seed).integers(0, 4, len(tight)) / 4  # many ties
-    dtype, past = (np.float32, 0) if reading == "published" else (np.float64, 1)
+    dtype, past = (np.float32, 0) if protocol == "published" else (np.float64, 1)
     ends = (tight + np.array([0, 0, past, past])).astype(dtype)
     order = np.argsort(-scores, kind="stable")
     plain = plain_suppress_boxes(ends, order, threshold)
-    assert np.array_equal(suppress_boxes(tight, scores, threshold, reading), plain)
+    assert np.array_equal(suppress_boxes(tight, scores, threshold, protocol), plain)
 
 
 def test_small_crops_may_have_a_narrower_edge() -> None:
@@ -321,10 +321,10 @@ def test_small_crops_may_have_a_narrower_edge() -> None:
         assert large.cuts(near, (1000, 1000), scaled=scaled).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_of_thousands_of_boxes_ties_keep_the_order_given(reading: Any) -> None:
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_of_thousands_of_boxes_ties_keep_the_order_given(protocol: Any) -> None:
     """The original sorts more than 1000 boxes unstably; here the order is always the rule's."""
     apart = np.array([[4 * i, 0, 4 * i + 2, 2] for i in range(1500)])
     scores = np.array([0.5, 0.9, 0.7] * 500)
-    kept = suppress_boxes(apart, scores, 0.7, reading)
+    kept = suppress_boxes(apart, scores, 0.7, protocol)
     assert kept.tolist() == sorted(range(1500), key=lambda i: (-scores[i], i))

@@ -1,4 +1,4 @@
-"""The whole generator on pictures whose masks are known, against the original's answers."""
+"""The whole generator on images whose masks are known, against the original's answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from segmeter.core import catalogue
-from segmeter.core.scenes import Picture
-from segmeter.models.automatic.blobs import position_picture
+from segmeter.core.scenes import Image
+from segmeter.models.automatic.blobs import position_image
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.options import Options
 
@@ -43,7 +43,7 @@ def case(golden: Path, name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def masks_of(file: Path, told: dict[str, Any], options: Options) -> list[AutomaticMask]:
-    scene = Picture("blobs", told["name"], position_picture(told["H"], told["W"]), [])
+    scene = Image("blobs", told["name"], position_image(told["H"], told["W"]), [])
     return generate(catalogue.models.make("blobs", file=file), scene, options)
 
 

@@ -10,7 +10,7 @@ import pytest
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Model
+from segmeter.core.models import Model, Request
 from segmeter.core.prompts import Box
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
@@ -27,20 +27,20 @@ def trace(golden, target):
 def test_the_real_network_replays_its_trace(golden, real_data, real_weights):
     pytest.importorskip("torch").set_num_threads(1)
     scene = catalogue.datasets.make("grabcut", data=real_data).load("106024")
-    view = catalogue.models.make("eiseg-hrnet18-ocr64", weights=real_weights).look(scene)
-    target, mask, memory, prompts = scene.targets[0], Mask.empty(scene.shape), None, ()
+    encoded = catalogue.models.make("eiseg-hrnet18-ocr64", weights=real_weights).encode(scene)
+    target, mask, state, prompts = scene.targets[0], Mask.empty(scene.shape), None, ()
     for row in trace(golden, "106024.jpg")[:4]:
-        click = centre_click(Observation(scene, target, mask, prompts, "published", view))
+        click = centre_click(Observation(scene, target, mask, prompts, "published", encoded))
         assert [*click.point, click.positive] == [int(row[c]) for c in ("y", "x", "positive")]
         prompts += (click,)
-        prediction = view.answer([Ask(prompts, memory)])[0]
-        memory, mask = prediction.memory, prediction.mask()
+        prediction = encoded.predict([Request(prompts, state)])[0]
+        state, mask = prediction.state, prediction.mask()
         box = [row[f"box_{side}"] for side in ("top", "bottom", "left", "right")]
-        assert [str(n) for n in memory.box or ("",) * 4] == box
+        assert [str(n) for n in state.box or ("",) * 4] == box
         assert iou(target.mask, mask, target.ignore) == pytest.approx(float(row["iou"]), abs=1e-4)
         assert abs(mask.area - int(row["area"])) <= 5
     with pytest.raises(BadInput, match="takes clicks only, not a box"):
-        view.answer([Ask((Box((1, 1), (9, 9)),))])
+        encoded.predict([Request((Box((1, 1), (9, 9)),))])
 
 
 def test_the_real_network_has_a_card(real_weights):

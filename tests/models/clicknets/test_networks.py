@@ -50,14 +50,14 @@ def keys(golden, family):
 
 def run(network, rule, case):
     height, width, batch = case["H"], case["W"], case["B"]
-    pictures = np.stack([rule.image(case["seed"] + b, height, width) for b in range(batch)])
-    picture = torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255
+    images = np.stack([rule.image(case["seed"] + b, height, width) for b in range(batch)])
+    image = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
     discs = hard_discs(torch.from_numpy(rule.points(height, width, batch)), (height, width))
     if network.with_previous:
         before = np.stack([rule.previous(height, width, b) for b in range(batch)])
         discs = torch.cat([torch.from_numpy(before)[:, None], discs], dim=1)
     with torch.inference_mode():
-        return network(picture, discs).numpy()
+        return network(image, discs).numpy()
 
 
 def agree(logits, expected, case):

@@ -10,13 +10,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Picture  # noqa: E402
+from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.clicknets._ritm import RitmNetwork  # noqa: E402
 from segmeter.models.clicknets._vit import SimpleClickNetwork  # noqa: E402
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK  # noqa: E402
-from segmeter.models.clicknets.view import ClickNetView, Settings  # noqa: E402
+from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings  # noqa: E402
 from segmeter.models.clicknets.zoom import Zoom  # noqa: E402
 
 RITM_CASES = ["default", "tetris", "davis", "fixed", "nozoom_noflip", "auto", "big_default"]
@@ -65,17 +65,17 @@ def test_simpleclick_gives_the_golden_answers(golden, rule, xtiny, name):
 def replay(folder, name, rule, network, kind):
     case = json.loads((folder / "predictor.json").read_text())[name]
     stored = np.load(folder / "predictor.npz")
-    scene = Picture("golden", name, rule.object_image(case["seed"], case["H"], case["W"], kind), ())
-    view = ClickNetView(network, scene, settings(case["options"], network))
-    memory, prompts = None, ()
+    scene = Image("golden", name, rule.object_image(case["seed"], case["H"], case["W"], kind), ())
+    encoded = ClickNetEncodedScene(network, scene, settings(case["options"], network))
+    state, prompts = None, ()
     # The large inputs show all they can in three clicks.
     clicks = case["clicks"][:3] if name in ("davis", "fixed") else case["clicks"]
     for k, expected in enumerate(clicks):
         row, column, positive = expected["click"]
         prompts += (Click((row, column), bool(positive)),)
-        prediction = view.answer([Ask(prompts, memory)])[0]
-        memory = prediction.memory
-        compare(memory, prediction.mask(), expected, stored, f"{name}__", k)
+        prediction = encoded.predict([Request(prompts, state)])[0]
+        state = prediction.state
+        compare(state, prediction.mask(), expected, stored, f"{name}__", k)
 
 
 def settings(options, network):
@@ -90,9 +90,9 @@ def settings(options, network):
     return Settings(zoom, options.get("flip", True))
 
 
-def compare(memory, mask, expected, stored, prefix, k):
-    assert (list(memory.box) if memory.box else None) == expected["roi"]
-    found = memory.probabilities.numpy()
+def compare(state, mask, expected, stored, prefix, k):
+    assert (list(state.box) if state.box else None) == expected["roi"]
+    found = state.probabilities.numpy()
     sampled = found.reshape(-1)[:: expected["prob_step"]]
     np.testing.assert_allclose(sampled, stored[f"{prefix}prob{k}"], atol=1e-4, rtol=0)
     bits = np.unpackbits(stored[f"{prefix}mask{k}"])[: found.size].reshape(found.shape)
@@ -102,21 +102,21 @@ def compare(memory, mask, expected, stored, prefix, k):
 
 
 def test_sessions_answered_together_are_answered_as_alone(rule, h18s):
-    scene = Picture("golden", "pair", rule.object_image(11, 120, 160), ())
-    view = ClickNetView(h18s, scene, Settings(Zoom()))
-    first = [Ask((Click((50, 80)),)), Ask((Click((60, 90)),))]
-    answers = view.answer(first)
+    scene = Image("golden", "pair", rule.object_image(11, 120, 160), ())
+    encoded = ClickNetEncodedScene(h18s, scene, Settings(Zoom()))
+    first = [Request((Click((50, 80)),)), Request((Click((60, 90)),))]
+    answers = encoded.predict(first)
     more = [
-        Ask((*ask.prompts, Click(point, sign)), answer.memory)
-        for ask, answer, point, sign in zip(
+        Request((*request.prompts, Click(point, sign)), answer.state)
+        for request, answer, point, sign in zip(
             first, answers, [(70, 100), (10, 20)], [True, False], strict=True
         )
     ]
-    together = view.answer(more)
-    for ask, prediction in zip(more, together, strict=True):
-        alone = view.answer([ask])[0]
-        assert alone.memory.box == prediction.memory.box
+    together = encoded.predict(more)
+    for request, prediction in zip(more, together, strict=True):
+        alone = encoded.predict([request])[0]
+        assert alone.state.box == prediction.state.box
         torch.testing.assert_close(
-            alone.memory.probabilities, prediction.memory.probabilities, atol=1e-5, rtol=0
+            alone.state.probabilities, prediction.state.probabilities, atol=1e-5, rtol=0
         )
         assert isinstance(alone.mask(), Mask)

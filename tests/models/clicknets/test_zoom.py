@@ -37,7 +37,7 @@ def test_golden_sessions(golden, number):
         assert abs(int((found > 0.5).sum()) - turn["full_over_half"]) <= 2
         for y, x, value in turn["probe"]:
             assert float(found[y, x]) == pytest.approx(value, abs=1e-5)
-        assert zoom.looks_again(found, kept) == turn["would_recalculate"]
+        assert zoom.encodes_again(found, kept) == turn["would_recalculate"]
 
 
 def test_a_point_goes_into_the_frame_and_back():
@@ -60,7 +60,7 @@ def test_a_click_on_the_last_row_of_the_box_makes_a_new_box():
     assert other != kept
 
 
-def test_when_nothing_is_found_any_more_the_whole_picture_is_squeezed_into_the_box():
+def test_when_nothing_is_found_any_more_the_whole_image_is_squeezed_into_the_box():
     frame, kept = Zoom(400, 1).frame(
         [(5.0, 5.0, True), (6.0, 6.0, False)], torch.zeros(50, 60), (10, 29, 20, 49)
     )

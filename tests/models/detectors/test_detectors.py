@@ -1,4 +1,4 @@
-"""The detectors of the catalogue on real pictures, and what they refuse."""
+"""The detectors of the catalogue on real images, and what they refuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = sorted(entry.name for entry in catalogue.detectors)
 
 
 @pytest.fixture(scope="module")
-def photographs(real_data):
+def images(real_data):
     return catalogue.datasets.make("coco", data=real_data / "coco80")
 
 
@@ -32,12 +32,12 @@ def test_cocos_categories_are_eighty_with_the_gaps_of_its_files(real_data):
     assert [c["id"] for c in json.loads(file.read_text())["categories"]] == list(COCO_CATEGORIES)
 
 
-def test_picodet_finds_what_the_reference_found(photographs, image_ids, golden, real_weights):
+def test_picodet_finds_what_the_reference_found(images, image_ids, golden, real_weights):
     """Boxes are kept to a hundredth of a pixel there, scores to four digits."""
     expected = json.loads((golden / "zeroshot" / "real" / "picodet_coco80.json").read_text())
     detector = catalogue.detectors.make("picodet", weights=str(real_weights))
-    for scene in photographs.scenes()[:8]:
-        found = detector.detect(photographs.load(scene).pixels)
+    for scene in images.scenes()[:8]:
+        found = detector.detect(images.load(scene).pixels)
         wanted = [d for d in expected if d["image_id"] == image_ids[scene]]
         assert [d.category for d in found] == [d["category_id"] for d in wanted]
         assert [d.score for d in found] == pytest.approx([d["score"] for d in wanted], abs=1e-4)
@@ -45,11 +45,11 @@ def test_picodet_finds_what_the_reference_found(photographs, image_ids, golden, 
             assert ours.xywh == pytest.approx(theirs["bbox"], abs=0.02)
 
 
-def test_yolox_finds_large_objects_of_the_right_class(photographs, real_weights):
+def test_yolox_finds_large_objects_of_the_right_class(images, real_weights):
     detector = catalogue.detectors.make("yolox-nano?least=0.5", weights=str(real_weights))
     good = many = 0
-    for scene in photographs.scenes()[:6]:
-        loaded = photographs.load(scene)
+    for scene in images.scenes()[:6]:
+        loaded = images.load(scene)
         found = detector.detect(loaded.pixels)
         assert [d.score for d in found] == sorted((d.score for d in found), reverse=True)
         many += len(found)
@@ -59,7 +59,7 @@ def test_yolox_finds_large_objects_of_the_right_class(photographs, real_weights)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_detector_has_a_card_and_finds_nothing_in_a_grey_picture(name, real_weights):
+def test_every_detector_has_a_card_and_finds_nothing_in_a_grey_image(name, real_weights):
     detector = catalogue.detectors.make(name, weights=str(real_weights))
     assert isinstance(detector, Detector)
     card = detector.card
@@ -76,17 +76,17 @@ def test_damaged_foreign_and_absent_weights_are_refused(name, tmp_path, monkeypa
     monkeypatch.delenv("SEGMETER_WEIGHTS", raising=False)
     with pytest.raises(NotFound, match=f"no weights for '{name}'"):
         catalogue.detectors.make(name, weights=str(tmp_path))
-    picture = np.zeros((20, 20, 3), np.uint8)
+    image = np.zeros((20, 20, 3), np.uint8)
     folder = tmp_path / name
     folder.mkdir()
     (folder / "net.onnx").write_bytes(b"\x08\x07nothing")
     with pytest.raises(BadWeights, match="damaged or cut short"):
-        catalogue.detectors.make(name, weights=str(tmp_path)).detect(picture)
+        catalogue.detectors.make(name, weights=str(tmp_path)).detect(image)
     (other,) = (n for n in NAMES if n != name)
     (file,) = (real_weights / other).glob("*.onnx")
     (folder / "net.onnx").write_bytes(file.read_bytes())
     with pytest.raises(BadWeights, match="holds another network"):
-        catalogue.detectors.make(name, weights=str(tmp_path)).detect(picture)
+        catalogue.detectors.make(name, weights=str(tmp_path)).detect(image)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,89 +9,91 @@ torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
-from segmeter.core.scenes import Picture  # noqa: E402
+from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._hiera import HieraSizes  # noqa: E402
 from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
 from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
 
 
-def views(network: MobileNetwork, seed: int, policy: Policy) -> tuple[SamView, SamView]:
+def encoded_scenes(
+    network: MobileNetwork, seed: int, policy: Policy
+) -> tuple[SamEncodedScene, SamEncodedScene]:
     """One embedding, answered by graphs and without."""
     pixels = np.random.default_rng(seed).integers(0, 256, (90 + seed, 130, 3), dtype=np.uint8)
-    scene = Picture("noise", str(seed), pixels, [])
+    scene = Image("noise", str(seed), pixels, [])
     frame = network.frame(scene.shape)
     with torch.no_grad():
         embedding = network.encode(frame.enter(pixels, network.device))
-    with_graphs = SamView(network, frame, embedding, policy)
-    eager = SamView(network, frame, embedding, policy)
+    with_graphs = SamEncodedScene(network, frame, embedding, policy)
+    eager = SamEncodedScene(network, frame, embedding, policy)
     eager.graphs = False
     return with_graphs, eager
 
 
-@pytest.mark.parametrize("points", ["published", "sound"])
+@pytest.mark.parametrize("points", ["published", "corrected"])
 def test_sessions_by_graphs_equal_eager_ones_bit_for_bit(points: str) -> None:
     torch.manual_seed(0)
     network = MobileNetwork("cuda")
     network.parts.to(network.device)
-    looked = [views(network, seed, Policy(points=points)) for seed in range(3)]
+    looked = [encoded_scenes(network, seed, Policy(points=points)) for seed in range(3)]
     draws = np.random.default_rng(1)
     for _ in range(2):
         for replayed, eager in looked:
-            memory = None
+            state = None
             clicks: tuple[Click, ...] = ()
             for n in range(6):
                 clicks = (*clicks, Click(tuple(draws.integers(0, 90, 2)), bool(n % 2)))
-                asks = [Ask(clicks, memory)] * (1 + n % 3)
-                ours, theirs = replayed.answer(asks), eager.answer(asks)
+                requests = [Request(clicks, state)] * (1 + n % 3)
+                ours, theirs = replayed.predict(requests), eager.predict(requests)
                 for one, other in zip(ours, theirs, strict=True):
                     assert torch.equal(one.logits, other.logits)
                     assert np.array_equal(one.scores, other.scores)
                     assert one.shown == other.shown
-                memory = ours[0].memory
+                state = ours[0].state
 
 
 def test_an_answer_stands_when_the_next_is_given() -> None:
     network = MobileNetwork("cuda")
     network.parts.to(network.device)
-    replayed, _ = views(network, 1, Policy())
-    asks = [Ask((Click((5, 5)),)), Ask((Box((2, 2), (40, 50)),))]
-    for ask in asks * 2:
-        replayed.answer([ask])
-    first = replayed.answer(asks[:1])[0]
+    replayed, _ = encoded_scenes(network, 1, Policy())
+    requests = [Request((Click((5, 5)),)), Request((Box((2, 2), (40, 50)),))]
+    for request in requests * 2:
+        replayed.predict([request])
+    first = replayed.predict(requests[:1])[0]
     kept = first.logits.clone()
-    replayed.answer([Ask((Click((60, 70)),))])
+    replayed.predict([Request((Click((60, 70)),))])
     assert torch.equal(first.logits, kept)
 
 
 def test_sam2_by_graphs_is_sam2_eagerly_from_pixels_to_masks() -> None:
-    """Encoder, decoder, choice and masks, begun and waited for, of three pictures in turn."""
+    """Encoder, decoder, choice and masks, begun and waited for, of three images in turn."""
     torch.manual_seed(0)
     small = HieraSizes((1, 1, 2, 1), (32, 64, 128, 256), (1, 2, 4, 8), (8, 4, 6, 3), (3,))
     network = Sam2Network(small, 256).to(torch.device("cuda"), torch.float32)
     draws = np.random.default_rng(2)
-    pictures = [draws.integers(0, 256, (90, 120, 3), dtype=np.uint8) for _ in range(3)]
+    images = [draws.integers(0, 256, (90, 120, 3), dtype=np.uint8) for _ in range(3)]
     frame = network.frame((90, 120))
     for _ in range(2):
-        for pixels in pictures:
+        for pixels in images:
             with torch.no_grad():
                 entered = frame.enter(pixels, network.device)
-                ours = SamView(network, frame, network.encode(entered), Policy())
+                ours = SamEncodedScene(network, frame, network.encode(entered), Policy())
                 with eagerly():
-                    theirs = SamView(network, frame, network.encode(entered), Policy())
+                    theirs = SamEncodedScene(network, frame, network.encode(entered), Policy())
             assert torch.equal(ours.embedding.cells, theirs.embedding.cells)
             clicks: tuple[Click, ...] = ()
-            memory = None
+            state = None
             for n in range(4):
                 clicks = (*clicks, Click(tuple(draws.integers(0, 90, 2)), bool(n % 2)))
-                found, masks = ours.start_answer([Ask(clicks, memory)] * 2)()
+                found, masks = ours.start_predict([Request(clicks, state)] * 2)()
                 with eagerly():
-                    wanted = theirs.answer([Ask(clicks, memory)] * 2)
+                    wanted = theirs.predict([Request(clicks, state)] * 2)
                     assert masks == theirs.render(wanted)
                 assert torch.equal(found[0].logits, wanted[0].logits)
-                assert torch.equal(found[0].memory, wanted[0].memory)
-                memory = found[0].memory
+                assert torch.equal(found[0].state, wanted[0].state)
+                state = found[0].state

@@ -30,10 +30,10 @@ def test_the_first_sam_agrees_with_transformers_at_the_originals_epsilon() -> No
     """`transformers` takes 1e-6 for the blocks' layer norms, the original 1e-5."""
     hub = small_sam(layer_norm_eps=1e-5)
     network = HubNetwork(hub, "sam", "cpu", "float32")
-    memory = torch.randn(1, 1, 16, 16, generator=torch.Generator().manual_seed(2))
+    state = torch.randn(1, 1, 16, 16, generator=torch.Generator().manual_seed(2))
     pixels = noise(1, 3, 64, 64)
     image = hub.get_image_embeddings(pixels)
-    for mask in (None, memory):
+    for mask in (None, state):
         for three in (True, False):
             expected = hub(
                 image_embeddings=image,

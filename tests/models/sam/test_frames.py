@@ -1,4 +1,4 @@
-"""How pictures are brought to a network's size: as Pillow does, and grey ones sent once."""
+"""How images are brought to a network's size: as Pillow does, and grey ones sent once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_device_enlarges_to_the_bytes_of_pillow(seed):
     assert np.array_equal(enlarged(torch.from_numpy(pixels), size).numpy(), np.asarray(whole))
 
 
-def test_a_common_photograph_is_enlarged_to_the_bytes_of_pillow():
+def test_a_common_image_is_enlarged_to_the_bytes_of_pillow():
     pixels = np.random.default_rng(1).integers(0, 256, (427, 640, 3), dtype=np.uint8)
     size = Padded((427, 640)).inside
     whole = Image.fromarray(pixels).resize(size[::-1], Image.Resampling.BILINEAR)

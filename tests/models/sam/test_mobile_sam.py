@@ -18,10 +18,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Prompt  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
 
@@ -39,10 +39,10 @@ def network() -> MobileNetwork:
 
 
 @pytest.fixture(scope="module")
-def views(network: MobileNetwork) -> dict[int, SamView]:
-    """The two pictures of the predictor runs, looked at once."""
+def encoded_scenes(network: MobileNetwork) -> dict[int, SamEncodedScene]:
+    """The two images of the predictor runs, looked at once."""
     return {
-        seed: look(network, object_image(seed, *shape))
+        seed: encode(network, object_image(seed, *shape))
         for seed, shape in ((11, (200, 300)), (12, (480, 640)))
     }
 
@@ -70,7 +70,7 @@ def test_the_encoder_follows_the_original_stage_by_stage(
         )
         for name in stages
     ]
-    out = network.encoder(picture_tensor(400))
+    out = network.encoder(image_tensor(400))
     for hook in hooks:
         hook.remove()
     for name, expected in stages.items():
@@ -102,7 +102,7 @@ def test_every_epsilon_is_the_originals(folder: Path) -> None:
     probe = json.loads((folder / "eps_probe.json").read_text())
     stored = np.load(folder / "eps_probe.npz")
     network = ruled(probe["factors"])
-    out = network.encoder(picture_tensor(probe["outputs"]["encoder"]["seed"]))
+    out = network.encoder(image_tensor(probe["outputs"]["encoder"]["seed"]))
     _, _, masks, scores = decode(network, "points_mask")
     found = {
         "encoder": out,
@@ -116,21 +116,21 @@ def test_every_epsilon_is_the_originals(folder: Path) -> None:
 
 @pytest.mark.parametrize("case", ["p300x200", "p640x480", "reset"])
 def test_click_sessions_follow_the_published_wrapper(
-    folder: Path, views: dict[int, SamView], case: str
+    folder: Path, encoded_scenes: dict[int, SamEncodedScene], case: str
 ) -> None:
     expected = json.loads((folder / "predictor.json").read_text())[case]
     stored = np.load(folder / "predictor.npz")
-    view = views[12 if case == "p640x480" else 11]
-    shape = view.frame.shape
+    encoded = encoded_scenes[12 if case == "p640x480" else 11]
+    shape = encoded.frame.shape
     prompts: tuple[Prompt, ...] = ()
-    memory = None
+    state = None
     for number, row in enumerate(expected["clicks"]):
         y, x, positive = row["click"]
         prompts += (Click((y, x), bool(positive)),)
-        fed = memory is not None and view.keeps_memory(prompts, "published")
-        assert fed == row["used_previous_low_res"]
-        prediction = view.answer([Ask(prompts, memory if fed else None)])[0]
-        memory = prediction.memory
+        mask_fed_back = state is not None and encoded.keeps_state(prompts, "published")
+        assert mask_fed_back == row["used_previous_low_res"]
+        prediction = encoded.predict([Request(prompts, state if mask_fed_back else None)])[0]
+        state = prediction.state
         assert prediction.shown == row["chosen"] + 1
         assert_close(prediction.scores[1:], np.array(row["scores"]), f"scores {number}")
         allowed = max(2, row["n_within_1e_4"])
@@ -141,15 +141,17 @@ def test_click_sessions_follow_the_published_wrapper(
         assert differ.sum() <= allowed
 
 
-def test_a_box_gives_the_original_predictors_mask(folder: Path, views: dict[int, SamView]) -> None:
+def test_a_box_gives_the_original_predictors_mask(
+    folder: Path, encoded_scenes: dict[int, SamEncodedScene]
+) -> None:
     """The original resizes to 8 bits here, so pixels differ a little: 1 % of the logits' range."""
     runs = json.loads((folder / "predictor.json").read_text())
     expected = runs["p300x200"]["sampredictor"]["box"]
     left, top, right, bottom = expected["box"]
-    view = views[11]
-    prediction = view.answer([Ask((Box((top, left), (bottom, right)),))])[0]
+    encoded = encoded_scenes[11]
+    prediction = encoded.predict([Request((Box((top, left), (bottom, right)),))])[0]
     assert prediction.scores[0] == pytest.approx(expected["scores"][0], abs=0.02)
-    logits = view.frame.leave(prediction.logits[None, :1])
+    logits = encoded.frame.leave(prediction.logits[None, :1])
     span = expected["max"] - expected["min"]
     assert float(logits.mean()) == pytest.approx(expected["mean"], abs=0.01 * span)
     assert float(logits.std()) == pytest.approx(expected["std"], abs=0.01 * span)
@@ -212,10 +214,10 @@ def decode(network: MobileNetwork, case: str) -> tuple[Any, Any, Any, Any]:
     return sparse, dense, masks, scores
 
 
-def look(network: MobileNetwork, pixels: Any) -> SamView:
+def encode(network: MobileNetwork, pixels: Any) -> SamEncodedScene:
     frame = network.frame(pixels.shape[:2])
     embedding = network.encode(frame.enter(pixels, network.device))
-    return SamView(network, frame, embedding, Policy())
+    return SamEncodedScene(network, frame, embedding, Policy())
 
 
 def image(seed: int, height: int, width: int) -> Any:
@@ -237,7 +239,7 @@ def object_image(seed: int, height: int, width: int) -> Any:
     return np.clip(shifted, 0, 255).astype(np.uint8)
 
 
-def picture_tensor(seed: int) -> Any:
+def image_tensor(seed: int) -> Any:
     """The network cases' input: not normalised, just numbers."""
     scaled = image(seed, 1024, 1024).transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
     return torch.from_numpy(scaled * 2 - 1)

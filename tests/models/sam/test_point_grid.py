@@ -14,15 +14,15 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask, ModelCard  # noqa: E402
+from segmeter.core.models import ModelCard, Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
-from segmeter.core.scenes import Picture, Scene  # noqa: E402
-from segmeter.datasets.pictures import read_rgb  # noqa: E402
+from segmeter.core.scenes import Image, Scene  # noqa: E402
+from segmeter.datasets.image_files import read_rgb  # noqa: E402
 from segmeter.models.automatic.candidates import Logits  # noqa: E402
 from segmeter.models.automatic.generator import generate  # noqa: E402
 from segmeter.models.automatic.options import Options  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._point_grid import DeviceLogits  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
@@ -55,19 +55,19 @@ class SmallSam:
         self.network = SmallNetwork(second)
         self.embedding = self.network.encode(None)
 
-    def look(self, scene: Scene) -> SamView:
-        return SamView(self.network, self.network.frame(SHAPE), self.embedding, Policy())
+    def encode(self, scene: Scene) -> SamEncodedScene:
+        return SamEncodedScene(self.network, self.network.frame(SHAPE), self.embedding, Policy())
 
 
-def look(second: bool) -> SamView:
-    return SmallSam(second).look(Picture("small", "one", np.zeros((*SHAPE, 3), np.uint8), []))
+def encode(second: bool) -> SamEncodedScene:
+    return SmallSam(second).encode(Image("small", "one", np.zeros((*SHAPE, 3), np.uint8), []))
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_a_grid_gives_the_three_masks_of_each_click(second: bool) -> None:
-    view = look(second)
-    together = view.candidates(POINTS, 0.0)
-    alone: Any = view.answer([Ask((Click((y, x)),)) for y, x in POINTS])
+    encoded = encode(second)
+    together = encoded.candidates(POINTS, 0.0)
+    alone: Any = encoded.predict([Request((Click((y, x)),)) for y, x in POINTS])
     assert together.places.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     wanted = np.concatenate([p.scores[1:] for p in alone])
     assert np.abs(together.scores - wanted).max() < 1e-5
@@ -78,23 +78,23 @@ def test_a_grid_gives_the_three_masks_of_each_click(second: bool) -> None:
 
 @pytest.mark.parametrize("second", [False, True])
 def test_scores_are_asked_before_maps_are_made(second: bool) -> None:
-    view = look(second)
-    every = view.candidates(POINTS, 0.0)
+    encoded = encode(second)
+    every = encoded.candidates(POINTS, 0.0)
     floor = float(np.sort(every.scores)[-4])
-    best = view.candidates(POINTS, floor)
+    best = encoded.candidates(POINTS, floor)
     passed = np.flatnonzero(every.scores > np.float32(floor))
     assert best.scores.tolist() == every.scores[passed].tolist()
     assert best.places.tolist() == every.places[passed].tolist()
     assert best.masks(0.0) == every.take(passed).masks(0.0)
-    assert len(view.candidates(POINTS, 1e9).masks(0.0)) == 0
+    assert len(encoded.candidates(POINTS, 1e9).masks(0.0)) == 0
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None:
-    view = look(second)
-    host = view.candidates(POINTS, 0.0)
+    encoded = encode(second)
+    host = encoded.candidates(POINTS, 0.0)
     assert isinstance(host, Logits)
-    there = DeviceLogits(host.scores, host.places, torch.from_numpy(host.maps), view)
+    there = DeviceLogits(host.scores, host.places, torch.from_numpy(host.maps), encoded)
     kept = np.array([5, 0, 7])
     for one, other in ((host, there), (host.take(kept), there.take(kept))):
         mine, theirs = one.measure(0.0, 0.1), other.measure(0.0, 0.1)
@@ -111,19 +111,19 @@ def test_what_stays_on_a_device_is_measured_as_on_the_host(second: bool) -> None
 
 @pytest.mark.parametrize("second", [False, True])
 def test_refining_asks_each_candidate_with_its_own_logits(second: bool) -> None:
-    view = look(second)
-    first = view.candidates(POINTS, 0.0)
-    again = view.refined(POINTS, first)
+    encoded = encode(second)
+    first = encoded.candidates(POINTS, 0.0)
+    again = encoded.refined(POINTS, first)
     assert isinstance(first, Logits)
-    memory = torch.from_numpy(first.maps[4:5]).clamp(-32, 32)
-    (alone,) = view.answer([Ask((Click(tuple(POINTS[1])),), memory)])
+    state = torch.from_numpy(first.maps[4:5]).clamp(-32, 32)
+    (alone,) = encoded.predict([Request((Click(tuple(POINTS[1])),), state)])
     shown = alone.shown if second else 0
     assert again.places.tolist() == first.places.tolist()
     assert again.scores[4] == pytest.approx(alone.scores[shown], abs=1e-5)
 
 
 def test_sam_2s_variants_run_through() -> None:
-    scene = Picture("small", "one", np.zeros((*SHAPE, 3), np.uint8), [])
+    scene = Image("small", "one", np.zeros((*SHAPE, 3), np.uint8), [])
     options = Options(
         points=3, score=0.0, stability=0.0, box_nms=1.0, refine=True, clean="logits", smallest=2
     )
@@ -135,10 +135,10 @@ def test_sam_hq_takes_the_plain_decoder() -> None:
     network = SmallNetwork(second=False)
     network.decoder = MaskDecoder(quality=16).eval().requires_grad_(False)
     embedding = Embedding(torch.randn(1, 16, 256), quality=torch.randn(1, 32, 16, 16))
-    view = SamView(network, network.frame(SHAPE), embedding, Policy())
-    assert view.grid_clicks is None
-    together = view.candidates(POINTS, 0.0)
-    alone: Any = view.answer([Ask((Click((y, x)),)) for y, x in POINTS])
+    encoded = SamEncodedScene(network, network.frame(SHAPE), embedding, Policy())
+    assert encoded.grid_clicks is None
+    together = encoded.candidates(POINTS, 0.0)
+    alone: Any = encoded.predict([Request((Click((y, x)),)) for y, x in POINTS])
     wanted = np.concatenate([p.scores[1:] for p in alone])
     assert np.abs(together.scores - wanted).max() < 1e-5
     assert together.masks(0.0) == [p.mask(k) for p in alone for k in (1, 2, 3)]
@@ -158,16 +158,16 @@ def test_later_sams_take_the_defaults_of_their_own_generator() -> None:
 def test_mobile_sam_makes_the_masks_of_the_original_program(
     golden: Path, real_data: Path, real_weights: Path, name: str
 ) -> None:
-    """Some of its records, from their points alone; a whole picture takes a minute."""
+    """Some of its records, from their points alone; a whole image takes a minute."""
     file = golden / "zeroshot" / "real" / "automatic_mobile-sam.json.gz"
     case = json.loads(gzip.decompress(file.read_bytes()))[name]
     records = case["records"][:: len(case["records"]) // 8]
-    pixels = read_rgb(real_data / case["picture"])
+    pixels = read_rgb(real_data / case["image"])
     height, width = pixels.shape[:2]
     points = np.array([record["point_coords"][0] for record in records]) / [width, height]
     method = catalogue.methods.make("automatic?model=mobile-sam", weights=real_weights)
     options = Options(grids=(points,), score=0.0, stability=0.0, box_nms=1.0)
-    found = generate(method.model, Picture("coco", "one", pixels, []), options)
+    found = generate(method.model, Image("coco", "one", pixels, []), options)
     for wanted in records:
         score = wanted["predicted_iou"]
         # Of the three masks of its point the one with its score.
@@ -184,12 +184,12 @@ def test_mobile_sam_makes_the_masks_of_the_original_program(
 
 @pytest.mark.parametrize("second", [False, True])
 def test_the_single_output_is_the_mask_of_an_unambiguous_prompt(second: bool) -> None:
-    view = look(second)
+    encoded = encode(second)
     clicks = torch.tensor(POINTS, dtype=torch.float32)
     both = torch.stack([clicks, torch.zeros_like(clicks)], dim=1)
-    sparse = view.encode_points(both, torch.tensor([1, -1]).expand(len(clicks), 2))
-    logits, scores = view.decode(sparse, view.network.prompts.no_mask())
-    single = view.single_candidates(POINTS, 0.0)
+    sparse = encoded.encode_points(both, torch.tensor([1, -1]).expand(len(clicks), 2))
+    logits, scores = encoded.decode(sparse, encoded.network.prompts.no_mask())
+    single = encoded.single_candidates(POINTS, 0.0)
     np.testing.assert_allclose(single.maps, logits[:, 0], atol=1e-4)
     np.testing.assert_allclose(single.scores, scores[:, 0], atol=1e-5)
     assert single.places.tolist() == [0, 1, 2]

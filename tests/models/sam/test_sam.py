@@ -18,17 +18,17 @@ torch = pytest.importorskip("torch")
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._networks import pick_device, pick_dtype  # noqa: E402
 from segmeter.models.sam._policy import Policy, stability  # noqa: E402
 
 SHAPE = (30, 40)
-Choice = Literal["published", "sound"]
-Masks = Literal["published", "sound", "zeroshot"]
+Choice = Literal["published", "corrected"]
+Masks = Literal["published", "corrected", "zeroshot"]
 
 
 class SmallNetwork:
@@ -47,10 +47,12 @@ class SmallNetwork:
         return Embedding(torch.randn(1, 16, 256), fine)
 
 
-def look(second: bool, masks: Masks = "published", points: Choice = "published") -> SamView:
+def encode(
+    second: bool, masks: Masks = "published", points: Choice = "published"
+) -> SamEncodedScene:
     network = SmallNetwork(second)
     embedding = network.encode(torch.zeros(1, 3, 64, 64))
-    return SamView(network, network.frame(SHAPE), embedding, Policy(masks, points))
+    return SamEncodedScene(network, network.frame(SHAPE), embedding, Policy(masks, points))
 
 
 ONE = (Click((10, 12)),)
@@ -59,7 +61,7 @@ TWO = (*ONE, Click((3, 30), positive=False))
 
 @pytest.mark.parametrize("second", [False, True])
 def test_there_are_four_candidates_by_token_number(second: bool) -> None:
-    prediction = look(second).answer([Ask(ONE)])[0]
+    prediction = encode(second).predict([Request(ONE)])[0]
     assert prediction.scores.shape == (4,)
     assert {prediction.mask(i).shape for i in range(4)} == {SHAPE}
     assert prediction.mask() == prediction.mask(prediction.shown)
@@ -67,16 +69,16 @@ def test_there_are_four_candidates_by_token_number(second: bool) -> None:
 
 def test_the_first_sam_shows_the_best_of_three_at_every_click() -> None:
     for prompts in (ONE, TWO):
-        prediction = look(second=False).answer([Ask(prompts)])[0]
+        prediction = encode(second=False).predict([Request(prompts)])[0]
         assert prediction.shown == 1 + int(prediction.scores[1:].argmax())
 
 
 def test_the_second_sam_falls_back_when_its_single_mask_is_unstable() -> None:
-    view = look(second=True)
+    encoded = encode(second=True)
     logits = torch.full((2, 4, 16, 16), 1.0)
     logits[1, 0, :8] = 0.0  # half of the second ask's mask sits on the threshold
     scores = torch.tensor([[0.9, 0.1, 0.8, 0.3]] * 2)
-    assert view.choose(logits, scores, [True, True]).tolist() == [0, 2]
+    assert encoded.choose(logits, scores, [True, True]).tolist() == [0, 2]
 
 
 def test_stability_is_the_share_a_stricter_threshold_keeps() -> None:
@@ -89,8 +91,10 @@ def test_stability_is_the_share_a_stricter_threshold_keeps() -> None:
 
 @pytest.mark.parametrize("second", [False, True])
 def test_the_sound_policy_is_the_same_for_all(second: bool) -> None:
-    view = look(second, masks="sound")
-    first, later, box = view.answer([Ask(ONE), Ask(TWO), Ask((Box((2, 2), (9, 9)),))])
+    encoded = encode(second, masks="corrected")
+    first, later, box = encoded.predict(
+        [Request(ONE), Request(TWO), Request((Box((2, 2), (9, 9)),))]
+    )
     assert first.shown == 1 + int(first.scores[1:].argmax())
     assert later.shown == box.shown == 0
 
@@ -99,84 +103,95 @@ def test_the_zeroshot_policy_offers_three_masks_where_each_family_does() -> None
     """The first SAM: a lone click or box, nothing fed back. The second: a lone click."""
     box, best = (Box((2, 2), (9, 9)),), "best of three"
     for second, wanted in ((False, [best, 0, best, 0, 0]), (True, [best, 0, 0, best, 0])):
-        view = look(second, masks="zeroshot")
-        memory = view.answer([Ask(ONE)])[0].memory
-        asks = [Ask(ONE), Ask(TWO), Ask(box), Ask(ONE, memory), Ask(box, memory)]
+        encoded = encode(second, masks="zeroshot")
+        state = encoded.predict([Request(ONE)])[0].state
+        requests = [
+            Request(ONE),
+            Request(TWO),
+            Request(box),
+            Request(ONE, state),
+            Request(box, state),
+        ]
         logits = torch.full((1, 4, 16, 16), 9.0)  # stable, so that no fall-back interferes
         scores = torch.tensor([[0.9, 0.1, 0.8, 0.3]])
-        shown = [int(view.choose(logits, scores, [view.is_ambiguous(ask)])) for ask in asks]
+        shown = [
+            int(encoded.choose(logits, scores, [encoded.is_ambiguous(request)]))
+            for request in requests
+        ]
         assert shown == [2 if rule == best else 0 for rule in wanted]
 
 
 def test_the_zeroshot_policy_feeds_every_rounds_logits_back() -> None:
-    view = look(second=False, masks="zeroshot")
-    assert all(view.keeps_memory(p, "published") for p in (ONE, TWO))
+    encoded = encode(second=False, masks="zeroshot")
+    assert all(encoded.keeps_state(p, "published") for p in (ONE, TWO))
 
 
 def test_published_drops_the_memory_while_each_sign_was_clicked_at_most_once() -> None:
-    view = look(second=False)
+    encoded = encode(second=False)
     three = (*TWO, Click((5, 5)))
-    kept = [view.keeps_memory(p, "published") for p in (ONE, TWO, three)]
+    kept = [encoded.keeps_state(p, "published") for p in (ONE, TWO, three)]
     assert kept == [False, False, True]
-    assert all(view.keeps_memory(p, "sound") for p in (ONE, TWO, three))
+    assert all(encoded.keeps_state(p, "corrected") for p in (ONE, TWO, three))
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_the_second_sam_clamps_what_is_fed_back_and_the_first_does_not(second: bool) -> None:
-    view = look(second)
-    view.decode = lambda *given: tuple(1e4 * out for out in SamView.decode(view, *given))
-    prediction = view.answer([Ask(ONE)])[0]
-    assert (float(prediction.memory.abs().max()) <= 32) == second
-    assert torch.equal(prediction.memory, replace(prediction, fed=None).memory)
+    encoded = encode(second)
+    encoded.decode = lambda *given: tuple(
+        1e4 * out for out in SamEncodedScene.decode(encoded, *given)
+    )
+    prediction = encoded.predict([Request(ONE)])[0]
+    assert (float(prediction.state.abs().max()) <= 32) == second
+    assert torch.equal(prediction.state, replace(prediction, mask_fed_back=None).state)
 
 
 def test_memory_changes_the_answer_of_its_own_ask_only() -> None:
-    view = look(second=False)
-    memory = view.answer([Ask(ONE)])[0].memory
-    alone = view.answer([Ask(TWO)])[0]
-    beside, fed = view.answer([Ask(TWO), Ask(TWO, memory)])
+    encoded = encode(second=False)
+    state = encoded.predict([Request(ONE)])[0].state
+    alone = encoded.predict([Request(TWO)])[0]
+    beside, mask_fed_back = encoded.predict([Request(TWO), Request(TWO, state)])
     assert torch.allclose(beside.logits, alone.logits, atol=1e-5)
-    assert not torch.allclose(fed.logits, alone.logits, atol=1e-3)
+    assert not torch.allclose(mask_fed_back.logits, alone.logits, atol=1e-3)
 
 
 def test_points_lie_where_the_wrapper_or_where_the_pixel_centres_put_them() -> None:
-    """A 30 x 40 picture in a square of 64: one pixel is 32/15 high and 1.6 wide."""
+    """A 30 x 40 image in a square of 64: one pixel is 32/15 high and 1.6 wide."""
     points = torch.tensor([[[3.0, 10.0]]])
     labels = torch.tensor([[1]])
     for rule, place in (
         ("published", (10 * 1.6, 3 * 32 / 15)),
-        ("sound", (10.5 * 1.6 - 0.5, 3.5 * 32 / 15 - 0.5)),
+        ("corrected", (10.5 * 1.6 - 0.5, 3.5 * 32 / 15 - 0.5)),
     ):
-        view = look(second=True, points=rule)
-        expected = view.network.prompts.points(torch.tensor([[place]]), labels)
-        assert torch.allclose(view.encode_points(points, labels), expected, atol=1e-4)
+        encoded = encode(second=True, points=rule)
+        expected = encoded.network.prompts.points(torch.tensor([[place]]), labels)
+        assert torch.allclose(encoded.encode_points(points, labels), expected, atol=1e-4)
 
 
 def test_the_first_sam_pads_only_without_a_box_and_the_second_always() -> None:
     box = Box((2, 3), (9, 11))
-    assert look(second=False).tokens((*ONE, box))[1] == [1, 2, 3]
-    assert look(second=True).tokens((*ONE, box))[1] == [1, 2, 3, -1]
-    assert look(second=False).tokens(TWO)[1] == [1, 0, -1]
+    assert encode(second=False).tokens((*ONE, box))[1] == [1, 2, 3]
+    assert encode(second=True).tokens((*ONE, box))[1] == [1, 2, 3, -1]
+    assert encode(second=False).tokens(TWO)[1] == [1, 0, -1]
 
 
 def test_a_later_box_replaces_an_earlier_one() -> None:
-    points, _ = look(second=False).tokens((Box((0, 0), (5, 5)), Box((1, 2), (8, 9))))
+    points, _ = encode(second=False).tokens((Box((0, 0), (5, 5)), Box((1, 2), (8, 9))))
     assert points == [(1, 2), (8, 9)]
 
 
 def test_a_stroke_is_handed_over_as_a_few_even_points() -> None:
     stroke = Scribble(tuple((5, x) for x in range(29)), positive=False)
-    points, labels = look(second=False).tokens((stroke,))
+    points, labels = encode(second=False).tokens((stroke,))
     assert points == [(5, x) for x in range(0, 29, 4)] + [(0.0, 0.0)]
     assert labels == [0] * 8 + [-1]
 
 
 def test_a_mask_hint_counts_until_there_is_a_memory() -> None:
-    view = look(second=False)
+    encoded = encode(second=False)
     hint = MaskHint(Mask.box(SHAPE, (5, 5), (20, 20)))
-    memory = torch.ones(1, 16, 16)
-    assert torch.equal(view.mask_prompt(Ask((hint, *ONE), memory)), memory)
-    fresh = view.mask_prompt(Ask((*ONE, hint), memory))
+    state = torch.ones(1, 16, 16)
+    assert torch.equal(encoded.mask_prompt(Request((hint, *ONE), state)), state)
+    fresh = encoded.mask_prompt(Request((*ONE, hint), state))
     assert fresh.shape == (1, 16, 16)
     assert float(fresh[0, 4, 4]) == 10.0
     assert float(fresh[0, -1, -1]) == -10.0
@@ -184,26 +199,26 @@ def test_a_mask_hint_counts_until_there_is_a_memory() -> None:
 
 def test_words_are_refused_in_a_sentence() -> None:
     with pytest.raises(BadInput, match="read no words"):
-        look(second=True).answer([Ask((Words("cup"),))])
+        encode(second=True).predict([Request((Words("cup"),))])
 
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.booleans())
 def test_asks_of_any_length_come_back_in_their_order(lengths: list[int], second: bool) -> None:
-    view = look(second)
-    asks = [Ask(tuple(Click((i, 2 * k)) for k in range(n))) for i, n in enumerate(lengths)]
-    together = view.answer(asks)
-    for ask, prediction in zip(asks, together, strict=True):
-        alone = view.answer([ask])[0]
+    encoded = encode(second)
+    requests = [Request(tuple(Click((i, 2 * k)) for k in range(n))) for i, n in enumerate(lengths)]
+    together = encoded.predict(requests)
+    for request, prediction in zip(requests, together, strict=True):
+        alone = encoded.predict([request])[0]
         assert torch.allclose(prediction.logits, alone.logits, atol=1e-5)
 
 
 @pytest.mark.parametrize("frame", [Padded((33, 50), 64), Squeezed((33, 50), 64)])
 def test_a_mask_survives_the_way_into_the_frame_and_back(frame: Any) -> None:
-    truth = Mask.box((33, 50), (8, 10), (24, 40))
-    low = frame.shrink(torch.from_numpy(truth.dense())[None, None].float(), 16)
+    ground_truth = Mask.box((33, 50), (8, 10), (24, 40))
+    low = frame.shrink(torch.from_numpy(ground_truth.dense())[None, None].float(), 16)
     back = Mask.of((frame.leave(low * 2 - 1)[0, 0] > 0).numpy())
-    assert truth.overlap(back) / (truth | back).area > 0.85
+    assert ground_truth.overlap(back) / (ground_truth | back).area > 0.85
 
 
 def test_the_padded_frame_keeps_the_aspect_and_fills_with_zero() -> None:
@@ -216,23 +231,27 @@ def test_the_padded_frame_keeps_the_aspect_and_fills_with_zero() -> None:
 
 
 def test_rendering_in_pieces_gives_the_same_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    view = look(second=True)
-    predictions = view.answer([Ask(ONE), Ask(TWO), Ask((Box((2, 2), (9, 9)),))])
-    whole = view.render(predictions)
+    encoded = encode(second=True)
+    predictions = encoded.predict([Request(ONE), Request(TWO), Request((Box((2, 2), (9, 9)),))])
+    whole = encoded.render(predictions)
     monkeypatch.setattr("segmeter.models.sam._encoded.RENDERED_PIXELS", 1)
-    assert view.render(predictions) == whole == [p.mask() for p in predictions]
+    assert encoded.render(predictions) == whole == [p.mask() for p in predictions]
 
 
 def test_half_precision_answers_nearly_the_same() -> None:
-    view = look(second=True)
-    exact = view.answer([Ask(TWO)])[0].logits
-    network = view.network
+    encoded = encode(second=True)
+    exact = encoded.predict([Request(TWO)])[0].logits
+    network = encoded.network
     network.prompts.to(torch.bfloat16)
     network.decoder.to(torch.bfloat16)
     half = Embedding(
-        view.embedding.cells.bfloat16(), tuple(f.bfloat16() for f in view.embedding.fine)
+        encoded.embedding.cells.bfloat16(), tuple(f.bfloat16() for f in encoded.embedding.fine)
     )
-    rough = SamView(network, view.frame, half, view.policy).answer([Ask(TWO)])[0].logits
+    rough = (
+        SamEncodedScene(network, encoded.frame, half, encoded.policy)
+        .predict([Request(TWO)])[0]
+        .logits
+    )
     assert rough.dtype == torch.float32
     assert float((rough - exact).abs().max()) < 0.1 * float(exact.abs().max())
 
@@ -242,7 +261,7 @@ def test_half_precision_answers_nearly_the_same() -> None:
     [
         (lambda: pick_device("toaster"), "no device 'toaster'"),
         (lambda: pick_dtype("int4"), "no dtype 'int4'"),
-        (lambda: catalogue.models.make("mobile-sam?masks=best"), "neither published nor sound"),
+        (lambda: catalogue.models.make("mobile-sam?masks=best"), "neither published nor corrected"),
     ],
 )
 def test_an_option_out_of_range_is_refused(call: Any, sentence: str) -> None:

@@ -12,14 +12,14 @@ torch = pytest.importorskip("torch")
 from segmeter.benchmarks.tetris.clickmap import single_click_scores  # noqa: E402
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask, render  # noqa: E402
+from segmeter.core.models import Request, render  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Target  # noqa: E402
 from segmeter.measures.bands import band_reach, boundary_iou  # noqa: E402
 from segmeter.measures.objects import iou  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder  # noqa: E402
 from segmeter.models.sam._device_judge import DeviceJudge  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._frames import Padded, Squeezed  # noqa: E402
 from segmeter.models.sam._packed_bits import count, erode, pack  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
@@ -38,7 +38,7 @@ class Parts:
     second: bool
 
 
-def view(second: bool, masks: str = "published") -> SamView:
+def encoded(second: bool, masks: str = "published") -> SamEncodedScene:
     """A small random SAM or SAM 2 after its look."""
     torch.set_num_threads(1)
     torch.manual_seed(3)
@@ -50,50 +50,50 @@ def view(second: bool, masks: str = "published") -> SamView:
             weight.mul_(1.5)
     fine = (torch.randn(1, 64, 4, 64), torch.randn(1, 64, 16, 32)) if second else None
     frame = Squeezed(SHAPE, 128) if second else Padded(SHAPE, 128)
-    return SamView(parts, frame, Embedding(torch.randn(1, 64, 256), fine), Policy(masks))
+    return SamEncodedScene(parts, frame, Embedding(torch.randn(1, 64, 256), fine), Policy(masks))
 
 
-def in_doubles(looked: SamView) -> SamView:
+def in_doubles(looked: SamEncodedScene) -> SamEncodedScene:
     """The same view in double precision, for finite differences."""
     looked.network.prompts.double()
     looked.network.decoder.double()
     fine = looked.embedding.fine
     doubled = None if fine is None else (fine[0].double(), fine[1].double())
     image = Embedding(looked.embedding.cells.double(), doubled)
-    return SamView(looked.network, looked.frame, image, looked.policy)
+    return SamEncodedScene(looked.network, looked.frame, image, looked.policy)
 
 
 def target() -> Target:
-    truth = np.zeros(SHAPE, bool)
-    truth[20:80, 30:100] = True
-    return Target("a", Mask.of(truth), Mask.box(SHAPE, (70, 20), (90, 60)))
+    ground_truth = np.zeros(SHAPE, bool)
+    ground_truth[20:80, 30:100] = True
+    return Target("a", Mask.of(ground_truth), Mask.box(SHAPE, (70, 20), (90, 60)))
 
 
 @pytest.mark.parametrize("second", [False, True])
-@pytest.mark.parametrize("masks", ["published", "sound"])
+@pytest.mark.parametrize("masks", ["published", "corrected"])
 def test_shared_projections_give_the_masks_of_single_asks(second: bool, masks: str) -> None:
-    looked = view(second, masks)
+    looked = encoded(second, masks)
     lone = looked.single_clicks()
     with torch.no_grad():
         together = lone.logits(lone.tokens(torch.from_numpy(POINTS).float()))
     for logits, (y, x) in zip(together, POINTS.tolist(), strict=True):
-        answer = looked.answer([Ask((Click((y, x)),))])[0]
+        answer = looked.predict([Request((Click((y, x)),))])[0]
         torch.testing.assert_close(logits, answer.logits[answer.shown], atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_scores_are_those_of_the_measures(second: bool) -> None:
-    looked, thing = view(second), target()
+    looked, thing = encoded(second), target()
     scores = single_click_scores(looked, POINTS, thing)
-    asks = [Ask((Click((y, x)),)) for y, x in POINTS.tolist()]
-    for row, mask in zip(scores, render(looked, looked.answer(asks)), strict=True):
+    requests = [Request((Click((y, x)),)) for y, x in POINTS.tolist()]
+    for row, mask in zip(scores, render(looked, looked.predict(requests)), strict=True):
         assert row[0] == pytest.approx(iou(thing.mask, mask, thing.ignore), abs=1e-3)
         assert row[1] == pytest.approx(boundary_iou(thing.mask, mask, thing.ignore), abs=1e-3)
 
 
 @pytest.mark.parametrize("second", [False, True])
 def test_the_judge_on_the_device_agrees_with_the_measures(second: bool) -> None:
-    looked, thing = view(second), target()
+    looked, thing = encoded(second), target()
     logits = torch.randn(6, 32, 32)
     logits[0] = -1
     logits[1] = 1
@@ -120,14 +120,14 @@ def test_packed_sets_are_eroded_by_a_square_and_counted(height: int, width: int)
 
 
 def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights, real_data) -> None:
-    """What `single_click_scores` states, on a few clicks of a photograph."""
+    """What `single_click_scores` states, on a few clicks of an image."""
     model = catalogue.models.make("mobile-sam", weights=real_weights, device="cpu")
     data = catalogue.datasets.make("grabcut", data=real_data)
     scene = data.load(data.scenes()[0])
     thing = scene.targets[0]
     rows, columns = np.nonzero(thing.mask.dense())
     points = np.stack([rows, columns], axis=1)[:: len(rows) // 5]
-    looked = model.look(scene)
+    looked = model.encode(scene)
     exact = single_click_scores(looked, points, thing, boundary=False)
     rough = single_click_scores(looked, points, thing, boundary=False, half=True)
     assert np.abs(rough - exact)[:, 0].max() <= 6e-4
@@ -138,20 +138,22 @@ def test_half_precision_changes_real_scores_by_no_more_than_stated(real_weights,
 def test_a_soft_session_starts_at_the_answer_and_has_the_slope_of_finite_differences(
     second: bool,
 ) -> None:
-    looked = in_doubles(view(second))
-    first = looked.answer([Ask((Click((40, 60)),))])[0]
-    asks = [
-        Ask((Click((40, 60)),)),
-        Ask((Click((40, 60)), Click((20, 30), positive=False)), first.memory),
+    looked = in_doubles(encoded(second))
+    first = looked.predict([Request((Click((40, 60)),))])[0]
+    requests = [
+        Request((Click((40, 60)),)),
+        Request((Click((40, 60)), Click((20, 30), positive=False)), first.state),
     ]
-    soft = looked.movable_clicks(asks)
+    soft = looked.movable_clicks(requests)
     points = soft.start().requires_grad_(True)
-    assert soft.to_picture(points) == [pytest.approx((40, 60)), pytest.approx((20, 30))]
-    for logits, answer in zip(soft.logits(points), looked.answer(asks), strict=True):
+    assert soft.to_image(points) == [pytest.approx((40, 60)), pytest.approx((20, 30))]
+    for logits, answer in zip(soft.logits(points), looked.predict(requests), strict=True):
         rows, columns = logits.shape
         shown = answer.logits[answer.shown][:rows, :columns]
         torch.testing.assert_close(logits, shown, atol=1e-4, rtol=1e-4)
-    masks = zip(soft.masks(soft.logits(points)), render(looked, looked.answer(asks)), strict=True)
+    masks = zip(
+        soft.masks(soft.logits(points)), render(looked, looked.predict(requests)), strict=True
+    )
     assert all(iou(mask, shown) > 0.99 for mask, shown in masks)
 
     def total(p):

@@ -17,13 +17,13 @@ if not torch.cuda.is_available():
 
 from segmeter.models.sam import _triton_kernels as fused  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._point_grid import _table  # noqa: E402
 from segmeter.models.sam._single_clicks import SingleClicks  # noqa: E402
 from segmeter.models.sam._triton_clicks import FusedClicks  # noqa: E402
 
 sys.path.insert(0, os.path.dirname(__file__))
-from test_point_grid import POINTS, look  # noqa: E402
+from test_point_grid import POINTS, encode  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 F = torch.nn.functional
@@ -33,22 +33,24 @@ def drawn(*shape: int) -> Any:
     return torch.randn(*shape, device=DEVICE)
 
 
-def on_device(view: SamView) -> SamView:
+def on_device(encoded: SamEncodedScene) -> SamEncodedScene:
     """A small network's view where the kernels run."""
-    network: Any = view.network
+    network: Any = encoded.network
     network.device = torch.device(DEVICE)
     network.prompts.to(DEVICE)
     network.decoder.to(DEVICE)
-    own = view.embedding
+    own = encoded.embedding
     fine = None if own.fine is None else (own.fine[0].to(DEVICE), own.fine[1].to(DEVICE))
-    return SamView(network, view.frame, Embedding(own.cells.to(DEVICE), fine), view.policy)
+    return SamEncodedScene(
+        network, encoded.frame, Embedding(own.cells.to(DEVICE), fine), encoded.policy
+    )
 
 
-@pytest.mark.parametrize("one_picture", [True, False])
-def test_cells_settle_as_by_add_and_layer_norm(one_picture: bool) -> None:
+@pytest.mark.parametrize("one_image", [True, False])
+def test_cells_settle_as_by_add_and_layer_norm(one_image: bool) -> None:
     torch.manual_seed(1)
     told, bias, norm, shift = drawn(3, 20, 32), drawn(32), drawn(32), drawn(32)
-    cells = drawn(20, 32) if one_picture else drawn(3, 20, 32)
+    cells = drawn(20, 32) if one_image else drawn(3, 20, 32)
     position = drawn(20, 32)
     own, placed = fused.settled(told, cells, bias, norm, shift, position)
     plain = F.layer_norm(cells + told + bias, (32,), norm, shift)
@@ -92,9 +94,9 @@ def test_counts_and_boxes_are_those_of_whole_maps() -> None:
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("above", [0.0, 0.2])
 def test_clicks_get_the_candidates_of_their_twin(second: bool, above: float) -> None:
-    view = on_device(look(second))
+    encoded = on_device(encode(second))
     points = torch.tensor(POINTS, dtype=torch.float32, device=DEVICE)
-    plain, quick = SingleClicks(view), FusedClicks(view)
+    plain, quick = SingleClicks(encoded), FusedClicks(encoded)
     with torch.no_grad():
         theirs = plain.candidates(plain.tokens(points), above)
         mine = quick.candidates(quick.tokens(points), above)

@@ -21,7 +21,7 @@ from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.catalogue import Spec  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.plans import Plan  # noqa: E402
 from segmeter.core.prompts import Box, Click, Scribble  # noqa: E402
 from segmeter.engine.validation import complete  # noqa: E402
@@ -52,14 +52,14 @@ def test_boxes_on_real_slices_are_answered_as_by_the_packages_own_network(model,
         plane = array[None, :, :, case["slice"]]
         preparation = preparation_of("litemedsam", "published")
         prepared = PreparedSlices(plane, preparation, window=tuple(case["window"])).slice(0)
-        (view,) = model.look_values([prepared])
-        view = view.with_policy(model.slice_policy("published"))
+        (encoded,) = model.encode_values([prepared])
+        encoded = encoded.with_policy(model.slice_policy("published"))
         x0, y0, x1, y1 = case["box_x0y0x1y1"]
-        (found,) = view.answer([Ask((Box((y0, x0), (y1 - 1, x1 - 1)),))])
+        (found,) = encoded.predict([Request((Box((y0, x0), (y1 - 1, x1 - 1)),))])
         low = found.logits[found.shown]
         assert list(low.shape) == case["low_res_shape"]
         assert np.allclose([low[p] for p in PROBES], case["low_res_probe"], atol=1e-3)
-        embedding = view.embedding.cells[0].T.reshape(256, 64, 64)
+        embedding = encoded.embedding.cells[0].T.reshape(256, 64, 64)
         probes = [embedding[p] for p in ((0, 0, 0), (100, 31, 20), (255, 63, 63))]
         assert np.allclose(probes, case["embedding_probe"], atol=1e-3)
         expected = Mask.from_coco(case["mask"])
@@ -73,10 +73,10 @@ def test_weights_of_another_network_are_refused(real_weights):
 
 
 def test_a_click_is_refused_by_a_model_that_takes_boxes_only(model):
-    view = model.look(drawn_scene())
+    encoded = model.encode(drawn_scene())
     for prompt in (Click((40, 60)), Scribble(((40, 60), (41, 60)))):
         with pytest.raises(BadInput, match="takes boxes only"):
-            view.answer([Ask((prompt,))])
+            encoded.predict([Request((prompt,))])
 
 
 def test_a_user_who_clicks_after_a_box_is_refused_before_the_run(real_weights):

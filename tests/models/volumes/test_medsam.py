@@ -10,11 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box  # noqa: E402
-from segmeter.models.sam._batched_scenes import answer_together  # noqa: E402
+from segmeter.models.sam._batched_scenes import predict_together  # noqa: E402
 from segmeter.models.sam._decoder import Embedding  # noqa: E402
-from segmeter.models.sam._encoded import SamView  # noqa: E402
+from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
 from segmeter.models.sam._vit import SamVit  # noqa: E402
 from segmeter.models.volumes._frames import MedSamFrame  # noqa: E402
@@ -32,7 +32,7 @@ RENAMED = (
 
 
 def test_the_encoder_agrees_with_that_of_transformers():
-    """A small one with random weights: windows that reach past the picture, and global ones."""
+    """A small one with random weights: windows that reach past the image, and global ones."""
     from transformers import SamVisionConfig
     from transformers.models.sam.modeling_sam import SamVisionEncoder
 
@@ -96,17 +96,17 @@ def test_slices_answered_together_are_answered_as_one_by_one():
     torch.manual_seed(0)
     network = MedicalNetwork("litemedsam")
     frame = network.frame((40, 50))
-    views = [
-        SamView(network, frame, Embedding(torch.randn(1, 4096, 256)), Policy("single"))
+    encoded_scenes = [
+        SamEncodedScene(network, frame, Embedding(torch.randn(1, 4096, 256)), Policy("single"))
         for _ in range(3)
     ]
-    asks = [Ask((Box((5, 5), (20 + k, 30)),)) for k in range(3)]
-    together = answer_together(views, asks)
-    for view, ask, found in zip(views, asks, together, strict=True):
-        (alone,) = view.answer([ask])
+    requests = [Request((Box((5, 5), (20 + k, 30)),)) for k in range(3)]
+    together = predict_together(encoded_scenes, requests)
+    for encoded, request, found in zip(encoded_scenes, requests, together, strict=True):
+        (alone,) = encoded.predict([request])
         assert torch.allclose(found.logits, alone.logits, atol=1e-4)
         assert found.shown == alone.shown
-        assert found.view is view
-        assert torch.equal(found.memory, found.logits[found.shown][None])
-        assert found.mask() == view.masks_of(found.logits[found.shown][None])[0]
-    assert views[0].render(together) == [found.mask() for found in together]
+        assert found.encoded is encoded
+        assert torch.equal(found.state, found.logits[found.shown][None])
+        assert found.mask() == encoded.masks_of(found.logits[found.shown][None])[0]
+    assert encoded_scenes[0].render(together) == [found.mask() for found in together]

@@ -14,10 +14,10 @@ import torch
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
 from segmeter.core.scenes import Header, Volume
-from segmeter.models.volumes.nninteractive import NnInteractiveView, _folder
+from segmeter.models.volumes.nninteractive import NnInteractiveEncodedScene, _folder
 
 SHAPE = (6, 8, 10)
 
@@ -34,9 +34,9 @@ class Painter:
     def session(self):
         return self
 
-    def show(self, view):
+    def show(self, encoded):
         """As the model that holds the session: other views take it away."""
-        mine, self.view = getattr(self, "view", None) is view, view
+        mine, self.encoded = getattr(self, "encoded", None) is encoded, encoded
         return not mine
 
     def set_image(self, image):
@@ -77,52 +77,52 @@ def made_volume():
 
 
 @pytest.fixture
-def view():
-    return NnInteractiveView(Painter(), made_volume())
+def encoded():
+    return NnInteractiveEncodedScene(Painter(), made_volume())
 
 
-def test_prompts_reach_the_session_in_the_volumes_own_axes(view):
+def test_prompts_reach_the_session_in_the_volumes_own_axes(encoded):
     box = Box((1, 2, 3), (1, 4, 5))
-    (found,) = view.answer([Ask((box,))])
+    (found,) = encoded.predict([Request((box,))])
     assert found.mask() == Mask.box(SHAPE, (1, 2, 3), (2, 5, 6))
-    (found,) = view.answer([Ask((box, Click((1, 2, 3), positive=False)))])
+    (found,) = encoded.predict([Request((box, Click((1, 2, 3), positive=False)))])
     assert not found.mask()[1, 2, 3]
     hint = Mask.box(SHAPE, (0, 0, 0), (2, 2, 2))
-    (found,) = view.answer([Ask((MaskHint(hint), Scribble(((5, 5, 5), (5, 5, 6)))))])
+    (found,) = encoded.predict([Request((MaskHint(hint), Scribble(((5, 5, 5), (5, 5, 6)))))])
     assert found.mask().area == 8 + 2
     with pytest.raises(BadInput, match="reads no words"):
-        view.answer([Ask((Words("liver"),))])
+        encoded.predict([Request((Words("liver"),))])
 
 
-def test_a_closed_stroke_in_a_slice_is_a_lasso(view):
+def test_a_closed_stroke_in_a_slice_is_a_lasso(encoded):
     line = ((2, 1, 1), (2, 1, 4), (2, 4, 4), (2, 4, 1), (2, 1, 1))
-    (found,) = view.answer([Ask((Scribble(line),))])
+    (found,) = encoded.predict([Request((Scribble(line),))])
     assert found.mask() == Mask.box(SHAPE, (2, 1, 1), (3, 5, 5))
-    assert view.model.told[-1] == "lasso"
+    assert encoded.model.told[-1] == "lasso"
 
 
-def test_a_stroke_is_a_line_without_gaps_as_thick_as_the_checkpoint_wants(view):
+def test_a_stroke_is_a_line_without_gaps_as_thick_as_the_checkpoint_wants(encoded):
     stroke = Scribble(((2, 2, 1), (2, 2, 7), (4, 2, 7)))
-    (thin,) = view.answer([Ask((stroke,))])
+    (thin,) = encoded.predict([Request((stroke,))])
     along = Mask.box(SHAPE, (2, 2, 1), (3, 3, 8))
     assert thin.mask() == along | Mask.box(SHAPE, (3, 2, 7), (5, 3, 8))
-    assert view.model.told[-1] == "scribble"
-    view.model.preferred_scribble_thickness = [3, 3, 3]
-    (thick,) = view.answer([Ask((Scribble(((2, 4, 4), (2, 4, 4))),))])
+    assert encoded.model.told[-1] == "scribble"
+    encoded.model.preferred_scribble_thickness = [3, 3, 3]
+    (thick,) = encoded.predict([Request((Scribble(((2, 4, 4), (2, 4, 4))),))])
     assert thick.mask() == Mask.box(SHAPE, (2, 3, 3), (3, 6, 6))
-    (dot,) = view.answer([Ask((Scribble(((0, 4, 4),)),))])
+    (dot,) = encoded.predict([Request((Scribble(((0, 4, 4),)),))])
     assert dot.mask() == Mask.box(SHAPE, (0, 3, 3), (1, 6, 6))
 
 
-def test_a_session_that_goes_on_says_only_what_is_new(view):
+def test_a_session_that_goes_on_says_only_what_is_new(encoded):
     first, second = Click((1, 1, 1)), Click((2, 2, 2))
-    view.answer([Ask((first,))])
-    view.answer([Ask((first, second))])
-    assert view.model.told == ["image", "point", "point"]
-    one, other = view.answer([Ask((first, second)), Ask((second,))])
+    encoded.predict([Request((first,))])
+    encoded.predict([Request((first, second))])
+    assert encoded.model.told == ["image", "point", "point"]
+    one, other = encoded.predict([Request((first, second)), Request((second,))])
     assert one.mask().area == 2
     assert other.mask().area == 1
-    assert view.model.told == ["image", "point", "point", "reset", "point"]
+    assert encoded.model.told == ["image", "point", "point", "reset", "point"]
 
 
 def test_without_the_package_it_says_what_is_missing(tmp_path, monkeypatch):
@@ -131,19 +131,19 @@ def test_without_the_package_it_says_what_is_missing(tmp_path, monkeypatch):
         catalogue.models.make("nninteractive", weights=str(tmp_path))
 
 
-def test_two_views_share_the_session_and_do_not_see_each_others_prompts(view):
-    other = NnInteractiveView(view.model, made_volume())
+def test_two_views_share_the_session_and_do_not_see_each_others_prompts(encoded):
+    other = NnInteractiveEncodedScene(encoded.model, made_volume())
     first, second = Click((1, 1, 1)), Click((2, 2, 2))
-    view.answer([Ask((first,))])
-    other.answer([Ask((second,))])
-    (found,) = view.answer([Ask((first, second))])
+    encoded.predict([Request((first,))])
+    other.predict([Request((second,))])
+    (found,) = encoded.predict([Request((first, second))])
     assert found.mask().area == 2
-    assert view.model.told == ["image", "point"] * 2 + ["image", "point", "point"]
+    assert encoded.model.told == ["image", "point"] * 2 + ["image", "point", "point"]
 
 
-def test_a_checkpoint_without_boxes_over_slices_gets_the_middle_one(view):
-    view.model.supported_interactions = {}
-    (found,) = view.answer([Ask((Box((1, 2, 3), (4, 4, 5)),))])
+def test_a_checkpoint_without_boxes_over_slices_gets_the_middle_one(encoded):
+    encoded.model.supported_interactions = {}
+    (found,) = encoded.predict([Request((Box((1, 2, 3), (4, 4, 5)),))])
     assert found.mask() == Mask.box(SHAPE, (2, 2, 3), (3, 5, 6))
 
 
@@ -175,14 +175,14 @@ def test_a_tiny_checkpoint_is_loaded_and_answers_by_what_it_is_told(folder, caps
     voxels = np.random.default_rng(1).normal(100, 20, (20, 24, 28)).astype(np.float32)
     header = Header("volume", voxels.shape, (2.0, 1.0, 1.0))
     volume = Volume("made", "1", voxels, (), header=header)
-    asks = [
-        Ask((Click((10, 12, 14)),)),
-        Ask((Click((10, 12, 14)), Click((3, 3, 3), positive=False))),
-        Ask((Box((4, 5, 6), (9, 15, 16)),)),
-        Ask((Scribble(((10, 4, 4), (10, 20, 20))),)),
+    requests = [
+        Request((Click((10, 12, 14)),)),
+        Request((Click((10, 12, 14)), Click((3, 3, 3), positive=False))),
+        Request((Box((4, 5, 6), (9, 15, 16)),)),
+        Request((Scribble(((10, 4, 4), (10, 20, 20))),)),
     ]
-    masks = [found.mask() for found in model.look(volume).answer(asks)]
-    (again,) = model.look(volume).answer(asks[:1])
+    masks = [found.mask() for found in model.encode(volume).predict(requests)]
+    (again,) = model.encode(volume).predict(requests[:1])
     assert again.mask() == masks[0]
     assert len({mask.encoded() for mask in masks}) == 4, "prompts change nothing"
     assert capsys.readouterr().out == "", "stdout is for results"

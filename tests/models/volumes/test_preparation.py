@@ -39,30 +39,30 @@ def test_medical_networks_see_percentiles_of_what_is_above_zero(mr):
 
 
 def test_hounsfield_units_above_zero_only_are_a_mistake_that_sound_does_not_make():
-    """Fat and lung lie below zero: published throws them away, sound shows a window."""
+    """Fat and lung lie below zero: published throws them away, corrected shows a window."""
     ct = np.linspace(-1000, 400, 600).round().astype(np.int16).reshape(2, 15, 20)
     assert looks_like_ct(ct)
     published = PreparedSlices(ct, preparation_of("sam-med2d", "published")).slice(1)
-    sound = PreparedSlices(ct, preparation_of("sam-med2d", "sound")).slice(1)
+    corrected = PreparedSlices(ct, preparation_of("sam-med2d", "corrected")).slice(1)
     fat = ct[1] == ct[1][(ct[1] > -120) & (ct[1] < -60)][0]
     assert published[fat].max() == 0
-    assert 20 < sound[fat].min() < 80
-    assert (sound.min(), sound.max()) == (0, 255)
+    assert 20 < corrected[fat].min() < 80
+    assert (corrected.min(), corrected.max()) == (0, 255)
 
 
 def test_a_window_that_was_asked_for_is_used(mr):
-    sound = preparation_of("sam", "sound")
-    found = PreparedSlices(mr, sound, window=(100, 200)).slice(0)
+    corrected = preparation_of("sam", "corrected")
+    found = PreparedSlices(mr, corrected, window=(100, 200)).slice(0)
     assert np.array_equal(found, np.round((mr[0].clip(100, 200) - 100) / 100 * 255))
-    assert PreparedSlices(mr, sound, modality="CT").range == (-160, 240)
+    assert PreparedSlices(mr, corrected, modality="CT").range == (-160, 240)
 
 
 @pytest.mark.parametrize("family", sorted(PREPARATIONS))
-@pytest.mark.parametrize("reading", ["published", "sound"])
-def test_dark_and_even_slices_are_no_reason_to_fail(family, reading):
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
+def test_dark_and_even_slices_are_no_reason_to_fail(family, protocol):
     for value in (0, -5, 7):
         even = np.full((2, 5, 6), value, np.int16)
-        found = PreparedSlices(even, preparation_of(family, reading)).slice(0)
+        found = PreparedSlices(even, preparation_of(family, protocol)).slice(0)
         assert np.isfinite(found).all()
         assert np.ptp(found) == 0
 

@@ -54,7 +54,7 @@ def network(checksums):
     return network
 
 
-def picture_tensor(seed):
+def image_tensor(seed):
     scaled = image(seed, 256, 256).transpose(2, 0, 1)[None].astype(np.float32) / np.float32(255)
     return torch.from_numpy(scaled * 2 - 1)
 
@@ -73,7 +73,7 @@ def encoded(network):
         )
         for name in names
     ]
-    out = network.encoder(picture_tensor(500))
+    out = network.encoder(image_tensor(500))
     for hook in hooks:
         hook.remove()
     return out, seen
@@ -123,7 +123,7 @@ def test_every_epsilon_is_the_originals(folder, network):
     before = {key: state[key].clone() for key in probe["factors"]}
     for key, factor in probe["factors"].items():
         state[key].mul_(np.float32(factor))
-    out = network.encoder(picture_tensor(probe["outputs"]["encoder"]["seed"]))
+    out = network.encoder(image_tensor(probe["outputs"]["encoder"]["seed"]))
     for key, tensor in before.items():
         state[key].copy_(tensor)
     step = probe["outputs"]["encoder"]["step"]

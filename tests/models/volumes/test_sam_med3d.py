@@ -16,12 +16,12 @@ torch = pytest.importorskip("torch")
 from segmeter.core import catalogue  # noqa: E402
 from segmeter.core.errors import BadInput, BadWeights, NotFound  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
 from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork, _Attention, _Block  # noqa: E402
 from segmeter.models.volumes.resampling import cube_around, resampled  # noqa: E402
-from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dView  # noqa: E402
+from segmeter.models.volumes.sam_med3d import SamMed3d, SamMed3dEncodedScene  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +60,12 @@ def test_a_cube_is_cut_and_pasted_where_it_lies():
 def test_places_of_published_and_sound_differ_as_the_specification_says(network):
     """30 slices of 5 mm: slice 28 is 94 in the published code and 94.5 by voxel centres."""
     made = volume()
-    published = SamMed3dView(network, made, "published")
-    sound = SamMed3dView(network, made, "sound")
+    published = SamMed3dEncodedScene(network, made, "published")
+    corrected = SamMed3dEncodedScene(network, made, "corrected")
     assert published.resampled.shape == (50, 40, 100)
     assert published.place((28, 0, 0))[2] == 94
-    assert sound.place((28, 0, 0))[2] == 94
-    assert sound.place((29, 0, 0))[2] == 98
+    assert corrected.place((28, 0, 0))[2] == 94
+    assert corrected.place((29, 0, 0))[2] == 98
     assert published.place((29, 0, 0))[2] == 97
 
 
@@ -128,15 +128,15 @@ def test_a_window_wider_than_the_cube_sees_zeros_beyond_it():
 
 
 def test_a_session_keeps_its_cube_and_encodes_it_once(network):
-    view = SamMed3dView(network, volume())
-    first = view.answer([Ask((Click((14, 20, 25)),))])[0]
+    encoded = SamMed3dEncodedScene(network, volume())
+    first = encoded.predict([Request((Click((14, 20, 25)),))])[0]
     assert first.mask().shape == (30, 40, 50)
     clicks = (Click((14, 20, 25)), Click((3, 5, 5), positive=False))
-    second = view.answer([Ask(clicks, first.memory)])[0]
+    second = encoded.predict([Request(clicks, first.state)])[0]
     assert second.cube == first.cube
-    assert view.encoded == 1
+    assert encoded.encoded == 1
     assert not np.array_equal(first.logits, second.logits)
-    assert not view.answer([Ask(())])[0].mask()
+    assert not encoded.predict([Request(())])[0].mask()
 
 
 def test_published_passes_one_point_only_and_cuts_logits_at_a_half(network):
@@ -144,40 +144,42 @@ def test_published_passes_one_point_only_and_cuts_logits_at_a_half(network):
     made = volume()
     one, two = Click((14, 20, 25)), Click((10, 12, 30))
     logits = {}
-    for reading in ("published", "sound"):
-        view = SamMed3dView(network, made, reading)
-        found = view.answer([Ask((one, two))])[0]
-        points, _ = view._passed(found.cube, [view.place(c.point) for c in (one, two)], [1, 1])
-        assert len(points) == (1 if reading == "published" else 2)
-        logits[reading] = found
-        low = view.rendered(found.cube, np.full((32, 32, 32), 0.3, np.float32))
-        assert bool(low) == (reading == "sound")
+    for protocol in ("published", "corrected"):
+        encoded = SamMed3dEncodedScene(network, made, protocol)
+        found = encoded.predict([Request((one, two))])[0]
+        points, _ = encoded._passed(
+            found.cube, [encoded.place(c.point) for c in (one, two)], [1, 1]
+        )
+        assert len(points) == (1 if protocol == "published" else 2)
+        logits[protocol] = found
+        low = encoded.rendered(found.cube, np.full((32, 32, 32), 0.3, np.float32))
+        assert bool(low) == (protocol == "corrected")
 
 
-def passed_points(view, monkeypatch):
+def passed_points(encoded, monkeypatch):
     """Let a view tell which points, signs and masks reach its network."""
-    told, decoded = [], view._decoded
+    told, decoded = [], encoded._decoded
 
     def listen(cube, points, labels, before):
         told.append((list(points), list(labels), before is not None))
         return decoded(cube, points, labels, before)
 
-    monkeypatch.setattr(view, "_decoded", listen)
+    monkeypatch.setattr(encoded, "_decoded", listen)
     return told
 
 
-@pytest.mark.parametrize("reading", ["published", "sound"])
+@pytest.mark.parametrize("protocol", ["published", "corrected"])
 def test_earlier_prompts_that_are_forgotten_leave_the_new_point_and_the_mask(
-    network, reading, monkeypatch
+    network, protocol, monkeypatch
 ):
-    view = SamMed3dView(network, volume(), reading)
-    told = passed_points(view, monkeypatch)
+    encoded = SamMed3dEncodedScene(network, volume(), protocol)
+    told = passed_points(encoded, monkeypatch)
     one, two = Click((14, 20, 25)), Click((10, 12, 30), positive=False)
-    first = view.answer([Ask((one,))])[0]
-    second = view.answer([Ask((two,), first.memory)])[0]
+    first = encoded.predict([Request((one,))])[0]
+    second = encoded.predict([Request((two,), first.state)])[0]
     assert told[1][0] != told[0][0]
     assert told[1][1:] == ([0], True)
-    third = view.answer([Ask((one,), second.memory)])[0]
+    third = encoded.predict([Request((one,), second.state)])[0]
     assert told[2] == (told[0][0], [1], True)
     assert len({a.logits.tobytes() for a in (first, second, third)}) == 3
 
@@ -186,21 +188,21 @@ def test_earlier_prompts_that_are_kept_lose_the_mask_in_published_only(network, 
     """Mistake 11 of IntRaBench: and only the newest point is used, which is listed first."""
     one, two, three = Click((14, 20, 25)), Click((10, 12, 30), positive=False), Click((9, 9, 9))
     passed = {}
-    for reading in ("published", "sound"):
-        view = SamMed3dView(network, volume(), reading)
-        told = passed[reading] = passed_points(view, monkeypatch)
-        memory = None
+    for protocol in ("published", "corrected"):
+        encoded = SamMed3dEncodedScene(network, volume(), protocol)
+        told = passed[protocol] = passed_points(encoded, monkeypatch)
+        state = None
         for count in (1, 2, 3):
-            memory = view.answer([Ask((one, two, three)[:count], memory)])[0].memory
-        heard = memory.heard.passed
-        assert heard == ((three, two, one) if reading == "published" else (one, two, three))
+            state = encoded.predict([Request((one, two, three)[:count], state)])[0].state
+        heard = state.heard.passed
+        assert heard == ((three, two, one) if protocol == "published" else (one, two, three))
         assert len(told) == 3
     assert [(len(p), s, m) for p, s, m in passed["published"]] == [
         (1, [1], False),
         (1, [0], False),
         (1, [1], False),
     ]
-    assert [(len(p), s, m) for p, s, m in passed["sound"]] == [
+    assert [(len(p), s, m) for p, s, m in passed["corrected"]] == [
         (1, [1], False),
         (2, [1, 0], True),
         (3, [1, 0, 1], True),
@@ -211,18 +213,18 @@ def test_prompts_outside_the_cube_and_targets_between_voxels_are_told(network):
     long = volume((200, 12, 12), (1.5, 1.5, 1.5))
     near, far = Click((10, 5, 5)), Click((190, 5, 5))
     rounds = [(near,), (near, far), ()]
-    assert SamMed3dView(network, long).lost_prompts(rounds) == [0, 1, 0]
-    assert SamMed3dView(network, long, "published").lost_prompts([(near, near)]) == [1]
+    assert SamMed3dEncodedScene(network, long).lost_prompts(rounds) == [0, 1, 0]
+    assert SamMed3dEncodedScene(network, long, "published").lost_prompts([(near, near)]) == [1]
 
-    fine = SamMed3dView(network, volume((30, 40, 50), (0.5, 0.5, 0.5)))
+    fine = SamMed3dEncodedScene(network, volume((30, 40, 50), (0.5, 0.5, 0.5)))
     assert fine.vanishes(Mask.box((30, 40, 50), (9, 9, 9), (10, 10, 10)))
     assert not fine.vanishes(Mask.box((30, 40, 50), (9, 9, 9), (15, 15, 15)))
     assert not fine.vanishes(Mask.empty((30, 40, 50)))
 
 
-def test_boxes_and_pictures_are_refused(network):
+def test_boxes_and_images_are_refused(network):
     with pytest.raises(BadInput, match="clicks and strokes only"):
-        SamMed3dView(network, volume()).answer([Ask((Box((1, 1, 1), (2, 2, 2)),))])
+        SamMed3dEncodedScene(network, volume()).predict([Request((Box((1, 1, 1), (2, 2, 2)),))])
 
 
 def test_without_weights_it_says_where_to_put_them(tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from segmeter.core import catalogue  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Click  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
-from segmeter.models.volumes.slice_capabilities import SliceAsk  # noqa: E402
+from segmeter.models.volumes.slice_capabilities import SliceRequest  # noqa: E402
 from segmeter.models.volumes.slicewise import Slicewise  # noqa: E402
 
 
@@ -22,7 +22,7 @@ def model(real_weights):
 
 
 def volume(height, width):
-    """One bright block on noise; values whose window is the same in both readings."""
+    """One bright block on noise; values whose window is the same in both protocols."""
     voxels = np.random.default_rng(2).integers(0, 60, (1, height, width)).astype(np.uint8)
     voxels[0, 10:30, 12:36] += 150
     header = Header("volume", voxels.shape, (1.0, 1.0, 1.0))
@@ -30,15 +30,17 @@ def volume(height, width):
 
 
 def test_m13_m14_published_cuts_logits_at_a_half_and_feeds_back_their_sigmoid(model):
-    view = Slicewise(model).look(volume(40, 60))
-    (sound,) = view.in_reading("sound").answer_slices([SliceAsk(0, (Click((20, 24)),))])
-    assert torch.equal(sound.memory, shown(sound))
-    published = sound.view.with_policy(model.slice_policy("published"))
-    (found,) = published.answer([Ask((Click((20, 24)),))])
-    assert torch.equal(found.memory, shown(found).sigmoid())
+    encoded = Slicewise(model).encode(volume(40, 60))
+    (corrected,) = encoded.in_protocol("corrected").predict_slices(
+        [SliceRequest(0, (Click((20, 24)),))]
+    )
+    assert torch.equal(corrected.state, shown(corrected))
+    published = corrected.encoded.with_policy(model.slice_policy("published"))
+    (found,) = published.predict([Request((Click((20, 24)),))])
+    assert torch.equal(found.state, shown(found).sigmoid())
     between = torch.full_like(shown(found), 0.3)
     assert not published.masks_of(between)[0]
-    assert sound.view.masks_of(between)[0].area == 40 * 60
+    assert corrected.encoded.masks_of(between)[0].area == 40 * 60
 
 
 def shown(prediction):
@@ -46,10 +48,10 @@ def shown(prediction):
 
 
 def test_m2_a_slice_of_another_shape_is_not_cut_as_the_first_one_was(model):
-    """At the time of the paper the first picture's size was kept for all."""
-    asks = [Ask((Click((0, 20, 24)),))]
-    alone = Slicewise(model).look(volume(60, 40)).answer(asks)[0].mask()
+    """At the time of the paper the first image's size was kept for all."""
+    requests = [Request((Click((0, 20, 24)),))]
+    alone = Slicewise(model).encode(volume(60, 40)).predict(requests)[0].mask()
     both = Slicewise(model)
-    both.look(volume(40, 60)).answer(asks)
-    assert both.look(volume(60, 40)).answer(asks)[0].mask() == alone
+    both.encode(volume(40, 60)).predict(requests)
+    assert both.encode(volume(60, 40)).predict(requests)[0].mask() == alone
     assert alone.shape == (1, 60, 40)

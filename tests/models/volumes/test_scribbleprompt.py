@@ -9,11 +9,11 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words  # noqa: E402
 from segmeter.models.conformance import check  # noqa: E402
 from segmeter.models.volumes._scribble_unet import ScribbleUNet  # noqa: E402
-from segmeter.models.volumes.scribbleprompt import ScribblePrompt, ScribbleView  # noqa: E402
+from segmeter.models.volumes.scribbleprompt import ScribbleEncodedScene, ScribblePrompt  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def view():
+def encoded():
     torch.manual_seed(0)
     small = ScribbleUNet(width=8).eval().requires_grad_(False)
     values = np.random.default_rng(0).random((64, 96)).astype(np.float32)
-    return ScribbleView(small, values)
+    return ScribbleEncodedScene(small, values)
 
 
 def test_the_network_has_the_names_and_sizes_of_the_checkpoint():
@@ -48,41 +48,41 @@ def test_the_network_has_the_names_and_sizes_of_the_checkpoint():
     assert len(shapes) == 9 * 3 + 2
 
 
-def test_prompts_are_drawn_in_their_channels(view):
+def test_prompts_are_drawn_in_their_channels(encoded):
     prompts = (Box((16, 24), (31, 47)), Click((20, 30)), Click((5, 5), positive=False))
-    drawn = view._channels(Ask(prompts))
+    drawn = encoded._channels(Request(prompts))
     assert drawn[1].sum() == 32 * 32
     assert drawn[1, 32:64, 32:64].all()
-    assert np.argwhere(drawn[2]).tolist() == [[41, 40]]  # sound: the pixel's centre
+    assert np.argwhere(drawn[2]).tolist() == [[41, 40]]  # corrected: the pixel's centre
     assert np.argwhere(drawn[3]).tolist() == [[11, 7]]
-    published = view.with_policy("published")._channels(Ask(prompts))
+    published = encoded.with_policy("published")._channels(Request(prompts))
     assert np.argwhere(published[2]).tolist() == [[40, 40]]
-    stroke = view._channels(Ask((Scribble(((1, 1), (2, 1), (3, 1))),)))
+    stroke = encoded._channels(Request((Scribble(((1, 1), (2, 1), (3, 1))),)))
     assert stroke[2].sum() == 3
 
 
-def test_what_goes_back_is_the_sigmoid_of_a_probability_only_when_published(view):
-    ask = [Ask((Click((20, 30)),))]
-    sound = view.answer(ask)[0]
-    assert np.array_equal(sound.memory, sound.logits)
-    published = view.with_policy("published").answer(ask)[0]
-    assert published.memory.min() >= 0.5
-    again = view.answer([Ask(ask[0].prompts, sound.memory)])[0]
-    assert not np.array_equal(again.logits, sound.logits)
+def test_what_goes_back_is_the_sigmoid_of_a_probability_only_when_published(encoded):
+    request = [Request((Click((20, 30)),))]
+    corrected = encoded.predict(request)[0]
+    assert np.array_equal(corrected.state, corrected.logits)
+    published = encoded.with_policy("published").predict(request)[0]
+    assert published.state.min() >= 0.5
+    again = encoded.predict([Request(request[0].prompts, corrected.state)])[0]
+    assert not np.array_equal(again.logits, corrected.logits)
 
 
-def test_masks_come_at_the_slices_size(view):
+def test_masks_come_at_the_slices_size(encoded):
     hint = Mask.box((64, 96), (10, 10), (30, 40))
-    (found,) = view.answer([Ask((MaskHint(hint),))])
+    (found,) = encoded.predict([Request((MaskHint(hint),))])
     assert found.mask().shape == (64, 96)
     with pytest.raises(BadInput, match="reads no words"):
-        view.answer([Ask((Words("heart"),))])
+        encoded.predict([Request((Words("heart"),))])
 
 
-def test_a_model_from_a_checkpoint_conforms(folder, view):
+def test_a_model_from_a_checkpoint_conforms(folder, encoded):
     model = ScribblePrompt(str(folder), "cpu")
     assert sum(p.numel() for p in model.network.parameters()) > 3.9e6
-    vars(model)["network"] = view.network  # narrower, for the time it takes
+    vars(model)["network"] = encoded.network  # narrower, for the time it takes
     assert check(model) == []
 
 

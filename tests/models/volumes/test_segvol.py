@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch")
 
 from segmeter.core.errors import BadInput, BadWeights  # noqa: E402
 from segmeter.core.masks import Mask  # noqa: E402
-from segmeter.core.models import Ask  # noqa: E402
+from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Words  # noqa: E402
 from segmeter.core.scenes import Header, Volume  # noqa: E402
 from segmeter.models.volumes._segvol_network import SegVolNetwork, _Patches  # noqa: E402
 from segmeter.models.volumes.segvol import (  # noqa: E402
     SegVol,
-    SegVolView,
+    SegVolEncodedScene,
     _grown,
     foreground_normalised,
     windows,
@@ -85,25 +85,25 @@ def test_random_weights_answer_points_and_boxes():
 
 def test_what_is_found_small_is_looked_at_closer():
     network = Bright()
-    view = SegVolView(network, volume())
-    (found,) = view.answer([Ask((Click((10, 12, 15)),))])
+    encoded = SegVolEncodedScene(network, volume())
+    (found,) = encoded.predict([Request((Click((10, 12, 15)),))])
     expected = Mask.box((20, 30, 40), (8, 10, 12), (12, 16, 20))
     assert found.mask() == expected
     assert network.decoded[0] == [1]
     assert [1, 2, 3] in network.decoded[1:]  # the point with the box of what was found
-    (found,) = view.answer([Ask((Box((8, 10, 12), (11, 15, 19)),))])
+    (found,) = encoded.predict([Request((Box((8, 10, 12), (11, 15, 19)),))])
     assert found.mask() == expected
-    assert not view.answer([Ask(())])[0].mask()
+    assert not encoded.predict([Request(())])[0].mask()
 
 
 def test_embedded_blocks_are_kept_while_there_are_few(monkeypatch):
     """A large CT has hundreds of blocks; the one that is asked about again stays."""
     monkeypatch.setattr("segmeter.models.volumes.segvol._KEPT_BLOCKS", 2)
-    view = SegVolView(Bright(), volume())
+    encoded = SegVolEncodedScene(Bright(), volume())
     expected = Mask.box((20, 30, 40), (8, 10, 12), (12, 16, 20))
     for _ in range(2):
-        assert view.answer([Ask((Click((10, 12, 15)),))])[0].mask() == expected
-        assert len(view._blocks) <= 2
+        assert encoded.predict([Request((Click((10, 12, 15)),))])[0].mask() == expected
+        assert len(encoded._blocks) <= 2
 
 
 def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():
@@ -111,7 +111,7 @@ def test_a_volume_smaller_than_a_block_comes_back_in_its_own_frame():
     voxels = np.zeros(shape, np.float32)
     voxels[1:3, 4:7, 5:9] = 100
     small = Volume("made", "s", voxels, (), header=Header("volume", shape, (1.0, 1.0, 1.0)))
-    (found,) = SegVolView(Bright(), small).answer([Ask((Click((1, 5, 6)),))])
+    (found,) = SegVolEncodedScene(Bright(), small).predict([Request((Click((1, 5, 6)),))])
     assert found.mask() == Mask.box(shape, (1, 4, 5), (3, 7, 9))
 
 
@@ -136,7 +136,7 @@ def test_values_are_stretched_by_what_is_above_the_mean():
 
 def test_words_are_refused_and_other_weights_too(tmp_path):
     with pytest.raises(BadInput, match="clicks, strokes and boxes only"):
-        SegVolView(Bright(), volume()).answer([Ask((Words("liver"),))])
+        SegVolEncodedScene(Bright(), volume()).predict([Request((Words("liver"),))])
     (tmp_path / "segvol").mkdir()
     torch.save({"model": {"module.x": torch.zeros(1)}}, tmp_path / "segvol" / "a.pth")
     with pytest.raises(BadWeights, match="another architecture"):

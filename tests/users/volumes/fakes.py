@@ -120,8 +120,8 @@ def checksum(bits: Bits) -> int:
     return zlib.crc32(np.packbits(bits.ravel()).tobytes())
 
 
-def dice(truth: Bits, guess: Bits) -> float:
-    return float(2 * (truth & guess).sum() / (truth.sum() + guess.sum()))
+def dice(ground_truth: Bits, prediction: Bits) -> float:
+    return float(2 * (ground_truth & prediction).sum() / (ground_truth.sum() + prediction.sum()))
 
 
 def as_points(prompts: Iterable[Prompt]) -> list[list[int]]:

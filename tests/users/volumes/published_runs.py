@@ -159,16 +159,16 @@ def _step(
 def _next(
     name: str, case: Case, last: Step, first: Step | None, draws: Draws
 ) -> tuple[Sequence[Prompt], Correction | None]:
-    target, guess = case.target, Mask.of(np.ascontiguousarray(last.mask))
+    target, prediction = case.target, Mask.of(np.ascontiguousarray(last.mask))
     if "Unrealistic" in name:
-        return point_per_wrong_slice(target, guess, draws), None
+        return point_per_wrong_slice(target, prediction, draws), None
     if not whole(name):
-        found = scribble_correction(target, guess, draws, "published")
+        found = scribble_correction(target, prediction, draws, "published")
         return (found.clicks if found else ()), found
     assert first is not None
     where = first.prompts[0].point  # type: ignore[union-attr]  # a click
-    target, guess = near(target, where), near(guess, where)
+    target, prediction = near(target, where), near(prediction, where)
     if "2dAlgo" in name:
-        found = scribble_correction_3d(target, guess, draws, "published")
+        found = scribble_correction_3d(target, prediction, draws, "published")
         return (found.clicks if found else ()), found
-    return point_per_wrong_volume(target, guess, draws, "published"), None
+    return point_per_wrong_volume(target, prediction, draws, "published"), None

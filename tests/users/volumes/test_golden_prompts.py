@@ -91,15 +91,15 @@ def test_interactive_runs_are_the_originals(volumes: Path, case_name: str) -> No
 
 def test_contour_scribbles_are_the_originals(volumes: Path) -> None:
     for case in read(volumes / "contour_scribble.json"):
-        truth, guess = (np.zeros(case["shape"], bool) for _ in range(2))
-        for bits, key in ((truth, "gt"), (guess, "seg")):
+        ground_truth, prediction = (np.zeros(case["shape"], bool) for _ in range(2))
+        for bits, key in ((ground_truth, "gt"), (prediction, "seg")):
             for pixel in case[key]:
                 bits[tuple(pixel)] = True
-        found = contour_scribble(truth, guess, PublishedDraws(case["seed"]).fraction())
+        found = contour_scribble(ground_truth, prediction, PublishedDraws(case["seed"]).fraction())
         pixels = [] if found is None else [list(p) for p in found.pixels]
         assert pixels == (case["scribble"] or []), case["name"]
-        on_guess = [p for p in pixels if guess[tuple(p)]]
-        assert on_guess == (case["scribble_on_seg"] or []), case["name"]
+        on_prediction = [p for p in pixels if prediction[tuple(p)]]
+        assert on_prediction == (case["scribble_on_seg"] or []), case["name"]
 
 
 def test_published_draws_are_those_of_the_original_generator(volumes: Path) -> None:

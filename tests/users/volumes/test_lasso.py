@@ -28,14 +28,16 @@ def test_the_larger_error_is_drawn_around_and_a_right_mask_left_alone() -> None:
     target = Target("t", Mask.box((6, 16, 16), (1, 2, 2), (5, 12, 12)))
     header = Header("volume", (6, 16, 16), (1.0, 1.0, 1.0))
     scene = Volume("drawn", "1", np.zeros((6, 16, 16), np.int16), [target], header=header)
-    view = Disc(radius=3).look(scene)
+    encoded = Disc(radius=3).encode(scene)
     rng = np.random.default_rng(0)
-    for guess, positive in (
+    for prediction, positive in (
         (Mask.empty((6, 16, 16)), True),
         (Mask.box((6, 16, 16), (0, 0, 0), (6, 16, 16)), False),
     ):
-        seen = Observation(scene, target, guess, (), "sound", view)
+        seen = Observation(scene, target, prediction, (), "corrected", encoded)
         stroke = Lasso().next(seen, rng)
         assert stroke.positive is positive  # type: ignore[union-attr]  # a stroke
-        assert Lasso().effort(target, "sound", 1, (stroke,)).interactions == 3  # type: ignore[arg-type]
-    assert Lasso().next(Observation(scene, target, target.mask, (), "sound", view), rng) is None
+        assert Lasso().effort(target, "corrected", 1, (stroke,)).interactions == 3  # type: ignore[arg-type]
+    assert (
+        Lasso().next(Observation(scene, target, target.mask, (), "corrected", encoded), rng) is None
+    )

@@ -1,4 +1,4 @@
-"""Where `sound` parts from `published`: one test for each numbered difference of the prompters."""
+"""Where `corrected` parts from `published`: one test for each numbered difference of the prompters."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def free(seed: int = 0) -> FreeDraws:
 
 def test_m4_fallback_clicks_on_false_positives_are_negative_in_sound() -> None:
     # The target's outline lies far from the false positive part, so that no stroke can be drawn.
-    target, guess = block((5, 10, 2), (15, 12, 4)), block((5, 10, 20), (15, 11, 28))
-    both = target.dense() | guess.dense()
-    for reading, positive in (("published", True), ("sound", False)):
-        found = scribble_correction(target, Mask.of(both), PublishedDraws(), reading)
+    target, prediction = block((5, 10, 2), (15, 12, 4)), block((5, 10, 20), (15, 11, 28))
+    both = target.dense() | prediction.dense()
+    for protocol, positive in (("published", True), ("corrected", False)):
+        found = scribble_correction(target, Mask.of(both), PublishedDraws(), protocol)
         assert found is not None
         assert found.fallback
         assert len(found.clicks) == 3
@@ -62,7 +62,7 @@ def test_m6_neighbours_get_the_box_of_the_answer_in_sound() -> None:
     target = block((4, 10, 10), (9, 16, 20))
     middle = 6
     copied = box_propagation(target, answers_one_pixel_narrower, "published")
-    asked = box_propagation(target, answers_one_pixel_narrower, "sound")
+    asked = box_propagation(target, answers_one_pixel_narrower, "corrected")
     seed = {box.low[0]: box for box in copied}[middle]
     assert {b.low[0]: b for b in copied}[middle + 1].low[1:] == seed.low[1:]
     assert {b.low[0]: b for b in asked}[middle + 1].low[2] == seed.low[2] + 1
@@ -75,8 +75,8 @@ def test_m7_no_slice_goes_without_a_prompt_for_lack_of_seeds_in_sound() -> None:
         return [target for _ in sets]
 
     published = point_propagation(target, answers, PublishedDraws(), "published")
-    sound = point_propagation(target, answers, free(), "sound")
-    assert {int(c.point[0]) for c in sound} == set(range(4, 11))
+    corrected = point_propagation(target, answers, free(), "corrected")
+    assert {int(c.point[0]) for c in corrected} == set(range(4, 11))
     # Five entries of the way down are dropped, two of them seeds: the next three slices.
     assert {int(c.point[0]) for c in published} == {7, 8, 9, 10}
 
@@ -85,9 +85,9 @@ def test_m8_sound_looks_for_the_worst_plane_on_both_axes() -> None:
     target = block((4, 10, 10), (14, 16, 16))
     # A sheet of false positives at fixed x: few in any plane of fixed y.
     sheet = block((4, 2, 17), (14, 28, 18))
-    guess = Mask.of(target.dense() | sheet.dense())
-    by_y = scribble_correction(target, guess, PublishedDraws(), "published")
-    by_x = scribble_correction(target, guess, free(), "sound")
+    prediction = Mask.of(target.dense() | sheet.dense())
+    by_y = scribble_correction(target, prediction, PublishedDraws(), "published")
+    by_x = scribble_correction(target, prediction, free(), "corrected")
     assert by_y is not None
     assert by_x is not None
     assert by_y.plane is not None
@@ -100,13 +100,13 @@ def test_m9_sound_draws_along_z_and_keeps_all_positive_points() -> None:
     published = scribble_correction_3d(
         target, Mask.empty(target.shape), PublishedDraws(), "published"
     )
-    sound = scribble_correction_3d(target, Mask.empty(target.shape), free(), "sound")
+    corrected = scribble_correction_3d(target, Mask.empty(target.shape), free(), "corrected")
     assert published is not None
-    assert sound is not None
+    assert corrected is not None
     assert len(published.clicks) == 1
-    assert [click.point[0] for click in sound.clicks] == list(range(2, 14))
+    assert [click.point[0] for click in corrected.clicks] == list(range(2, 14))
     false_positives = Mask.of(target.dense() | block((2, 13, 8), (14, 20, 20)).dense())
-    one = scribble_correction_3d(target, false_positives, free(), "sound")
+    one = scribble_correction_3d(target, false_positives, free(), "corrected")
     assert one is not None
     assert one.negative
     assert len(one.clicks) == 1
@@ -117,7 +117,7 @@ def test_m17_centre_points_are_ordered_along_z_in_sound_and_along_x_as_an_option
     for z in range(4, 15):  # a line that runs back in x while z grows
         bits[z, 14:17, 24 - z : 27 - z] = True
     target = Mask.of(bits)
-    along_z = centre_points_per_volume(target, 2, "sound", patch=None)
+    along_z = centre_points_per_volume(target, 2, "corrected", patch=None)
     along_x = centre_points_per_volume(target, 2, "published", patch=None, along="x")
     assert [c.point[0] for c in along_z] == sorted(c.point[0] for c in along_z)
     assert [c.point[2] for c in along_x] == sorted(c.point[2] for c in along_x)
@@ -130,18 +130,18 @@ def test_m19_sound_draws_belong_to_the_generator_and_published_ones_to_seed_one(
     assert points_per_slice(target, 1, draws_of("published", one)) == points_per_slice(
         target, 1, draws_of("published", other)
     )
-    assert points_per_slice(target, 1, draws_of("sound", one)) != points_per_slice(
-        target, 1, draws_of("sound", other)
+    assert points_per_slice(target, 1, draws_of("corrected", one)) != points_per_slice(
+        target, 1, draws_of("corrected", other)
     )
 
 
 def test_m20_slices_draw_independently_in_sound() -> None:
     # Equal slices: the same random word picks the same pixel in each of them.
-    target, guess = block((4, 10, 10), (12, 20, 20)), Mask.empty((20, 30, 30))
-    published = point_per_wrong_slice(target, guess, PublishedDraws())
-    sound = point_per_wrong_slice(target, guess, free())
+    target, prediction = block((4, 10, 10), (12, 20, 20)), Mask.empty((20, 30, 30))
+    published = point_per_wrong_slice(target, prediction, PublishedDraws())
+    corrected = point_per_wrong_slice(target, prediction, free())
     assert len({click.point[1:] for click in published}) == 1
-    assert len({click.point[1:] for click in sound}) > 1
+    assert len({click.point[1:] for click in corrected}) > 1
 
 
 def test_m22_the_centre_can_be_that_of_the_box_of_the_mass_or_the_deepest() -> None:
@@ -160,13 +160,13 @@ def test_m23_seed_slices_are_spaced_among_the_targets_own_in_sound() -> None:
     )
     assert seed_slices(gap, 3, "published") == [0, 2, 19]
     assert seed_slices(gap, 4, "published") == [0, 2, 17, 19]
-    assert seed_slices(gap, 4, "sound") == [0, 1, 17, 19]
-    assert seed_slices(gap, 3, "sound") == [0, 2, 19]
+    assert seed_slices(gap, 4, "corrected") == [0, 1, 17, 19]
+    assert seed_slices(gap, 3, "corrected") == [0, 2, 19]
     uneven = Mask.of(
         block((0, 9, 9), (9, 15, 15)).dense() | block((19, 9, 9), (20, 15, 15)).dense()
     )
     assert seed_slices(uneven, 3, "published") == [0, 8, 19]
-    assert seed_slices(uneven, 3, "sound") == [0, 4, 19]
+    assert seed_slices(uneven, 3, "corrected") == [0, 4, 19]
 
 
 def test_m27_boxes_end_on_their_last_pixel_in_slices_as_in_volumes() -> None:
@@ -177,24 +177,24 @@ def test_m27_boxes_end_on_their_last_pixel_in_slices_as_in_volumes() -> None:
     bits = np.zeros((3, 20, 20), bool)
     bits[0, 2:4, 2:4] = bits[2, 2:4, 2:5] = bits[1, 2, 2] = True
     ends = {
-        reading: interpolated_boxes(Mask.of(bits), 2, reading)[1].high[2]
-        for reading in ("published", "sound")
+        protocol: interpolated_boxes(Mask.of(bits), 2, protocol)[1].high[2]
+        for protocol in ("published", "corrected")
     }
-    assert ends == {"published": 3, "sound": 4}
+    assert ends == {"published": 3, "corrected": 4}
 
 
-def test_m31_a_right_mask_is_left_alone_in_both_readings() -> None:
+def test_m31_a_right_mask_is_left_alone_in_both_protocols() -> None:
     target = block((4, 10, 10), (6, 20, 15))
-    for reading in ("published", "sound"):
-        draws = draws_of(reading, np.random.default_rng(0))
+    for protocol in ("published", "corrected"):
+        draws = draws_of(protocol, np.random.default_rng(0))
         assert point_per_wrong_slice(target, target, draws) == []
-        assert point_per_wrong_volume(target, target, draws, reading) == []
-        assert scribble_correction(target, target, draws, reading) is None
-        assert scribble_correction_3d(target, target, draws, reading) is None
+        assert point_per_wrong_volume(target, target, draws, protocol) == []
+        assert scribble_correction(target, target, draws, protocol) is None
+        assert scribble_correction_3d(target, target, draws, protocol) is None
 
 
 @pytest.mark.parametrize("name", ["ThreePointInterpolationPrompter", "CenterPointPrompter"])
-def test_an_empty_target_or_a_picture_is_refused_in_one_sentence(name: str) -> None:
+def test_an_empty_target_or_a_image_is_refused_in_one_sentence(name: str) -> None:
     for mask, sentence in (
         (Mask.empty((5, 5, 5)), "an empty target cannot be prompted"),
         (Mask.box((5, 5), (1, 1), (3, 3)), "need a target of a volume"),
@@ -210,21 +210,25 @@ def test_prompts_move_with_the_target_by_even_steps() -> None:
     bits[3:7, 8:15, 3:8] = True
     here, there = Mask.of(bits), Mask.of(np.pad(bits, ((0, 0), (2, 0), (2, 0))))
     for a, b in zip(
-        interpolated_boxes(here, 3, "sound"), interpolated_boxes(there, 3, "sound"), strict=True
+        interpolated_boxes(here, 3, "corrected"),
+        interpolated_boxes(there, 3, "corrected"),
+        strict=True,
     ):
         assert b == Box(
             (a.low[0], a.low[1] + 2, a.low[2] + 2), (a.high[0], a.high[1] + 2, a.high[2] + 2)
         )
     for c, d in zip(
-        interpolated_points(here, 3, "sound"), interpolated_points(there, 3, "sound"), strict=True
+        interpolated_points(here, 3, "corrected"),
+        interpolated_points(there, 3, "corrected"),
+        strict=True,
     ):
         assert d.point == (c.point[0], c.point[1] + 2, c.point[2] + 2)
 
 
 def test_a_refined_stroke_is_drawn_in_order_and_over_the_same_voxels() -> None:
     target = block((4, 10, 10), (14, 20, 20))
-    guess = Mask.of(target.dense() | block((2, 8, 8), (16, 22, 22)).dense())
-    found = scribble_correction(target, guess, free(3), "sound")
+    prediction = Mask.of(target.dense() | block((2, 8, 8), (16, 22, 22)).dense())
+    found = scribble_correction(target, prediction, free(3), "corrected")
     assert found is not None
     assert found.stroke is not None
     assert not found.stroke.positive

@@ -18,11 +18,11 @@ from segmeter.core.capabilities import CountsEffort
 from segmeter.core.distance_transform import squared_depths
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Player, Trajectory, play
+from segmeter.core.lockstep import SimulatedSession, Trajectory, simulate
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, Prediction
+from segmeter.core.models import MaskPrediction, Prediction, Request
 from segmeter.core.prompts import Box, Click
-from segmeter.core.scenes import Header, Picture, Target, Volume
+from segmeter.core.scenes import Header, Image, Target, Volume
 from segmeter.core.sessions import Round
 from segmeter.core.users import Observation, User
 from segmeter.users.volumes.slices import foreground_slices
@@ -83,51 +83,53 @@ STATIC, REFINED = static_users(), refined_users()
 
 
 @dataclass
-class SliceView:
+class SliceEncodedScene:
     """A fake model slice by slice; it remembers the mask and its last call's slices."""
 
     case: Case
     fake: Fake
     slices: int = 0
 
-    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
-        return [self._one(ask) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
+        return [self._one(request) for request in requests]
 
-    def _one(self, ask: Ask) -> Prediction:
-        before, hints = ask.memory or (None, {})
-        found = self.fake.slices(self.case, ask.prompts, hints)
+    def _one(self, request: Request) -> Prediction:
+        before, hints = request.state or (None, {})
+        found = self.fake.slices(self.case, request.prompts, hints)
         self.slices += len(found)
         whole = stacked(self.case.target.shape, found, before)
-        return MaskPrediction(Mask.of(whole), memory=(whole, found))
+        return MaskPrediction(Mask.of(whole), state=(whole, found))
 
 
 @dataclass
-class WholeView:
+class WholeEncodedScene:
     """A fake model of the whole; with all prompts it gets no mask back, as in the original."""
 
     case: Case
     fake: Fake
     forgets: bool
 
-    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         found = []
-        for ask in asks:
-            hint: Bits | None = ask.memory if self.forgets else None
-            mask = self.fake.volume(self.case, ask.prompts, hint)
-            found.append(MaskPrediction(Mask.of(mask), memory=mask))
+        for request in requests:
+            hint: Bits | None = request.state if self.forgets else None
+            mask = self.fake.volume(self.case, request.prompts, hint)
+            found.append(MaskPrediction(Mask.of(mask), state=mask))
         return found
 
 
 def played(
-    case: Case, fake: Fake, user: User, rounds: int, reading: Any = "published"
+    case: Case, fake: Fake, user: User, rounds: int, protocol: Any = "published"
 ) -> Trajectory:
     header = Header("volume", case.target.shape, (1.5, 1.5, 1.5))
     target = Target("t", case.target)
     scene = Volume("golden", case.name, case.image.astype(np.int16), [target], header=header)
     whole = getattr(user, "whole", False)
     forgets = getattr(user, "forgets_prompts", False)
-    view = WholeView(case, fake, forgets) if whole else SliceView(case, fake)
-    (record,) = play(scene, view, [Player(target, user, reading)], rounds, lambda *_: {})
+    encoded = WholeEncodedScene(case, fake, forgets) if whole else SliceEncodedScene(case, fake)
+    (record,) = simulate(
+        scene, encoded, [SimulatedSession(target, user, protocol)], rounds, lambda *_: {}
+    )
     return record
 
 
@@ -143,7 +145,7 @@ def test_sessions_of_static_users_are_the_originals(volumes: Path, case_name: st
         name, _, model = key.partition("@")
         record = played(case, models[model or "F1"], catalogue.users.make(STATIC[name]), 2)
         assert checksum(record.rounds[0].mask.dense()) == wanted["crc32"], key
-        assert record.rounds[1].content
+        assert record.rounds[1].stopped
 
 
 @pytest.mark.parametrize("case_name", ["blob", "gap", "ring", "speck", "multi1"])
@@ -154,7 +156,7 @@ def test_sessions_of_refining_users_are_the_originals(volumes: Path, case_name: 
         record = played(case, models[model or "F1"], catalogue.users.make(REFINED[name]), 6)
         for step, made in zip(wanted["steps"], record.rounds, strict=True):
             assert checksum(made.mask.dense()) == step["crc32"], (key, made.number)
-            assert made.content == step.get("repeat_of_previous", False)
+            assert made.stopped == step.get("repeat_of_previous", False)
 
 
 def csv_rows(volumes: Path) -> dict[str, dict[str, str]]:
@@ -170,9 +172,9 @@ def test_nominal_interactions_and_labels_are_the_papers(volumes: Path) -> None:
         # One row misprints 1X as 1; another prints the box start's six as its label says.
         expected = row["interactions_published"]
         if name.startswith("OnePointPer2DSliceInteractive"):
-            assert user.nominal == "1X/3"
+            assert user.paper_interactions == "1X/3"
         else:
-            assert user.nominal == expected, name
+            assert user.paper_interactions == expected, name
         assert user.label.replace(" ", "") == _paper_label(row["paper_label"]), name
 
 
@@ -188,7 +190,7 @@ def test_m25_actual_interactions_follow_the_target(volumes: Path) -> None:
         for case in (every["blob"], every["multi1"], every["pair"]):
             user: Any = catalogue.users.make(STATIC[name])
             record = played(case, fake, user, 1)
-            found = user.effort(record.player.target, "published", 1, record.rounds[0].prompts)
+            found = user.effort(record.simulated.target, "published", 1, record.rounds[0].prompts)
             expected = _formula(row["interactions_formula"], found, case)
             # A short target has fewer places than were asked for.
             if case.name == "pair" or name.endswith("FromCenterCropped3DVolumePrompter"):
@@ -220,22 +222,22 @@ def test_degrees_of_freedom_are_those_of_the_paper() -> None:
         ("box-per-slice", 40),
     ):
         user: Any = catalogue.users.make(name)
-        work = user.effort(block, "sound", 1, [Box((5, 4, 4), (5, 11, 11))] * 8)
+        work = user.effort(block, "corrected", 1, [Box((5, 4, 4), (5, 11, 11))] * 8)
         assert work.degrees_of_freedom == dof, name
 
 
 def test_m26_refinement_ends_at_a_dice_or_at_degrees_of_freedom(volumes: Path) -> None:
     case, fake = cases(volumes)["blob"], fakes(volumes)["F1"]
-    plain = played(case, fake, catalogue.users.make("scribble-refinement"), 6, "sound")
-    assert not plain.rounds[-1].content
+    plain = played(case, fake, catalogue.users.make("scribble-refinement"), 6, "corrected")
+    assert not plain.rounds[-1].stopped
     scores = [dice(case.bits, r.mask.dense()) for r in plain.rounds]
     bound = f"scribble-refinement?until_dice={scores[2]:.4f}"
-    stopped = played(case, fake, catalogue.users.make(bound), 6, "sound")
-    assert stopped.rounds[-1].content
+    stopped = played(case, fake, catalogue.users.make(bound), 6, "corrected")
+    assert stopped.rounds[-1].stopped
     assert dice(case.bits, stopped.rounds[-1].mask.dense()) >= round(scores[2], 4)
     # 15 slices of 3, then 12 for each scribble: the second one would pass 60.
     few = catalogue.users.make("scribble-refinement?until_dof=57")
-    assert [r.content for r in played(case, fake, few, 4, "sound").rounds] == [
+    assert [r.stopped for r in played(case, fake, few, 4, "corrected").rounds] == [
         False,
         False,
         True,
@@ -260,7 +262,7 @@ def test_names_tell_options_apart_and_can_be_typed_again() -> None:
 def test_sound_sessions_are_the_same_whoever_plays_beside(volumes: Path) -> None:
     case, fake = cases(volumes)["ring"], fakes(volumes)["F1"]
     user = catalogue.users.make("scribble-refinement?start=point-interpolation&n=5")
-    first, second = (played(case, fake, user, 4, "sound") for _ in range(2))
+    first, second = (played(case, fake, user, 4, "corrected") for _ in range(2))
     assert [r.prompts for r in first.rounds] == [r.prompts for r in second.rounds]
 
 
@@ -279,11 +281,11 @@ def test_a_stroke_is_given_as_one_prompt_where_asked_for(volumes: Path) -> None:
     mask = Mask.empty(case.target.shape)
     begun = (Click((11, 22, 19)),)
     made = Round(1, begun, mask, {})
-    view = SliceView(case, fake)
-    seen = Observation(scene, target, mask, begun, "sound", view, None, 2, (made,))
+    encoded = SliceEncodedScene(case, fake)
+    seen = Observation(scene, target, mask, begun, "corrected", encoded, None, 2, (made,))
     (stroke,) = user.next(seen, np.random.default_rng(0))
     assert [int(z) for z, _, _ in stroke.points] == foreground_slices(case.target)
-    assert user.effort(target, "sound", 2, (stroke,)).interactions == 3
+    assert user.effort(target, "corrected", 2, (stroke,)).interactions == 3
 
 
 def test_the_centre_click_counts_millimetres_not_slices() -> None:
@@ -302,8 +304,12 @@ def test_the_centre_click_counts_millimetres_not_slices() -> None:
             header=Header("volume", (30,) * 3, spacing),
         )
         user = catalogue.users.make("volume-centre-click")
-        view = SliceView(Case("drawn", target.mask, bits.astype(np.int64)), Fake(1, 1, 0))
-        (record,) = play(scene, view, [Player(target, user, "sound")], 1, lambda *_: {})
+        encoded = SliceEncodedScene(
+            Case("drawn", target.mask, bits.astype(np.int64)), Fake(1, 1, 0)
+        )
+        (record,) = simulate(
+            scene, encoded, [SimulatedSession(target, user, "corrected")], 1, lambda *_: {}
+        )
         (click,) = record.rounds[0].prompts
         assert isinstance(click, Click)
         clicks[spacing] = click.point
@@ -328,34 +334,36 @@ def test_wrong_options_are_refused_in_one_sentence(name: str, sentence: str) -> 
         catalogue.users.make(name)
 
 
-def test_a_picture_is_refused_in_one_sentence() -> None:
+def test_a_image_is_refused_in_one_sentence() -> None:
     target = Target("t", Mask.box((9, 9), (2, 2), (6, 6)))
-    scene = Picture("drawn", "1", np.zeros((9, 9, 3), np.uint8), [target])
+    scene = Image("drawn", "1", np.zeros((9, 9, 3), np.uint8), [target])
     for name, sentence in (
         ("volume-centre-click", "need a volume"),
         ("volume-clicking-group", "need a volume"),
         ("box-per-slice", "target of a volume"),
     ):
-        player = Player(target, catalogue.users.make(name), "sound")
+        simulated = SimulatedSession(target, catalogue.users.make(name), "corrected")
         with pytest.raises(BadInput, match=sentence):
-            play(scene, SliceView, [player], 1, lambda *_: {})  # type: ignore[arg-type]
+            simulate(scene, SliceEncodedScene, [simulated], 1, lambda *_: {})  # type: ignore[arg-type]
 
 
 def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> None:
-    truth = Mask.box((14, 30, 30), (2, 5, 5), (12, 25, 25))
-    target = Target("t", truth)
+    ground_truth = Mask.box((14, 30, 30), (2, 5, 5), (12, 25, 25))
+    target = Target("t", ground_truth)
     header = Header("volume", (14, 30, 30), (2.0, 1.0, 1.0))
     scene = Volume("drawn", "1", np.zeros((14, 30, 30), np.int16), [target], header=header)
     depth = np.zeros((14, 30, 30))
-    depth[truth.window] = squared_depths(truth.bits, (2.0, 1.0, 1.0))
+    depth[ground_truth.window] = squared_depths(ground_truth.bits, (2.0, 1.0, 1.0))
     means = []
     for group in (1, 10):
         user = catalogue.users.make(f"volume-clicking-group?group={group}")
-        view = SliceView(Case("drawn", truth, np.zeros((14, 30, 30), np.int64)), Fake(1, 1, 0))
+        encoded = SliceEncodedScene(
+            Case("drawn", ground_truth, np.zeros((14, 30, 30), np.int64)), Fake(1, 1, 0)
+        )
         deep = []
         for seed in range(12):
-            player = Player(target, user, "sound")
-            (record,) = play(scene, view, [player], 1, lambda *_: {}, seed=seed)
+            simulated = SimulatedSession(target, user, "corrected")
+            (record,) = simulate(scene, encoded, [simulated], 1, lambda *_: {}, seed=seed)
             (click,) = record.rounds[0].prompts
             assert isinstance(click, Click)
             assert click.positive
@@ -367,7 +375,7 @@ def test_likelier_groups_click_deeper_and_nobody_clicks_beside_the_error() -> No
 
 def test_propagation_asks_the_view_for_each_slice_once(volumes: Path) -> None:
     case, fake = cases(volumes)["blob"], fakes(volumes)["F1"]
-    record = played(case, fake, catalogue.users.make("point-propagation"), 1, "sound")
+    record = played(case, fake, catalogue.users.make("point-propagation"), 1, "corrected")
     prompts = record.rounds[0].prompts
     own = foreground_slices(case.target)
     assert sorted({slice_of(p) for p in prompts}) == own

@@ -1,7 +1,7 @@
 """Any benchmark's sessions split by group: class, size, shape, or what a groups file says.
 
-Each group's mean has an interval (`published` normal over targets, `sound` from drawing
-pictures anew), and every pair of groups is tested by permuting the groups of whole pictures.
+Each group's mean has an interval (`published` normal over targets, `corrected` from drawing
+images anew), and every pair of groups is tested by permuting the groups of whole images.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ROUNDS = (1, 3)
 _MOST_COMPARED = 12
 _METHOD = (
     "Reading **published** has the normal interval of Segment Anything's supplement, as if "
-    "every mask were a draw of its own; **sound** draws pictures anew. Intervals that overlap "
+    "every mask were a draw of its own; **corrected** draws images anew. Intervals that overlap "
     "do not mean that there is no difference: every pair of groups is tested by permuting the "
-    "groups of whole pictures, 10 000 times, and corrected by Holm."
+    "groups of whole images, 10 000 times, and corrected by Holm."
 )
 
 
@@ -45,7 +45,7 @@ class Split:
     model: str
     dataset: str
     user: str
-    reading: str
+    protocol: str
     round: int
     means: tuple[GroupMean, ...]
     differences: tuple[GroupDifference, ...]
@@ -95,7 +95,7 @@ def _splittable(run: Results, by: str) -> Splittable:
         return told
     if run.plan.kind == "method":
         raise BadInput(
-            f"rows of '{run.plan.benchmark}' are of whole pictures and methods; --by splits "
+            f"rows of '{run.plan.benchmark}' are of whole images and methods; --by splits "
             f"sessions with users, and runs of {', '.join(_OWN)}"
         )
     known = run.sql("select * from rows limit 0").column_names
@@ -109,8 +109,8 @@ def _splits(curves: Curves, told: Splittable, named: TargetGroups) -> list[Split
     for number in (n for n in told.rounds if n <= curves.values.shape[1]):
         values = 100 * at_round(curves.values, number)
         seed = (*curves.key, number)
-        means = group_means(values, names, curves.clusters, curves.reading, seed=seed)
-        tested = 1 < len(means) <= _MOST_COMPARED and curves.reading == "sound"
+        means = group_means(values, names, curves.clusters, curves.protocol, seed=seed)
+        tested = 1 < len(means) <= _MOST_COMPARED and curves.protocol == "corrected"
         pairs = group_differences(values, names, curves.clusters, seed=seed) if tested else []
         made.append(Split(*curves.key, number, tuple(means), tuple(pairs)))
     return made
@@ -119,15 +119,15 @@ def _splits(curves: Curves, told: Splittable, named: TargetGroups) -> list[Split
 def _means(found: Sequence[Split], by: str, measure: str) -> Table:
     rows: list[list[Cell]] = [
         [
-            Label(split.model, reading=split.reading), split.dataset, split.user, split.round,
-            mean.group, Value(mean.interval.value, *_limits(mean)), mean.targets, mean.pictures,
+            Label(split.model, protocol=split.protocol), split.dataset, split.user, split.round,
+            mean.group, Value(mean.interval.value, *_limits(mean)), mean.targets, mean.images,
         ]
         for split in found
         for mean in split.means
     ]  # fmt: skip
     columns = [
         Column("model"), Column("data"), Column("user"), Column("round", digits=0), Column(by),
-        Column(measure, "%", 1, plot=True), Column("masks", digits=0), Column("pictures", digits=0),
+        Column(measure, "%", 1, plot=True), Column("masks", digits=0), Column("images", digits=0),
     ]  # fmt: skip
     title = "Mean IoU" if measure == "mIoU" else f"{measure[0].upper()}{measure[1:]}"
     return Table(f"by-{by}", columns, rows, f"{title} by {by}")
@@ -143,7 +143,7 @@ def _differences(found: Sequence[Split], by: str) -> Table:
         [
             split.model, split.dataset, split.user, split.round, f"{d.first} minus {d.second}",
             Value(d.interval.value, d.interval.low, d.interval.high), d.p_holm,
-            "yes" if d.established else "no",
+            "yes" if d.significant else "no",
         ]
         for split in found
         for d in split.differences
@@ -151,6 +151,6 @@ def _differences(found: Sequence[Split], by: str) -> Table:
     columns = [
         Column("model"), Column("data"), Column("user"), Column("round", digits=0),
         Column("groups"), Column("difference", "% points", 1), Column("p", "Holm", 4),
-        Column("established"),
+        Column("significant"),
     ]  # fmt: skip
     return Table(f"by-{by}-differences", columns, rows, f"Differences between groups of {by}")

@@ -51,7 +51,7 @@ def differences_by_group(
     ]
     families: dict[tuple[str, ...], list[int]] = {}
     for i, (_, d) in enumerate(found):
-        families.setdefault((d.dataset, d.user, d.reading, d.measure), []).append(i)
+        families.setdefault((d.dataset, d.user, d.protocol, d.measure), []).append(i)
     made: dict[int, GroupedDifference] = {}
     for places in families.values():
         adjusted = holm([found[i][1].p for i in places])
@@ -62,15 +62,15 @@ def differences_by_group(
 
 
 def in_words(found: GroupedDifference) -> str:
-    """One sentence: who has more in the group, by how much, and whether that is established.
+    """One sentence: who has more in the group, by how much, and whether that is significant.
 
-    >>> d = Difference("a", "b", "mini", "box", "sound", "noc@90", -1.5, -2.0, -1.0, 0.01, 0.02, 9)
+    >>> d = Difference("a", "b", "mini", "box", "corrected", "noc@90", -1.5, -2.0, -1.0, 0.01, 0.02, 9)
     >>> in_words(GroupedDifference("size", "small", d, 2))
-    'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), established (p 0.020, Holm over 2 comparisons).'
+    'size small, 9 objects: a has 1.50 less noc@90 than b (95 % interval 1.00 to 2.00 less), significant (p 0.020, Holm over 2 comparisons).'
     """  # noqa: E501  # one line of output
     d = found.difference
     objects = counted(d.targets, "object")
-    sure = "established" if d.established else "not established"
+    sure = "significant" if d.significant else "not significant"
     over = f"p {d.p_holm:.3f}, Holm over {counted(found.comparisons, 'comparison')}"
     told = f"has {_signed(d.value)} {d.measure} than {d.second}{_interval(d)}"
     if d.value == 0:
@@ -83,7 +83,7 @@ def _signed(value: float) -> str:
 
 
 def _interval(d: Difference) -> str:
-    """In brackets, where photographs differ and so give one."""
+    """In brackets, where images differ and so give one."""
     if math.isnan(d.low) or math.isnan(d.high) or d.low == d.high:
         return ""
     ends: Sequence[float] = (d.low, d.high)

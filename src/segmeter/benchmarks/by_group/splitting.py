@@ -1,4 +1,4 @@
-"""What a run offers to be split by group: one number of each target or picture, and its groups."""
+"""What a run offers to be split by group: one number of each target or image, and its groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from segmeter.datasets.groups import Groups, read_groups
 __all__ = ["Key", "Said", "Splittable", "TargetGroups", "said_of_targets", "ungrouped"]
 
 Key = tuple[str, str, str]
-"""Data set, scene and target; the target is empty where whole pictures are judged."""
+"""Data set, scene and target; the target is empty where whole images are judged."""
 
 Said = Mapping[Key, Mapping[str, str]]
 
@@ -66,8 +66,8 @@ class TargetGroups:
             known = f"'{self._file.path}' has {', '.join(self._file.attributes)}"
         elif not any(target for _, _, target in self._said):
             return BadInput(
-                f"whole pictures are judged here, which have no '{self.by}'; name the group of "
-                "each in a CSV of mask,group, a picture's name as its mask, with --groups FILE"
+                f"whole images are judged here, which have no '{self.by}'; name the group of "
+                "each in a CSV of mask,group, an image's name as its mask, with --groups FILE"
             )
         else:
             names = {n for groups in self._said.values() for n, value in groups.items() if value}
@@ -77,7 +77,7 @@ class TargetGroups:
 
 
 def ungrouped(found: Iterable[Group]) -> dict[Key, dict[str, str]]:
-    """Whole pictures, of which rows know no group."""
+    """Whole images, of which rows know no group."""
     return {(group.dataset, *key): {} for group in found for key in group.keys}
 
 
@@ -85,7 +85,7 @@ def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:
     """Class and groups of every target as the rows have them, and what follows from it."""
     table = run.sql("""
         select dataset, scene, target, min(label) as label,
-               arg_min(groups, (model, "user", reading, round)) as groups
+               arg_min(groups, (model, "user", protocol, round)) as groups
         from rows group by dataset, scene, target order by dataset, scene, target
     """)
     found = {}
@@ -107,7 +107,7 @@ def _mapping(stored: Any) -> dict[str, str]:
 
 
 def _aliases(key: Key) -> tuple[str, str]:
-    """What a groups file may call a mask; a whole picture goes by its own name."""
+    """What a groups file may call a mask; a whole image goes by its own name."""
     dataset, *place = key
     name = "/".join(filter(None, place))
     return name, f"{dataset}/{name}"

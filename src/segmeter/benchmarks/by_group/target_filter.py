@@ -46,7 +46,7 @@ class OnlyTargets:
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """A query over the rows of these targets, masks left out."""
         if self._connection is None:
-            self._connection = self._views()
+            self._connection = self._encoded_scenes()
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._connection.sql(query, params=given or None).to_arrow_table()
 
@@ -72,7 +72,7 @@ class OnlyTargets:
             values=curves.values[np.array(kept, dtype=int)],
         )
 
-    def _views(self) -> Any:
+    def _encoded_scenes(self) -> Any:
         import duckdb
         import pyarrow as pa
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from segmeter.benchmarks.benchmark_base import OwnModules
-from segmeter.benchmarks.sessions import Defaults, fill, play_scene
+from segmeter.benchmarks.sessions import Defaults, fill, simulate_scene
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Difference, Results, Row
 from segmeter.core.errors import BadInput
@@ -29,7 +29,7 @@ class Noc(OwnModules):
 
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
-    users_apart: ClassVar[bool] = True
+    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
 
     def plan(self, plan: Plan) -> Plan:
@@ -42,10 +42,10 @@ class Noc(OwnModules):
             return filled
         return fill(replace(filled, measures=(*filled.measures, goal.measure)), _DEFAULTS)
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
         goal = _until(plan)
-        return play_scene(subject, scene, plan, users, None if goal is None else goal.met)
+        return simulate_scene(segmenter, scene, plan, users, None if goal is None else goal.met)
 
     def differences_in(self, run: Results, measures: Sequence[str]) -> list[Difference]:
         from segmeter.benchmarks.noc.statistics import differences

@@ -40,8 +40,8 @@ def _opening(comparison: Comparison) -> str:
         return f"no winner is named; **{best}** takes the fewest seconds"
     if round(gap.value, 6) == 0:
         return f"**{best}** and **{others[0]}** cost the same"
-    if not gap.established:
-        return f"**{best}** is ahead, but that is not established"
+    if not gap.significant:
+        return f"**{best}** is ahead, but that is not significant"
     return f"**{best}** costs least"
 
 
@@ -131,7 +131,7 @@ def _runner_up(comparison: Comparison) -> str:
         many = "more" if clicks.value > 0 else "fewer"
         gap = f"{abs(clicks.value):.2f} {many}"
         told.append(f"Counted in {comparison.prompts} alone it needs {gap}, {_sure(clicks, 2)}.")
-    in_doubt = [d for d in (seconds, clicks) if d is not None and not d.established]
+    in_doubt = [d for d in (seconds, clicks) if d is not None and not d.significant]
     if in_doubt:
         told.append(_doubt(comparison, in_doubt))
     return " ".join(told)
@@ -149,7 +149,7 @@ def _longer(other: str, seconds: Difference) -> str:
 def _sure(d: Difference, digits: int) -> str:
     """A conclusion on a difference with its interval, in words."""
     conclusion = (
-        "and that is **established**" if d.established else "but that is **not established**"
+        "and that is **significant**" if d.significant else "but that is **not significant**"
     )
     low, high = signed(d.low, digits), signed(d.high, digits)
     if np.isnan(d.low) or low == high:
@@ -158,20 +158,20 @@ def _sure(d: Difference, digits: int) -> str:
 
 
 def _doubt(comparison: Comparison, found: Sequence[Difference]) -> str:
-    """Why differences are open: too few photographs for any, a test that doubts what an interval
+    """Why differences are open: too few images for any, a test that doubts what an interval
     does not, or an order that could turn."""
     scenes = len(set(comparison.groups[0].clusters))
     pairs = len(comparison.models) * (len(comparison.models) - 1) / 2
     if pairs * 2.0 ** (1 - scenes) >= 0.05:
-        few = "One photograph is" if scenes == 1 else f"{scenes} photographs are"
+        few = "One image is" if scenes == 1 else f"{scenes} images are"
         return f"{few} too few to establish any difference."
     if any(d.low > 0 or d.high < 0 for d in found):
         return (
             "An interval that leaves out 0 is for its pair and measure alone; the exchange test, "
-            f"exact for {scenes} photographs and corrected for every pair (Holm), does not reach "
+            f"exact for {scenes} images and corrected for every pair (Holm), does not reach "
             f"5{_TIED}%."
         )
-    return "What is not established could turn with other photographs."
+    return "What is not significant could turn with other images."
 
 
 def _extent(comparison: Comparison) -> str:
@@ -179,7 +179,7 @@ def _extent(comparison: Comparison) -> str:
     group = comparison.groups[0]
     objects, scenes = len(group.keys), len(set(group.clusters))
     played = (
-        f"{counted(objects, 'object')} in {counted(scenes, 'photograph')}, up to "
+        f"{counted(objects, 'object')} in {counted(scenes, 'image')}, up to "
         f"{counted(group.rounds, 'round')}"
     )
     return (

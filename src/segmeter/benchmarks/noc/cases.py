@@ -1,4 +1,4 @@
-"""The cases behind the numbers: hardest objects as pictures, chosen sessions replayed."""
+"""The cases behind the numbers: hardest objects as images, chosen sessions replayed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cases_of(run: Results, comparison: Comparison) -> tuple[list[Case], str]:
 def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gallery | Note:
     """The objects that cost most over all models, with the best model's clicks."""
     best = comparison.models[0]
-    pictures = []
+    images = []
     shown = replay_keys(comparison, cases)
     for case in cases[:_GALLERY]:
         frames = _frames(run, comparison.groups[0], case)
@@ -53,14 +53,14 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
         reached = _reached(comparison.groups[0], case.key, comparison.goals.lead)
         upto = reached or len(frames)
         said = [f.prompt for f in frames[:upto] if f.prompt is not None]
-        pictures.append(
+        images.append(
             Illustration(
                 case.scene.pixels,
                 _caption(comparison, case),
-                f"{case.title} with the truth, the mask of {best} and its clicks",
+                f"{case.title} with the ground truth, the mask of {best} and its clicks",
                 outlines=(
-                    Outline(case.target.mask, "truth", "the truth"),
-                    Outline(frames[upto - 1].mask, "guess", best),
+                    Outline(case.target.mask, "ground_truth", "the ground truth"),
+                    Outline(frames[upto - 1].mask, "prediction", best),
                 ),
                 prompts=said,
                 close=True,
@@ -68,10 +68,10 @@ def hardest(run: Results, comparison: Comparison, cases: Sequence[Case]) -> Gall
             )
         )
     return Gallery(
-        pictures,
-        f"Dashed: the truth. Filled: the mask of {best} when it reached "
+        images,
+        f"Dashed: the ground truth. Filled: the mask of {best} when it reached "
         f"{comparison.goals.lead.text}, or its last one. "
-        "Discs with a plus are clicks on the object, squares with a minus off it. A picture "
+        "Discs with a plus are clicks on the object, squares with a minus off it. An image "
         "with a link leads to its replay.",
     )
 
@@ -103,7 +103,7 @@ def replay_keys(comparison: Comparison, cases: Sequence[Case]) -> dict[tuple[Key
 def _replay(
     key: str, case: Case, group: ClickSessions, frames: Sequence[ReplayFrame], goal: Goal
 ) -> Replay:
-    model, _, user, reading = group.key
+    model, _, user, protocol = group.key
     reached = _reached(group, case.key, goal)
     outcome = f"not {goal.short} in {len(frames)} rounds"
     if reached:
@@ -115,7 +115,7 @@ def _replay(
         frames,
         case.target.mask,
         goal.value if goal.measure == "iou" else None,
-        f"{case.scene.name}, user {user}, reading {reading}",
+        f"{case.scene.name}, user {user}, reading {protocol}",
     )
 
 

@@ -29,7 +29,7 @@ __all__ = ["Comparison", "comparison_of", "comparisons"]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Models that were played on the same data by the same user, in one reading.
+    """Models that were played on the same data by the same user, in one protocol.
 
     `title` says where, as short as the run allows; `rows` are the summary's rows by model
     and measure; `groups` come cheapest first.
@@ -47,8 +47,8 @@ class Comparison:
         return [group.model for group in self.groups]
 
     @property
-    def reading(self) -> str:
-        return self.groups[0].reading
+    def protocol(self) -> str:
+        return self.groups[0].protocol
 
     @property
     def prompts(self) -> str:
@@ -89,28 +89,28 @@ class Comparison:
         return None
 
     def stands_out(self, model: str, measure: str) -> bool:
-        """Whether a model is better than every other one, and that is established."""
+        """Whether a model is better than every other one, and that is significant."""
         found = [self.behind(model, other, measure) for other in self.models if other != model]
         sign = 1 if better_of(measure) == "higher" else -1
         return bool(found) and all(
-            d is not None and d.established and sign * d.value > 0 for d in found
+            d is not None and d.significant and sign * d.value > 0 for d in found
         )
 
 
 def comparisons(run: Results, found: Sequence[ClickSessions] | None = None) -> list[Comparison]:
-    """The run's models set against each other, by data set and user, in its leading reading."""
+    """The run's models set against each other, by data set and user, in its leading protocol."""
     cost = cost_of(run)
-    lead = run.plan.leading_reading
+    lead = run.plan.leading_protocol
     return _comparisons(groups(run, cost) if found is None else found, lead, cost, goals_of(run))
 
 
 def _comparisons(
-    found: Sequence[ClickSessions], reading: str, cost: CostModel, goals: Goals
+    found: Sequence[ClickSessions], protocol: str, cost: CostModel, goals: Goals
 ) -> list[Comparison]:
     """One comparison a data set and user, the cheapest model first in each."""
     places: dict[tuple[str, str], list[ClickSessions]] = {}
     for group in found:
-        if group.reading == reading:
+        if group.protocol == protocol:
             places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
     return [

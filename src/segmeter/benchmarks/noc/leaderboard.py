@@ -48,10 +48,10 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         columns,
         rows,
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
-        f"{counted(len(set(group.clusters)), 'photograph')}, {counted(group.rounds, 'round')}, "
-        f"reading {comparison.reading}",
-        note="95 % intervals from resampling photographs. Strong: better than every other model, "
-        "and that is established. An object that never reaches the goal costs its rounds and "
+        f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
+        f"reading {comparison.protocol}",
+        note="95 % intervals from resampling images. Strong: better than every other model, "
+        "and that is significant. An object that never reaches the goal costs its rounds and "
         f"{drawn_by_hand(comparison.cost)} by hand.",
     )
 
@@ -65,7 +65,7 @@ def _cell(comparison: Comparison, model: str, measure: str) -> Value:
 def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
     """How often each model costs least under resampling.
 
-    Empty when models cannot be paired, when there is but one photograph to draw, and when
+    Empty when models cannot be paired, when there is but one image to draw, and when
     the first fails on more than half: a place among failures is no merit.
     """
     groups = comparison.groups
@@ -79,7 +79,7 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
 
 
 def comparison_table(comparison: Comparison, name: str) -> Table | None:
-    """The first model against every other one, as far as it is established."""
+    """The first model against every other one, as far as it is significant."""
     best = comparison.models[0]
     found = [
         d
@@ -98,11 +98,11 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
             Column("in"): lambda d: _named(d.measure, comparison),
             Column("difference", f"less {best}'s", 2): Value.of,
             Column("p", "corrected (Holm)", 3): lambda d: d.p_holm,
-            Column("verdict"): lambda d: _conclusion(d, pairs),
+            Column("conclusion"): lambda d: _conclusion(d, pairs),
         },
         caption=comparison.title,
-        note="Paired on the same objects, with 95 % intervals from resampling photographs; p by "
-        "exchanging the two models within photographs, corrected for the number of pairs.",
+        note="Paired on the same objects, with 95 % intervals from resampling images; p by "
+        "exchanging the two models within images, corrected for the number of pairs.",
     )
 
 
@@ -118,30 +118,30 @@ def _named(measure: str, comparison: Comparison) -> str:
 
 
 def _conclusion(d: Difference, pairs: int) -> str:
-    if not d.established:
-        return f"not established{_at_odds(d, pairs)}"
+    if not d.significant:
+        return f"not significant{_at_odds(d, pairs)}"
     direction = better_of(d.measure)
     if not direction:
-        return f"established: they differ{_at_odds(d, pairs)}"
+        return f"significant: they differ{_at_odds(d, pairs)}"
     lower = d.first if d.value < 0 else d.second
     higher = d.second if lower == d.first else d.first
     better = lower if direction == "lower" else higher
-    return f"established: {better} is better{_at_odds(d, pairs)}"
+    return f"significant: {better} is better{_at_odds(d, pairs)}"
 
 
 def _at_odds(d: Difference, pairs: int) -> str:
     """Why interval and p value seem to disagree, where they do."""
     apart = d.low > 0 or d.high < 0
-    if apart and not d.established:
+    if apart and not d.significant:
         if d.p < 0.05:
             return (
                 f" (the interval leaves out 0 but is for this pair alone; p is for {pairs} pairs)"
             )
         return (
-            " (the interval leaves out 0; the exchange test, exact for few photographs, does not"
+            " (the interval leaves out 0; the exchange test, exact for few images, does not"
             " reach 5 %)"
         )
-    if d.established and not apart and np.isfinite(d.low):
+    if d.significant and not apart and np.isfinite(d.low):
         return (
             " (the interval touches 0: it is wider than the exchange test where values are skewed)"
         )

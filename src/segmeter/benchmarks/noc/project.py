@@ -24,7 +24,7 @@ def project_section(run: Results, objects: int, rate: float | None = None) -> Se
     blocks: list[Block] = [_table(c, objects, rate, len(found) > 1) for c in found]
     text = (
         "A person's time only, were all objects like those measured; what fails is drawn by hand. "
-        "Intervals are of the mean over photographs: another kind of object costs something else."
+        "Intervals are of the mean over images: another kind of object costs something else."
     )
     return Section(f"What {objects:,} objects cost".replace(",", " "), text, blocks)
 
@@ -33,7 +33,7 @@ def _table(comparison: Comparison, objects: int, rate: float | None, many: bool)
     columns = [Column("way"), Column("time", "hours", 1)]
     if rate is not None:
         columns.append(Column("money", f"at {rate:g} per hour", 0))
-    columns += [Column("saved", "% of drawing by hand", 0), Column("verdict")]
+    columns += [Column("saved", "% of drawing by hand", 0), Column("conclusion")]
     rows = [_row(comparison, k, objects, rate) for k in range(len(comparison.groups))]
     hand = _by_hand(comparison) * objects / _HOUR
     money: list[Cell] = [] if rate is None else [Value(hand * rate)]
@@ -58,12 +58,12 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip
     money: list[Cell] = [] if rate is None else [_scaled(hours, rate)]
-    return [group.model, hours, *money, saved, _verdict(paired.interval.value, paired.p)]
+    return [group.model, hours, *money, saved, _conclusion(paired.interval.value, paired.p)]
 
 
-def _verdict(gap: float, p: float) -> str:
+def _conclusion(gap: float, p: float) -> str:
     if p >= 0.05:
-        return "not established to differ from drawing by hand"
+        return "not significant to differ from drawing by hand"
     return "pays: cheaper than drawing by hand" if gap < 0 else "does not pay: dearer than drawing"
 
 

@@ -76,7 +76,7 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
     blocks: list[Block] = [table for table in tables if table is not None]
     text = (
         "Every model against the one that is ahead, on the same objects. A difference is "
-        "established where its p value, corrected for the number of comparisons, is below 5 %."
+        "significant where its p value, corrected for the number of comparisons, is below 5 %."
     )
     return [Section("Significant differences (Holm-corrected)", text, blocks)] if blocks else []
 
@@ -85,7 +85,7 @@ def _growth(comparisons: Sequence[Comparison]) -> Section:
     """Quality over the rounds, and how many objects are done by then."""
     text = (
         "Left to right, a person keeps correcting. Bands are 95 % intervals from resampling "
-        "photographs; point at a round, or walk along it with the arrow keys, to read it off."
+        "images; point at a round, or walk along it with the arrow keys, to read it off."
     )
     quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
     done = [_success_chart(c, len(comparisons) > 1) for c in comparisons]
@@ -125,43 +125,43 @@ def _rounds_axis(comparison: Comparison) -> Axis:
 
 
 def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) -> Section:
-    """What papers print, in every reading that was played."""
+    """What papers print, in every protocol that was played."""
     blocks: list[Block] = []
     for comparison in comparisons:
-        readings = _in_every_reading(comparison, found)
+        protocols = _in_every_protocol(comparison, found)
         stem = _stem(comparison)
         tables = (
             ("clicks", _click_columns(comparison.goals), "clicks to quality and failures"),
             ("quality", _quality_columns(comparison.groups[0]), "quality"),
         )
         blocks += [
-            _paper_table(readings, f"{name}-{stem}", columns, f"{comparison.title}: {what}")
+            _paper_table(protocols, f"{name}-{stem}", columns, f"{comparison.title}: {what}")
             for name, columns, what in tables
         ]
     text = (
         "NoC@q is the mean number of rounds until IoU first reaches q %; a failure counts as "
         "all rounds. NoF@q counts failures: **published** also calls a success at the very "
-        "last round one, **sound** only what never gets there. AuC is the area under IoU over "
-        "the rounds. The two readings also differ in the clicks themselves: **published** "
+        "last round one, **corrected** only what never gets there. AuC is the area under IoU over "
+        "the rounds. The two protocols also differ in the clicks themselves: **published** "
         "keeps clicking at the corner when nothing is wrong, and drops the mask fed back when "
-        "the second click is negative; **sound** does neither. Strong: better than every other "
+        "the second click is negative; **corrected** does neither. Strong: better than every other "
         "model, and significantly so."
     )
     return Section("The numbers papers print", text, blocks)
 
 
-def _in_every_reading(comparison: Comparison, found: Sequence[ClickSessions]) -> list[Comparison]:
-    """The same comparison in every reading that was played."""
+def _in_every_protocol(comparison: Comparison, found: Sequence[ClickSessions]) -> list[Comparison]:
+    """The same comparison in every protocol that was played."""
     lead = comparison.groups[0]
     played: dict[str, list[ClickSessions]] = {}
     for group in found:
         if (group.dataset, group.user) == (lead.dataset, lead.user):
-            played.setdefault(group.reading, []).append(group)
+            played.setdefault(group.protocol, []).append(group)
     return [
         comparison
-        if reading == lead.reading
+        if protocol == lead.protocol
         else comparison_of(comparison.title, members, comparison.cost, comparison.goals)
-        for reading, members in played.items()
+        for protocol, members in played.items()
     ]
 
 
@@ -194,13 +194,13 @@ def _quality_columns(group: ClickSessions) -> dict[str, Column]:
 
 
 def _paper_table(
-    readings: Sequence[Comparison], name: str, columns: dict[str, Column], caption: str
+    protocols: Sequence[Comparison], name: str, columns: dict[str, Column], caption: str
 ) -> Table:
     """Models down, statistics across; the best is marked where it is significantly better."""
-    told = {m for c in readings for _, m in c.rows}
+    told = {m for c in protocols for _, m in c.rows}
     shown = [m for m in columns if m in told]
     rows: list[list[Cell]] = []
-    for comparison in readings:
+    for comparison in protocols:
         tested = replace(
             comparison,
             differences=differences_of(
@@ -209,12 +209,12 @@ def _paper_table(
         )
         rows += [
             [
-                Label(model, reading=comparison.reading),
+                Label(model, protocol=comparison.protocol),
                 *(replace(tested.value(model, m), best=tested.stands_out(model, m)) for m in shown),
             ]
             for model in comparison.models
         ]
-    objects, rounds = len(readings[0].groups[0].keys), readings[0].groups[0].rounds
+    objects, rounds = len(protocols[0].groups[0].keys), protocols[0].groups[0].rounds
     table_caption = f"{caption}; {objects} objects, {rounds} rounds"
     return Table(name, [Column("model"), *(columns[m] for m in shown)], rows, table_caption)
 
@@ -250,7 +250,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
 
 def _devices(run: Results) -> dict[str, str]:
     """The device each model answered on."""
-    trails = run.provenance.get("subjects", {})
+    trails = run.provenance.get("segmenters", {})
     return {model: str(trail.get("device", "")) for model, trail in trails.items()}
 
 
@@ -258,7 +258,7 @@ def _machines(run: Results) -> str:
     """On what the seconds were measured: other machines answer at other speeds."""
     known = [entry.get("machine", {}) for entry in run.provenance.get("commands", [])]
     named = {f"{m['processor']} with {m['cores']} cores" for m in known if "processor" in m}
-    devices = {t.get("device", "") for t in run.provenance.get("subjects", {}).values()}
+    devices = {t.get("device", "") for t in run.provenance.get("segmenters", {}).values()}
     on = [*sorted(named), *sorted(devices - {"", "auto", "cpu"})]
     if not on:
         return ""
@@ -293,8 +293,8 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         Column("data"): lambda r: r[0].title,
         Column("device"): lambda r: devices.get(r[1], ""),
         Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(r[1], r[0].waiting),
-        Column("look", "s, an object's share", 2): seconds("seconds-look"),
-        Column("answer", "s per round", 3): seconds("seconds-answer"),
+        Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
+        Column("answer", "s per round", 3): seconds("seconds-predict"),
         Column("simulated user", "s per round", 4): seconds("seconds-user"),
     }
     return Table.of(
@@ -327,7 +327,7 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[Section]:
         cases, why = cases_of(run, comparison)
         if why:
             galleries.append(
-                Note(f"Pictures of {comparison.title} cannot be shown: {why}", "warning")
+                Note(f"Images of {comparison.title} cannot be shown: {why}", "warning")
             )
             continue
         if len(comparisons) > 1:

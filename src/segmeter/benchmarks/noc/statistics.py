@@ -25,7 +25,7 @@ from segmeter.core.curves import clusters_of, groups_in, keys_of, matrix, spread
 from segmeter.core.dataset_names import dataset_names
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
 from segmeter.stats.effort import CostModel, seconds_to, waiting_to
 from segmeter.stats.goals import Goal, Goals
@@ -60,7 +60,7 @@ class ClickSessions(Group):
 
     `iou` holds the curves, `(targets, rounds)`, and `others` those of every further measure;
     `spent` are a person's seconds by the end of each round under the cost model and `spoken`
-    its price of each round's prompts (zero where nothing was said); `look` (each target's
+    its price of each round's prompts (zero where nothing was said); `encode` (each target's
     share), `answer` and `busy` (the
     simulated user's own) are measured seconds; `outline_px` is the length of each
     target's outline where the run kept it; `only_clicks` tells that no other prompt was given.
@@ -69,7 +69,7 @@ class ClickSessions(Group):
     iou: Floats
     others: Mapping[str, Floats]
     spent: Floats
-    look: Floats
+    encode: Floats
     answer: Floats
     busy: Floats
     spoken: Floats
@@ -119,18 +119,18 @@ def _group(
     answer, busy = (matrix(rows[column], 0.0, rounds) for column in ("answer", "busy"))
     kinds, spent = _spent(rows["kinds"].combine_chunks(), rounds, cost)
     lengths = rows["outline"]
-    model, dataset, user, reading = key
+    model, dataset, user, protocol = key
     return ClickSessions(
         model,
         dataset,
         user,
-        cast(Reading, reading),
+        cast(ProtocolName, protocol),
         keys_of(rows),
         clusters_of(rows),
         iou,
         dict(zip(measures[1:], others, strict=True)),
         spent,
-        rows["look"].to_numpy().astype(float),
+        rows["encode"].to_numpy().astype(float),
         answer,
         busy,
         np.diff(spent, axis=1, prepend=cost.per_object),
@@ -234,7 +234,7 @@ def targets_of(group: ClickSessions, measure: str, cost: CostModel | None = None
         return seconds_to(cost or CostModel(), curves, group.spent, limit, group.outline_px)
     if measure.startswith("waiting-to-"):
         curves, limit = group.towards(_goal(measure.removeprefix("waiting-to-")))
-        return waiting_to(curves, group.answer, group.look, limit)
+        return waiting_to(curves, group.answer, group.encode, limit)
     name, _, at = measure.partition("@")
     if name in ("noc", "nof", "never"):
         return _counts(group, name, _goal(at))
@@ -253,7 +253,7 @@ def _counts(group: ClickSessions, name: str, goal: Goal) -> Floats:
     if name == "noc":
         return rounds_to(curves, limit)
     if name == "nof":
-        return failed(curves, limit, group.reading).astype(float)
+        return failed(curves, limit, group.protocol).astype(float)
     return (~reached(curves, limit)).astype(float)
 
 
@@ -297,10 +297,10 @@ def rows_of(group: ClickSessions, cost: CostModel, goals: Goals) -> Iterator[Sum
             clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
             part = Resampling(clusters, seed=group.dataset).interval(values[known])
             yield summary_row(group, measure, part, int(known.sum()))
-    for name, seconds in (("answer", group.answer), ("user", group.busy)):
+    for name, seconds in (("predict", group.answer), ("user", group.busy)):
         mean = drawn.interval(_mean_spoken(seconds, group.spoken))
-        yield summary_row(group, f"seconds-{name}", mean, len(group.look))
-    yield summary_row(group, "seconds-look", drawn.interval(group.look), len(group.look))
+        yield summary_row(group, f"seconds-{name}", mean, len(group.encode))
+    yield summary_row(group, "seconds-encode", drawn.interval(group.encode), len(group.encode))
 
 
 def _measures(group: ClickSessions, goals: Goals) -> Iterator[str]:
@@ -339,18 +339,18 @@ def _sessions(run: Results, measures: Sequence[str]) -> Any:
     chosen = ", ".join(f"{column} as m{k}" for k, column in enumerate(columns))
     return run.sql(f"""
         with shares as (
-            select model, dataset, scene, "user", reading, count(*) as sharing
+            select model, dataset, scene, "user", protocol, count(*) as sharing
             from sessions group by all),
         looks as (
-            select model, dataset, median(look) as typical
-            from (select distinct model, dataset, scene, unnest(seconds_look) as look
+            select model, dataset, median(encode) as typical
+            from (select distinct model, dataset, scene, unnest(seconds_encode) as encode
                   from sessions) group by all)
-        select model, dataset, "user", reading, scene, target, cluster, kinds_ as kinds,
-               typical / sharing as look, seconds_answer as answer, seconds_user as busy,
+        select model, dataset, "user", protocol, scene, target, cluster, kinds_ as kinds,
+               typical / sharing as encode, seconds_predict as answer, seconds_user as busy,
                outline_px as outline, {chosen}
-        from sessions join shares using (model, dataset, scene, "user", reading)
+        from sessions join shares using (model, dataset, scene, "user", protocol)
                       join looks using (model, dataset)
-        order by model, dataset, "user", reading, scene, target
+        order by model, dataset, "user", protocol desc, scene, target
     """)
 
 

@@ -38,7 +38,7 @@ class Settings:
     Attributes
     ----------
     draws
-        How often each group plays in the reading `sound`: twice or more tells chance from
+        How often each group plays in the protocol `corrected`: twice or more tells chance from
         groups. `published` plays once, as the original did.
     samples
         First clicks from the whole map, where no recorded clicks say how many people there
@@ -46,7 +46,7 @@ class Settings:
     clicks
         The file of recorded clicks; empty for none.
     absent
-        What to do with recorded clicks on pictures that the data set lacks: `refuse` or
+        What to do with recorded clicks on images that the data set lacks: `refuse` or
         `skip`.
     digest
         Fingerprint of the clicks file, so that a run goes on only with the same one.
@@ -97,7 +97,7 @@ class Rclicks(OwnModules):
         if settings.clicks:
             path = Path(settings.clicks).resolve()
             settings = replace(settings, clicks=str(path), digest=_digest(path))
-        users = _players(filled.users, settings.draws)
+        users = _simulated_sessions(filled.users, settings.draws)
         return replace(filled, users=users, options=asdict(settings))
 
     def check(self, plan: Plan, datasets: Mapping[str, Dataset]) -> None:
@@ -109,13 +109,13 @@ class Rclicks(OwnModules):
             scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
             check_clicks(Path(settings.clicks), scenes, settings.absent)
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.rclicks.play import play_people
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.rclicks.simulation import simulate_people
 
-        return play_people(subject, scene, plan, Settings.of(plan.options))
+        return simulate_people(segmenter, scene, plan, Settings.of(plan.options))
 
 
-def _players(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
+def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:
     """The centre click, and each group so many times, all with the map that was asked for."""
     expanded = [user for user in users if user.name == "centre-click" or "group" in user.options]
     if len(expanded) == len(users):

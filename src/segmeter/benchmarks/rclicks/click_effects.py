@@ -12,10 +12,10 @@ from segmeter.core.wording import p_value, signed
 from segmeter.stats.comparisons import holm
 from segmeter.stats.intervals import Interval
 
-__all__ = ["FEWEST_PHOTOGRAPHS", "conclusions", "photographs_in_words"]
+__all__ = ["FEWEST_IMAGES", "conclusions", "images_in_words"]
 
-_ESTABLISHED = 0.05
-FEWEST_PHOTOGRAPHS = 6  # fewer say something of themselves, not of a data set
+_SIGNIFICANT = 0.05
+FEWEST_IMAGES = 6  # fewer say something of themselves, not of a data set
 # What is asked of every model: the least against the most likely tenth, in clicks and quality.
 _ASKED = ("dgr-noc-ratio", "dgr-auc-all")
 _WORDS = {0: "no", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
@@ -35,27 +35,27 @@ def conclusions(found: Sequence[Findings]) -> list[Answer]:
     return answers
 
 
-def photographs_in_words(count: int) -> str:
-    """`one photograph`, `12 photographs`."""
-    return "one photograph" if count == 1 else f"{_WORDS.get(count, count)} photographs"
+def images_in_words(count: int) -> str:
+    """`one image`, `12 images`."""
+    return "one image" if count == 1 else f"{_WORDS.get(count, count)} images"
 
 
 def _sentence(f: Findings, p_clicks: float, p_quality: float) -> Phrase:
     model, dataset, _ = f.key
     clicks = phrase("the least likely tenth of clicks takes ", _more(f.seen("dgr-noc-ratio")), ".")
-    photographs = len(set(f.trial.clusters))
-    if photographs < FEWEST_PHOTOGRAPHS:
-        played = photographs_in_words(photographs)
-        them = "it" if photographs == 1 else "them"
+    images = len(set(f.trial.clusters))
+    if images < FEWEST_IMAGES:
+        played = images_in_words(images)
+        them = "it" if images == 1 else "them"
         return phrase(
             f"Whether it matters where people click with **{model}** on {dataset_label(dataset)} "
             f"cannot be said from {played}: on {them} ",
             clicks,
         )
     opening = f"With **{model}** on {dataset_label(dataset)} it"
-    if p_clicks < _ESTABLISHED:
+    if p_clicks < _SIGNIFICANT:
         return phrase(f"{opening} matters where people click: ", clicks)
-    if p_quality < _ESTABLISHED:
+    if p_quality < _SIGNIFICANT:
         return phrase(
             f"{opening} matters where people click, but for the quality on the way only: mean IoU "
             "of the least likely tenth is ",
@@ -100,7 +100,7 @@ def _printed(finding: Finding) -> str:
 def _more(i: Interval) -> Quantity:
     """How many more clicks one tenth takes than the other."""
     if i.value == 0 and not i.low < i.high:
-        alike = " (no photograph differs, so no interval can be given)" if i.low == i.high else ""
+        alike = " (no image differs, so no interval can be given)" if i.low == i.high else ""
         return Quantity(f"as many clicks as the most likely{alike}", Value.of(i), "", _ASKED[0])
     told = f"{abs(i.value):.1f} % {'more' if i.value >= 0 else 'fewer'} clicks than the most likely"
     return Quantity(told, Value.of(i), _limits(i, 1, _HOW_SURE).strip(), _ASKED[0])
@@ -121,7 +121,7 @@ def _points(i: Interval) -> str:
 
 
 def _limits(i: Interval, digits: int, words: str = "") -> str:
-    """Nothing where there is none: one photograph, or all alike, which tells of no others."""
+    """Nothing where there is none: one image, or all alike, which tells of no others."""
     if math.isnan(i.low) or math.isnan(i.high) or i.low == i.high:
         return ""
     return f" ({words}{signed(i.low, digits)} to {signed(i.high, digits)})"

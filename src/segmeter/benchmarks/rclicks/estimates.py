@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that is said about one model on one data set in one reading."""
+    """All that is said about one model on one data set in one protocol."""
 
     trial: GroupCurves
     by_name: dict[str, Finding]
@@ -57,7 +57,7 @@ class Findings:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        return self.trial.model, self.trial.dataset, self.trial.reading
+        return self.trial.model, self.trial.dataset, self.trial.protocol
 
     def seen(self, name: str) -> Interval:
         return self.by_name[name].seen
@@ -73,11 +73,11 @@ def findings(run: Results) -> list[Findings]:
     if not found:
         raise BadInput("the run holds no target that the centre click and all groups played")
     singles = {
-        (f.model, f.dataset, f.reading, who): f for who in _WHO for f in first_clicks(run, who)
+        (f.model, f.dataset, f.protocol, who): f for who in _WHO for f in first_clicks(run, who)
     }
     made = []
     for trial in found:
-        key = (trial.model, trial.dataset, trial.reading)
+        key = (trial.model, trial.dataset, trial.protocol)
         first = {who: singles[*key, who] for who in _WHO if (*key, who) in singles}
         made.append(findings_of(trial, first))
     return made
@@ -147,12 +147,12 @@ def _finding(
 
 
 def _rows(f: Findings) -> Iterator[SummaryRow]:
-    model, dataset, reading = f.key
+    model, dataset, protocol = f.key
     targets = len(f.trial.keys)
 
     def row(user: str, measure: str, i: Interval | Null, many: int = targets) -> SummaryRow:
         value = i.mean if isinstance(i, Null) else i.value
-        return SummaryRow(model, dataset, user, reading, measure, value, i.low, i.high, many)
+        return SummaryRow(model, dataset, user, protocol, measure, value, i.low, i.high, many)
 
     for name, finding in f.by_name.items():
         yield row("groups", name, finding.seen)

@@ -30,7 +30,7 @@ def curves(found: Sequence[Findings]) -> Multiples:
     return Multiples(
         [_curve_chart(f) for f in found],
         "Base: the centre click. G1: the least likely tenth of people's clicks; G10: the most "
-        "likely. Bands are 95 % intervals from resampling photographs. Areas under the curves: "
+        "likely. Bands are 95 % intervals from resampling images. Areas under the curves: "
         + "; ".join(_areas(f) for f in found)
         + ".",
     )

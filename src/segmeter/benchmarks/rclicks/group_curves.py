@@ -12,7 +12,7 @@ import numpy.typing as npt
 from segmeter.benchmarks.grouping import curves_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Curves, Group, Results
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, failed, rounds_to
 
@@ -64,7 +64,7 @@ class GroupCurves(Group):
             case "auc":
                 return 100 * area_under(curves)
             case "nof":
-                return failed(curves, GOAL, self.reading).astype(float)
+                return failed(curves, GOAL, self.protocol).astype(float)
         raise KeyError(measure)
 
 
@@ -74,17 +74,17 @@ def group_name(group: int, draw: int = 1) -> str:
 
 
 def group_curves(run: Results) -> list[GroupCurves]:
-    """Every model on every data set in every reading; incomplete ones are left out."""
-    found: dict[tuple[str, str, Reading], dict[str, Curves]] = {}
+    """Every model on every data set in every protocol; incomplete ones are left out."""
+    found: dict[tuple[str, str, ProtocolName], dict[str, Curves]] = {}
     for curves in curves_of(run, "iou"):
-        key = (curves.model, curves.dataset, curves.reading)
+        key = (curves.model, curves.dataset, curves.protocol)
         found.setdefault(key, {})[curves.user] = curves
     made = (_trial(*key, users) for key, users in found.items())
     return [trial for trial in made if trial is not None]
 
 
 def _trial(
-    model: str, dataset: str, reading: Reading, users: Mapping[str, Curves]
+    model: str, dataset: str, protocol: ProtocolName, users: Mapping[str, Curves]
 ) -> GroupCurves | None:
     draws = _draws(users)
     names = [[group_name(g, d) for g in range(1, GROUPS + 1)] for d in range(1, draws + 1)]
@@ -99,7 +99,7 @@ def _trial(
     groups = np.stack(tables[1:]).reshape(draws, GROUPS, *tables[0].shape)
     cluster = dict(zip(present[0].keys, present[0].clusters, strict=True))
     clusters = tuple(cluster[key] for key in keys)
-    return GroupCurves(model, dataset, "groups", reading, tuple(keys), clusters, tables[0], groups)
+    return GroupCurves(model, dataset, "groups", protocol, tuple(keys), clusters, tables[0], groups)
 
 
 def _draws(users: Iterable[str]) -> int:

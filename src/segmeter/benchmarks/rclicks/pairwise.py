@@ -1,11 +1,11 @@
-"""Models pair by pair: which costs people fewer clicks, and is it established?"""
+"""Models pair by pair: which costs people fewer clicks, and is it significant?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.rclicks.click_effects import FEWEST_PHOTOGRAPHS, photographs_in_words
+from segmeter.benchmarks.rclicks.click_effects import FEWEST_IMAGES, images_in_words
 from segmeter.benchmarks.rclicks.estimates import Findings, differences_of
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import dataset_label
@@ -52,14 +52,14 @@ def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answ
     }
     shared = set.intersection(*(set(f.trial.clusters) for f in members))
     told = _few(members, against, len(shared))
-    if len(shared) >= FEWEST_PHOTOGRAPHS:
+    if len(shared) >= FEWEST_IMAGES:
         told = _pair(members, against) if len(members) == 2 else _many(members, against)
     return Answer(told, _detail(members, against, len(shared)))
 
 
-def _few(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> Phrase:
+def _few(members: Sequence[Findings], against: dict[str, Difference], images: int) -> Phrase:
     opening = f"Which model costs people fewer clicks on {dataset_label(members[0].trial.dataset)}"
-    told = f"{opening} cannot be said from {photographs_in_words(photographs)}"
+    told = f"{opening} cannot be said from {images_in_words(images)}"
     if all(d.value == 0 for d in against.values()):
         return phrase(f"{told}: all take the same clicks there.")
     first, *others = members
@@ -75,7 +75,7 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
     if d.value == 0:
         same = f"On {dataset_label(d.dataset)}, people need as many clicks with {_both(members)}: "
         return phrase(same, _clicks(best), ".")
-    if d.established:
+    if d.significant:
         return phrase(
             f"On {dataset_label(d.dataset)}, people need fewer clicks with **{d.first}** than with "
             f"**{d.second}**: ",
@@ -83,7 +83,7 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
             *(_fewer(d), " on the same objects."),
         )
     return phrase(
-        f"On {dataset_label(d.dataset)}, it is not established whether people need fewer clicks "
+        f"On {dataset_label(d.dataset)}, it is not significant whether people need fewer clicks "
         f"with {_both(members)}: {d.first} takes ",
         *(_clicks(best), f" clicks to 90 % IoU, {d.second} ", _clicks(other)),
         *(", and the first ", _fewer(d), " on the same objects."),
@@ -92,22 +92,22 @@ def _pair(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase
 
 def _many(members: Sequence[Findings], against: dict[str, Difference]) -> Phrase:
     best = members[0]
-    yes = [m for m, d in against.items() if d.established]
-    no = [m for m, d in against.items() if not d.established]
+    yes = [m for m, d in against.items() if d.significant]
+    no = [m for m, d in against.items() if not d.significant]
     told = phrase(
         f"On {dataset_label(best.trial.dataset)}, people need fewest clicks with "
         f"**{best.trial.model}**: ",
         *(_clicks(best), " to 90 % IoU"),
     )
     if not no:
-        return phrase(told, ", established against all others.")
+        return phrase(told, ", significant against all others.")
     if not yes:
-        return phrase(told, ", but that is not established against any other.")
-    sure = f", established against {', '.join(yes)} but not against {', '.join(no)}."
+        return phrase(told, ", but that is not significant against any other.")
+    sure = f", significant against {', '.join(yes)} but not against {', '.join(no)}."
     return phrase(told, sure)
 
 
-def _detail(members: Sequence[Findings], against: dict[str, Difference], photographs: int) -> str:
+def _detail(members: Sequence[Findings], against: dict[str, Difference], images: int) -> str:
     means = "; ".join(f"{f.trial.model} {_clicks(f)}" for f in members)
     pairs = "; ".join(
         f"{d.first} against {d.second} {_fewer(d)} on {d.targets} objects, p {p_value(d.p_holm)}"
@@ -115,7 +115,7 @@ def _detail(members: Sequence[Findings], against: dict[str, Difference], photogr
     )
     told = (
         f"Mean clicks to 90 % IoU of all groups of people: {means}. Paired on the same objects of "
-        f"{photographs_in_words(photographs)}: {pairs}; corrected for the number of pairs. An "
+        f"{images_in_words(images)}: {pairs}; corrected for the number of pairs. An "
         f"object that never gets there counts as all {members[0].trial.base.shape[1]} rounds."
     )
     if len({f.trial.keys for f in members}) > 1:
@@ -126,7 +126,7 @@ def _detail(members: Sequence[Findings], against: dict[str, Difference], photogr
 def _fewer(d: Difference) -> Quantity:
     """How many fewer clicks the first takes, with the interval where there is one."""
     if d.value == 0 and not d.low < d.high:
-        return Quantity("as many on every photograph", Value.of(d), "", d.measure)
+        return Quantity("as many on every image", Value.of(d), "", d.measure)
     told = _more_or_fewer(d.value)
     if not d.low < d.high:
         return Quantity(f"{told} (no interval)", Value.of(d), "", d.measure)
@@ -160,8 +160,8 @@ def _table(compared: Sequence[Difference]) -> Table:
         },
         difference=Column("difference", "95 % interval", 2),
         p=Column("p", "corrected (Holm)", 3),
-        caption="Which differences between models are established",
+        caption="Which differences between models are significant",
         note="With people's clicks, the mean of all groups. Paired on the same objects; p, "
-        "two-sided, by exchanging the two models within photographs. Fewer clicks and more IoU "
+        "two-sided, by exchanging the two models within images. Fewer clicks and more IoU "
         "are better.",
     )

@@ -60,7 +60,7 @@ def nulls(
 
 
 def excess_of(statistic: Statistic, players: Floats, null: Null, drawn: Resampling) -> Interval:
-    """How far a statistic exceeds its null, photographs drawn anew for both at once."""
+    """How far a statistic exceeds its null, images drawn anew for both at once."""
     if null.terms is not None:
         gaps = terms_of(statistic, players) - null.terms
         scale = len(players) if statistic.kind == "sum" else 1

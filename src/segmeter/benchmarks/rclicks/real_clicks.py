@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from segmeter.core.benchmarks import Results
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.stats.intervals import Floats, Interval, Resampling
 
 __all__ = ["FirstClicks", "Who", "first_clicks", "target_nsr"]
@@ -25,15 +25,15 @@ class FirstClicks:
 
     model: str
     dataset: str
-    reading: Reading
+    protocol: ProtocolName
     who: Who
     scores: Mapping[Key, Floats]
     clusters: tuple[str, ...]
 
     @property
     def ddof(self) -> int:
-        """The paper divides by n, the sound reading by n - 1."""
-        return 1 if self.reading == "sound" else 0
+        """The paper divides by n, the corrected protocol by n - 1."""
+        return 1 if self.protocol == "corrected" else 0
 
     def means(self) -> Floats:
         return np.array([s.mean() for s in self.scores.values()])
@@ -63,15 +63,15 @@ def target_nsr(scores: Floats, ddof: int = 0) -> float:
 def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
     """The first clicks of a run by model, data set and reading; none if nobody made any."""
     table = run.sql(f"""
-        select model, dataset, reading, scene, target, min(cluster) as cluster,
+        select model, dataset, protocol, scene, target, min(cluster) as cluster,
                list(iou order by "user") as scores
         from rows where round = 1 and "user" like '{_KINDS[who]}'
-        group by model, dataset, reading, scene, target
-        order by model, dataset, reading, scene, target
+        group by model, dataset, protocol, scene, target
+        order by model, dataset, protocol desc, scene, target
     """)
-    found: dict[tuple[str, str, Reading], dict[Key, tuple[Floats, str]]] = {}
+    found: dict[tuple[str, str, ProtocolName], dict[Key, tuple[Floats, str]]] = {}
     for row in table.to_pylist():
-        place = (row["model"], row["dataset"], row["reading"])
+        place = (row["model"], row["dataset"], row["protocol"])
         key = (row["scene"], row["target"])
         scores = np.array(row["scores"], dtype=float)
         found.setdefault(place, {})[key] = (scores, row["cluster"] or row["scene"])

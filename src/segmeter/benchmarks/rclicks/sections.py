@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segmeter.benchmarks.rclicks.click_effects import conclusions
-from segmeter.benchmarks.rclicks.click_pictures import hard_targets, maps_and_groups
+from segmeter.benchmarks.rclicks.click_images import hard_targets, maps_and_groups
 from segmeter.benchmarks.rclicks.estimates import Findings, findings
 from segmeter.benchmarks.rclicks.figures import correlations, curves, scatter
 from segmeter.benchmarks.rclicks.pairwise import pairwise_result
@@ -25,14 +25,14 @@ __all__ = ["sections"]
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
-    lead = [f for f in found if f.trial.reading == "sound"] or found
+    lead = [f for f in found if f.trial.protocol == "corrected"] or found
     pairwise = pairwise_result(lead)
     return [
         *([pairwise] if pairwise else []),
         Section("Does it matter where people click?", "", [*conclusions(lead), short_table(found)]),
         _growth(lead),
         _worth(lead),
-        Section("The paper's tables, both readings", _READINGS, paper_tables(found)),
+        Section("The paper's tables, both protocols", _PROTOCOLS, paper_tables(found)),
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         _hard(run, lead),
@@ -43,10 +43,10 @@ def sections(run: Results) -> list[Section]:
     ]
 
 
-_READINGS = (
+_PROTOCOLS = (
     "**published** repeats the authors' code: groups are cut by value, so that they overlap "
-    "and hold more than a tenth; every picture draws the same random numbers; relative "
-    "differences are means of each object's ratio; standard deviations divide by n. **sound** "
+    "and hold more than a tenth; every image draws the same random numbers; relative "
+    "differences are means of each object's ratio; standard deviations divide by n. **corrected** "
     "cuts exact tenths, draws for every object, group and round anew, takes ratios of means "
     "over all draws, merges halves for ΔHH, and divides by n - 1."
 )
@@ -73,7 +73,7 @@ def _worth(lead: Sequence[Findings]) -> Section:
         "ratios are above zero even then, because a small count below the line weighs more "
         "than a large one. p is two-sided: the share of shuffles that lie at least as far from "
         "their own mean as what was seen. It asks whether the labels matter on these "
-        "photographs; the interval asks what other photographs would give: one may leave out "
+        "images; the interval asks what other images would give: one may leave out "
         "zero while the other finds no difference from the null."
     )
     return Section("What the numbers are worth", text, [null_table(f) for f in lead])

@@ -78,7 +78,7 @@ def value_of(statistic: Statistic, players: Floats) -> Floats:
 
 
 def interval_of(statistic: Statistic, players: Floats, drawn: Resampling) -> Interval:
-    """The statistic with its interval, photographs drawn anew."""
+    """The statistic with its interval, images drawn anew."""
     terms = statistic.terms(_seen(statistic, players))
     value = float(value_of(statistic, players))
     targets = players.shape[-2]

@@ -1,4 +1,4 @@
-"""Tables: shaped like the paper's, both readings side by side, and what its numbers are worth."""
+"""Tables: shaped like the paper's, both protocols side by side, and what its numbers are worth."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Got = Callable[[Findings], Interval | None]
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """One statistic of a paper's table: where each reading finds it, and how it is shown."""
+    """One statistic of a paper's table: where each protocol finds it, and how it is shown."""
 
     title: str
     published: Got
-    sound: Got
+    corrected: Got
     unit: str
     digits: int = 2
 
-    def column(self, reading: str, many: bool) -> Column:
+    def column(self, protocol: str, many: bool) -> Column:
         title = (
             f"{self.title}, %" if self.unit == "%" and self.title.startswith("Δ") else self.title
         )
-        return Column(title, reading if many else self.unit, self.digits)
+        return Column(title, protocol if many else self.unit, self.digits)
 
     def of(self, f: Findings) -> Interval | None:
-        return self.sound(f) if f.trial.reading == "sound" else self.published(f)
+        return self.corrected(f) if f.trial.protocol == "corrected" else self.published(f)
 
 
-def _named(published: str, sound: str | None = None) -> tuple[Got, Got]:
-    return lambda f: f.seen(published), lambda f: f.seen(sound or published)
+def _named(published: str, corrected: str | None = None) -> tuple[Got, Got]:
+    return lambda f: f.seen(published), lambda f: f.seen(corrected or published)
 
 
 def _first(who: str, name: str) -> tuple[Got, Got]:
@@ -97,7 +97,7 @@ _TABLES = (
 
 
 def paper_tables(found: Sequence[Findings]) -> list[Table]:
-    """Tables 9 to 12 of every data set, readings side by side."""
+    """Tables 9 to 12 of every data set, protocols side by side."""
     made = []
     for dataset in dict.fromkeys(f.trial.dataset for f in found):
         members = [f for f in found if f.trial.dataset == dataset]
@@ -122,32 +122,32 @@ def short_table(found: Sequence[Findings]) -> Table:
             Column(h.title, f"{dataset_label(dataset)}, {h.unit}", h.digits) for h in _SHORT
         ]
     rows: list[list[Cell]] = []
-    for model, reading in dict.fromkeys((f.trial.model, f.trial.reading) for f in found):
-        by_set = {f.trial.dataset: f for f in found if f.key[0] == model and f.key[2] == reading}
+    for model, protocol in dict.fromkeys((f.trial.model, f.trial.protocol) for f in found):
+        by_set = {f.trial.dataset: f for f in found if f.key[0] == model and f.key[2] == protocol}
         cells = [_cell(by_set.get(d), h) for d in datasets for h in _SHORT]
-        rows.append([Label(model, reading=reading), *cells])
+        rows.append([Label(model, protocol=protocol), *cells])
     return Table(
         "table-4",
         columns,
         rows,
         "Clicks to 90 % IoU with people's clicks (as Table 4)",
         "Published: means of each object's ratio, which are above zero even when nothing "
-        "differs. Sound: ratio of the means over all draws. 95 % intervals from resampling "
-        "photographs.",
+        "differs. Corrected: ratio of the means over all draws. 95 % intervals from resampling "
+        "images.",
     )
 
 
 def _side_by_side(
     members: Sequence[Findings], heads: Sequence[_Head], name: str, caption: str
 ) -> Table:
-    readings = list(dict.fromkeys(f.trial.reading for f in members))
+    protocols = list(dict.fromkeys(f.trial.protocol for f in members))
     shown = [h for h in heads if any(h.of(f) is not None for f in members)]
     columns = [Column("model")]
-    columns += [h.column(r, len(readings) > 1) for h in shown for r in readings]
+    columns += [h.column(r, len(protocols) > 1) for h in shown for r in protocols]
     rows: list[list[Cell]] = []
     for model in dict.fromkeys(f.trial.model for f in members):
-        by_reading = {f.trial.reading: f for f in members if f.trial.model == model}
-        rows.append([model, *(_cell(by_reading.get(r), h) for h in shown for r in readings)])
+        by_protocol = {f.trial.protocol: f for f in members if f.trial.model == model}
+        rows.append([model, *(_cell(by_protocol.get(r), h) for h in shown for r in protocols)])
     return Table(name, columns, rows, caption)
 
 
@@ -193,7 +193,7 @@ _MAIN = tuple(name for name in _WORDS if name.endswith(("-noc", "-noc-ratio", "-
 
 def null_table(f: Findings, everything: bool = False) -> Table:
     """Statistics that have a null: seen, under the null, what is left, and p."""
-    model, dataset, reading = f.key
+    model, dataset, protocol = f.key
     told = {name: f.by_name[name] for name in (_WORDS if everything else _MAIN)}
     columns: dict[Column, Callable[[tuple[str, Interval, Null, Interval]], Cell]] = {
         Column("statistic"): lambda r: r[0],
@@ -201,17 +201,17 @@ def null_table(f: Findings, everything: bool = False) -> Table:
         Column("under the null", "middle 95 %", 2): lambda r: Value(r[2].mean, r[2].low, r[2].high),
         Column("left", "95 % interval", 2): lambda r: Value.of(r[3]),
         Column("p", "uncorrected", 3): lambda r: r[2].p,
-        Column("verdict"): lambda r: _VERDICTS[r[2].p < 0.05],
+        Column("conclusion"): lambda r: _VERDICTS[r[2].p < 0.05],
     }
     return Table.of(
-        f"nulls-{model}-{dataset_label(dataset)}-{reading}" + ("-all" if everything else ""),
+        f"nulls-{model}-{dataset_label(dataset)}-{protocol}" + ("-all" if everything else ""),
         [
             (_WORDS[name], one.seen, one.null, one.excess)
             for name, one in told.items()
             if one.null is not None and one.excess is not None
         ],
         columns,
-        f"{model}, {dataset_label(dataset)}: clicks of the reading {reading}",
+        f"{model}, {dataset_label(dataset)}: clicks of the protocol {protocol}",
     )
 
 
@@ -219,7 +219,7 @@ def components_table(found: Sequence[Findings]) -> Table | None:
     """Where the spread comes from, of trials with two draws or more."""
     units = {"noc": "clicks to 90 %", "auc": "IoU AuC, %"}
     columns: dict[Column, Callable[[tuple[Findings, str, Components]], Cell]] = {
-        Column("model"): lambda r: Label(r[0].trial.model, reading=r[0].trial.reading),
+        Column("model"): lambda r: Label(r[0].trial.model, protocol=r[0].trial.protocol),
         Column("data"): lambda r: r[0].trial.dataset,
         Column("of"): lambda r: units[r[1]],
         Column("between groups", "variance", 3): lambda r: Value.of(r[2].between),

@@ -1,4 +1,4 @@
-"""Partitions and boundaries: how well a method cuts pictures the way people do."""
+"""Partitions and boundaries: how well a method cuts images the way people do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
 
-__all__ = ["SEISM_ROWS", "Seism", "subject_spec"]
+__all__ = ["SEISM_ROWS", "Seism", "segmenter_spec"]
 
 
 def _columns(kind: Kind, *names: str) -> tuple[Column, ...]:
@@ -31,7 +31,13 @@ SEISM_ROWS = Schema(
         Column("setting", "text", "of the method, or the threshold of its hierarchy"),
         Column("threshold", "number"),
         *_columns("number", "fb", "pb", "rb"),
-        *_columns("integer", "matched_truth", "truth_pixels", "matched_guess", "guess_pixels"),
+        *_columns(
+            "integer",
+            "matched_ground_truth",
+            "ground_truth_pixels",
+            "matched_prediction",
+            "prediction_pixels",
+        ),
         *_columns("integer", "regions"),
         *_columns("number", "dhd", "sdhd", "vd", "sc", "ssc", "bgm", "bce", "gce", "lce", "voi"),
         *_columns("number", "nvoi", "pri", "fr", "pr", "rr", "fop", "pop", "rop", "fop_paper"),
@@ -39,13 +45,13 @@ SEISM_ROWS = Schema(
         Column("covered", "number", "pixels of ground-truth regions that are covered"),
         Column("coverable", "integer"),
         Column("best_covered", "number", "covered when every region chooses its setting"),
-        Column("cluster", "text", "what intervals resample: the photograph"),
+        Column("cluster", "text", "what intervals resample: the image"),
         Column("shape", "integers", "height and width"),
-        *_columns("number", "seconds_look", "seconds_measure"),
+        *_columns("number", "seconds_encode", "seconds_measure"),
     ),
     SESSION_KEY,
 )
-"""One row for each setting of a method on a picture."""
+"""One row for each setting of a method on an image."""
 
 _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI, VoI)"
 
@@ -53,7 +59,7 @@ _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI
 @catalogue.benchmarks.add("seism", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
 class Seism(OwnModules):
-    """Methods swept over their settings against all annotators of each picture.
+    """Methods swept over their settings against all annotators of each image.
 
     People are judged too, each one against the others: the point that methods aim at.
     """
@@ -63,22 +69,22 @@ class Seism(OwnModules):
     headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
 
     def plan(self, plan: Plan) -> Plan:
-        if plan.kind != "method" and plan.subjects:
+        if plan.kind != "method" and plan.segmenters:
             raise BadInput(
                 "seism judges methods, not models; give --method NAME, or a folder of results"
             )
-        subjects = [subject_spec(spec) for spec in plan.subjects]
-        if not any(spec.name == PEOPLE for spec in subjects):
-            subjects.append(Spec(PEOPLE))
-        return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
+        segmenters = [segmenter_spec(spec) for spec in plan.segmenters]
+        if not any(spec.name == PEOPLE for spec in segmenters):
+            segmenters.append(Spec(PEOPLE))
+        return replace(plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1)
 
-    def work(self, subject: Method, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.seism.work import rows_of
 
-        return rows_of(subject, scene, plan.threads)
+        return rows_of(segmenter, scene, plan.threads)
 
 
-def subject_spec(spec: Spec) -> Spec:
+def segmenter_spec(spec: Spec) -> Spec:
     """A method of the catalogue, or the folder that holds a method's results.
 
     A folder without results is refused here, before anything is written.

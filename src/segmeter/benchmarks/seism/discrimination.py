@@ -17,9 +17,9 @@ from segmeter.benchmarks.seism.pairs import (
     partners,
     turned,
 )
-from segmeter.benchmarks.seism.work import Level, Truths, levels_of, results_of
+from segmeter.benchmarks.seism.work import GroundTruths, Level, levels_of, results_of
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Method, Reading, Segmentation
+from segmeter.core.models import Method, ProtocolName, Segmentation
 from segmeter.core.scenes import Dataset
 from segmeter.measures.meta import (
     Densities,
@@ -50,7 +50,7 @@ Table = dict[str, Floats]
 
 
 class Pictured(Annotated, Dataset, Protocol):
-    """A data set with pictures to segment and people's partitions of them."""
+    """A data set with images to segment and people's partitions of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class MetaRow:
     """One measure judged: each meta-measure with its interval, where it was asked for."""
 
     measure: str
-    reading: Reading
+    protocol: ProtocolName
     sihd: Interval | None
     sabd: Interval | None = None
     sisd: Interval | None = None
@@ -73,12 +73,12 @@ class MetaRow:
 
 @dataclass(frozen=True, slots=True)
 class MethodSweeps:
-    """A method's scores on its own pictures and with pictures swapped, by column.
+    """A method's scores on its own images and with images swapped, by column.
 
-    Row i of `swapped` is the result for another picture, judged by the truth of picture i.
+    Row i of `swapped` is the result for another image, judged by the ground truth of image i.
     """
 
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     own: Table
     swapped: Table
 
@@ -91,7 +91,7 @@ class MethodSweeps:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """The same methods and baselines on other pictures, where the sound settings are chosen."""
+    """The same methods and baselines on other images, where the corrected settings are chosen."""
 
     methods: Sequence[MethodSweeps]
     baselines: Sequence[MethodSweeps]
@@ -102,25 +102,25 @@ def meta_rows(
     methods: Sequence[MethodSweeps],
     baselines: Sequence[MethodSweeps],
     measures: Sequence[str],
-    readings: Sequence[Reading],
+    protocols: Sequence[ProtocolName],
     training: Training | None = None,
 ) -> list[MetaRow]:
     """The table: SIHD from people, SABD and SISD from methods and baselines.
 
-    The sound reading takes settings from `training`, or for each picture from all others.
+    The corrected protocol takes settings from `training`, or for each image from all others.
     """
     if training is not None:
         _check_settings([*methods, *baselines], [*training.methods, *training.baselines])
     return [
         MetaRow(
             measure,
-            reading,
-            _sihd(pairs, measure, reading) if pairs is not None else None,
-            _sabd(methods, baselines, measure, reading, training),
-            _sisd(methods, measure, reading, training),
+            protocol,
+            _sihd(pairs, measure, protocol) if pairs is not None else None,
+            _sabd(methods, baselines, measure, protocol, training),
+            _sisd(methods, measure, protocol, training),
         )
         for measure in measures
-        for reading in readings
+        for protocol in protocols
     ]
 
 
@@ -136,41 +136,41 @@ def sweep_method(
     limit: int | None = None,
     workers: int = 1,
 ) -> MethodSweeps:
-    """Run a method on all pictures at hand and judge it by the own and the partner's truth."""
-    pictures = list(dataset.scenes())[:limit]
-    other = partners(pictures)
-    work = partial(_picture_sweep, method, dataset, other, tuple(measures))
-    found = list(in_parallel(work, pictures, workers))
+    """Run a method on all images at hand and judge it by the own and the partner's ground truth."""
+    images = list(dataset.scenes())[:limit]
+    other = partners(images)
+    work = partial(_image_sweep, method, dataset, other, tuple(measures))
+    found = list(in_parallel(work, images, workers))
     if len({len(own) for own, _ in found}) != 1:
-        raise BadInput(f"{method.card.name} has other settings on some pictures than on others")
+        raise BadInput(f"{method.card.name} has other settings on some images than on others")
     own, swapped = _table([own for own, _ in found]), _table([away for _, away in found])
-    # The result of picture j was judged by the truth of its partner: sort by the judge.
-    place = {picture: k for k, picture in enumerate(pictures)}
-    order = np.argsort([place[other[picture]] for picture in pictures])
-    return MethodSweeps(tuple(pictures), own, {k: v[order] for k, v in swapped.items()})
+    # The result of image j was judged by the ground truth of its partner: sort by the judge.
+    place = {image: k for k, image in enumerate(images)}
+    order = np.argsort([place[other[image]] for image in images])
+    return MethodSweeps(tuple(images), own, {k: v[order] for k, v in swapped.items()})
 
 
-def _picture_sweep(
+def _image_sweep(
     method: Method,
     dataset: Pictured,
     other: Mapping[str, str],
     measures: Sequence[str],
-    picture: str,
+    image: str,
 ) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
-    """Scores at each setting against the own truth, and against the partner's."""
-    scene = dataset.load(picture)
+    """Scores at each setting against the own ground truth, and against the partner's."""
+    scene = dataset.load(image)
     results = results_of(method, scene)
     found = []
-    for judge in (picture, other[picture]):
+    for judge in (image, other[image]):
         labels = dataset.partitions(judge)
-        truths = Truths.of(labels, "fb" in measures)
+        ground_truths = GroundTruths.of(labels, "fb" in measures)
         away = {name: _turned(result, labels[0].shape) for name, result in results.items()}
-        found.append([_scores(level, measures) for level in levels_of(method, away, truths)])
+        found.append([_scores(level, measures) for level in levels_of(method, away, ground_truths)])
     return found[0], found[1]
 
 
 def _turned(result: Segmentation, shape: tuple[int, ...]) -> Segmentation:
-    """A result that fits a truth of the other orientation."""
+    """A result that fits a ground truth of the other orientation."""
     contours = tuple(2 * side + 1 for side in shape)
     return Segmentation(
         labels=None if result.labels is None else turned(result.labels, shape),
@@ -187,17 +187,17 @@ def _scores(level: Level, measures: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _table(pictures: Sequence[Sequence[Mapping[str, float]]]) -> Table:
-    names = pictures[0][0]
-    return {n: np.array([[level[n] for level in row] for row in pictures]) for n in names}
+def _table(images: Sequence[Sequence[Mapping[str, float]]]) -> Table:
+    names = images[0][0]
+    return {n: np.array([[level[n] for level in row] for row in images]) for n in names}
 
 
-def _sihd(pairs: PairScores, measure: str, reading: Reading) -> Interval:
+def _sihd(pairs: PairScores, measure: str, protocol: ProtocolName) -> Interval:
     """The decision is right for both pairs of an annotation, for one or for none."""
     found = human_discrimination(pairs.same[measure], pairs.different[measure])
     right = (found.right_same.astype(float) + found.right_different) / 2
-    limits = Resampling(pairs.pictures, seed="sihd").interval(right)
-    if reading == "sound":
+    limits = Resampling(pairs.images, seed="sihd").interval(right)
+    if protocol == "corrected":
         return Interval(found.accuracy, limits.low, limits.high)
     return Interval(found.sihd, 2 * limits.low - 1, 2 * limits.high - 1)
 
@@ -206,7 +206,7 @@ def _sabd(
     methods: Sequence[MethodSweeps],
     baselines: Sequence[MethodSweeps],
     measure: str,
-    reading: Reading,
+    protocol: ProtocolName,
     training: Training | None,
 ) -> Interval | None:
     if not methods or not baselines or measure not in methods[0].own:
@@ -214,29 +214,29 @@ def _sabd(
     found = against_baselines(
         [m.sweep(measure) for m in methods],
         [b.sweep(measure) for b in baselines],
-        reading,
-        _trained(training.methods if training else None, measure, reading),
-        _trained(training.baselines if training else None, measure, reading),
+        protocol,
+        _trained(training.methods if training else None, measure, protocol),
+        _trained(training.baselines if training else None, measure, protocol),
     )
-    return _interval(found, methods[0].pictures)
+    return _interval(found, methods[0].images)
 
 
 def _sisd(
-    methods: Sequence[MethodSweeps], measure: str, reading: Reading, training: Training | None
+    methods: Sequence[MethodSweeps], measure: str, protocol: ProtocolName, training: Training | None
 ) -> Interval | None:
     if not methods or measure not in methods[0].own:
         return None
     own = [m.sweep(measure) for m in methods]
     away = [m.sweep(measure, swapped=True) for m in methods]
-    settings = _trained(training.methods if training else None, measure, reading)
-    return _interval(against_swapped(own, away, reading, settings), methods[0].pictures)
+    settings = _trained(training.methods if training else None, measure, protocol)
+    return _interval(against_swapped(own, away, protocol, settings), methods[0].images)
 
 
 def _trained(
-    sweeps: Sequence[MethodSweeps] | None, measure: str, reading: Reading
+    sweeps: Sequence[MethodSweeps] | None, measure: str, protocol: ProtocolName
 ) -> list[int] | None:
-    """Each method's best setting on the training pictures; the published reading has none."""
-    if sweeps is None or reading == "published":
+    """Each method's best setting on the training images; the published protocol has none."""
+    if sweeps is None or protocol == "published":
         return None
     return [sweep.sweep(measure).best_setting() for sweep in sweeps]
 
@@ -251,8 +251,8 @@ def _check_settings(here: Sequence[MethodSweeps], there: Sequence[MethodSweeps])
             )
 
 
-def _interval(found: Discrimination, pictures: Sequence[Any]) -> Interval:
-    return Resampling(pictures, seed="meta").interval(found.by_picture)
+def _interval(found: Discrimination, images: Sequence[Any]) -> Interval:
+    return Resampling(images, seed="meta").interval(found.by_image)
 
 
 def known_measures() -> list[str]:

@@ -30,8 +30,8 @@ NAMES = {
     "fb-contour": "F_b, contour grid",
     "fop": "F_op, objects and parts",
     "fr": "F_r, pairs of pixels",
-    "ssc": "covering of the truth",
-    "sc": "covering of the guess",
+    "ssc": "covering of the ground truth",
+    "sc": "covering of the prediction",
     "dhd": "directional Hamming, dhd",
     "sdhd": "directional Hamming, sdhd",
     "vd": "van Dongen",
@@ -44,34 +44,34 @@ NAMES = {
     "pri": "Rand index, PRI",
 }
 
-_READINGS = (
+_PROTOCOLS = (
     "**published**: SIHD is 1 less both error rates, so that chance is 0; in SABD and SISD ties "
-    "count as right, and each method stands at the setting that is best on these pictures.\n\n"
-    "**sound**: SIHD is balanced accuracy, so that chance is 50 in all three; ties count half, "
-    "and each picture is judged at a setting that was chosen on others."
+    "count as right, and each method stands at the setting that is best on these images.\n\n"
+    "**corrected**: SIHD is balanced accuracy, so that chance is 50 in all three; ties count half, "
+    "and each image is judged at a setting that was chosen on others."
 )
 
 
 def meta_sections(rows: Sequence[MetaRow], pairs: PairScores) -> list[Section]:
-    """A table per reading, best first, with the answer, then the densities of every measure."""
+    """A table per protocol, best first, with the answer, then the densities of every measure."""
     ranked = sorted(rows, key=_rank)
-    readings = dict.fromkeys(row.reading for row in ranked)
-    tables = [_table([row for row in ranked if row.reading == reading]) for reading in readings]
+    protocols = dict.fromkeys(row.protocol for row in ranked)
+    tables = [_table([row for row in ranked if row.protocol == protocol]) for protocol in protocols]
     text = (
-        "A person's partition against other people's of the same picture, and of another. "
+        "A person's partition against other people's of the same image, and of another. "
         "The further apart the two curves lie, the better the measure knows them."
     )
     charts = [_densities(name, pairs) for name in dict.fromkeys(row.measure for row in ranked)]
     return [
-        Section("Meta-measures", blocks=[_answer(ranked), *tables, Note(_READINGS)]),
+        Section("Meta-measures", blocks=[_answer(ranked), *tables, Note(_PROTOCOLS)]),
         Section("How scores of people are spread", text, [Multiples(charts)]),
     ]
 
 
 def _rank(row: MetaRow) -> tuple[bool, float]:
-    """Published before sound, then best first."""
+    """Published before corrected, then best first."""
     value = row.overall if row.overall is not None else row.sihd.value if row.sihd else 0.0
-    return (row.reading != "published", -value)
+    return (row.protocol != "published", -value)
 
 
 def _answer(ranked: Sequence[MetaRow]) -> Answer:
@@ -80,7 +80,7 @@ def _answer(ranked: Sequence[MetaRow]) -> Answer:
     what = "Global" if best.overall is not None else "SIHD"
     tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
     sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * value:.1f} %)."
-    return Answer(sentence, f"{best.reading.capitalize()} reading; intervals are in the table.")
+    return Answer(sentence, f"{best.protocol.capitalize()} reading; intervals are in the table.")
 
 
 def _table(ranked: Sequence[MetaRow]) -> Table:
@@ -89,16 +89,16 @@ def _table(ranked: Sequence[MetaRow]) -> Table:
     columns = [Column(n, "%", digits=1, percent=True, better="higher") for n in asked]
     body: list[list[Cell]] = [
         [
-            Label(NAMES.get(row.measure, row.measure), reading=row.reading),
+            Label(NAMES.get(row.measure, row.measure), protocol=row.protocol),
             *(_of(row, name) for name in asked),
         ]
         for row in ranked
     ]
     return Table(
-        f"meta-measures-{ranked[0].reading}",
+        f"meta-measures-{ranked[0].protocol}",
         [Column("measure"), *columns],
         body,
-        caption=f"{ranked[0].reading.capitalize()}: with 95 % intervals over pictures",
+        caption=f"{ranked[0].protocol.capitalize()}: with 95 % intervals over images",
     )
 
 
@@ -123,5 +123,5 @@ def _densities(measure: str, pairs: PairScores) -> Chart:
             Line("another", spread.centres, spread.different),
             Line("same", spread.centres, spread.same),
         ],
-        caption=f"SIHD {100 * found.sihd:.1f} % (published), {100 * found.accuracy:.1f} % (sound)",
+        caption=f"SIHD {100 * found.sihd:.1f} % (published), {100 * found.accuracy:.1f} % (corrected)",
     )

@@ -38,7 +38,7 @@ class People:
         }
 
 
-@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file per picture")
+@catalogue.methods.add("results", summary="a folder of results made elsewhere, a file per image")
 class ResultsFolder:
     """Results that lie in a folder: `PATH/SCENE.ext`, or `PATH/SETTING/SCENE.ext`.
 
@@ -49,7 +49,7 @@ class ResultsFolder:
     Parameters
     ----------
     kind
-        `regions`, or `edges` where files are edge maps: grey pictures, or tables of numbers.
+        `regions`, or `edges` where files are edge maps: grey images, or tables of numbers.
     suppressed
         Edge maps are thin already; otherwise only the crests of broad edges are kept.
     """

@@ -1,4 +1,4 @@
-"""Pairs for the meta-measures: people's partitions of the same and of other pictures."""
+"""Pairs for the meta-measures: people's partitions of the same and of other images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOUNDARY: dict[str, Grid] = {"fb": "pixel", "fb-contour": "contour"}
 
 
 class Annotated(Protocol):
-    """A data set where people cut pictures into regions."""
+    """A data set where people cut images into regions."""
 
     def annotated(self) -> Sequence[str]: ...
 
@@ -47,9 +47,9 @@ class Annotated(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """Scores of people's partitions, by measure: one value an annotation and picture."""
+    """Scores of people's partitions, by measure: one value an annotation and image."""
 
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     same: dict[str, npt.NDArray[np.float64]]
     different: dict[str, npt.NDArray[np.float64]]
 
@@ -77,16 +77,16 @@ def human_pairs(
     limit: int | None = None,
     workers: int = 1,
 ) -> PairScores:
-    """Score every annotation against the others of its picture, and against all of another.
+    """Score every annotation against the others of its image, and against all of another.
 
     A partner of another size is turned by 90 degrees, counter-clockwise.
     """
-    pictures = list(dataset.annotated())[:limit]
-    other = partners(pictures)
-    work = partial(_picture_pairs, dataset, tuple(measures), other)
-    found = list(in_parallel(work, pictures, workers))
-    names = [name for name, pairs in zip(pictures, found, strict=True) for _ in pairs]
-    pairs = [pair for picture in found for pair in picture]
+    images = list(dataset.annotated())[:limit]
+    other = partners(images)
+    work = partial(_image_pairs, dataset, tuple(measures), other)
+    found = list(in_parallel(work, images, workers))
+    names = [name for name, pairs in zip(images, found, strict=True) for _ in pairs]
+    pairs = [pair for image in found for pair in image]
     return PairScores(
         tuple(names),
         {m: np.array([same[m] for same, _ in pairs]) for m in measures},
@@ -94,24 +94,24 @@ def human_pairs(
     )
 
 
-def partners(pictures: Sequence[str]) -> dict[str, str]:
-    """Another picture for each, every one used once.
+def partners(images: Sequence[str]) -> dict[str, str]:
+    """Another image for each, every one used once.
 
-    The published permutation of BSDS500, with pictures that are not at hand skipped along
+    The published permutation of BSDS500, with images that are not at hand skipped along
     its cycles; what is then left alone goes round in a ring.
     """
-    if len(pictures) < 2:
-        raise BadInput("swapping pictures needs at least two of them")
-    published, here = _published_partners(), set(pictures)
+    if len(images) < 2:
+        raise BadInput("swapping images needs at least two of them")
+    published, here = _published_partners(), set(images)
     found: dict[str, str] = {}
-    for picture in pictures:
-        other = published.get(picture, picture)
-        while other not in here and other != picture:
+    for image in images:
+        other = published.get(image, image)
+        while other not in here and other != image:
             other = published[other]
-        found[picture] = other
-    alone = [picture for picture in pictures if found[picture] == picture]
+        found[image] = other
+    alone = [image for image in images if found[image] == image]
     if len(alone) == 1:  # let it into the ring of a neighbour
-        before = next(p for p in pictures if p != alone[0])
+        before = next(p for p in images if p != alone[0])
         found[alone[0]], found[before] = found[before], alone[0]
     else:
         found |= dict(zip(alone, alone[1:] + alone[:1], strict=True))
@@ -124,7 +124,7 @@ def turned(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
         if candidate.shape == shape:
             return np.ascontiguousarray(candidate)
     sizes = [" x ".join(map(str, s)) for s in (array.shape, shape)]
-    raise BadInput(f"pictures of {sizes[0]} and {sizes[1]} cannot be swapped; take one size")
+    raise BadInput(f"images of {sizes[0]} and {sizes[1]} cannot be swapped; take one size")
 
 
 def in_parallel(
@@ -143,12 +143,12 @@ def _pooled(
         yield from pool.map(work, items)
 
 
-def _picture_pairs(
-    dataset: Annotated, measures: Sequence[str], other: dict[str, str], picture: str
+def _image_pairs(
+    dataset: Annotated, measures: Sequence[str], other: dict[str, str], image: str
 ) -> list[tuple[Scores, Scores]]:
-    mine = [Cut(labels) for labels in dataset.partitions(picture)]
+    mine = [Cut(labels) for labels in dataset.partitions(image)]
     shape = mine[0].labels.shape
-    theirs = [Cut(turned(labels, shape)) for labels in dataset.partitions(other[picture])]
+    theirs = [Cut(turned(labels, shape)) for labels in dataset.partitions(other[image])]
     if len(mine) < 2:
         return []
     return [
@@ -157,22 +157,24 @@ def _picture_pairs(
     ]
 
 
-def _scores(truths: Sequence[Cut], guess: Cut, measures: Sequence[str]) -> Scores:
+def _scores(ground_truths: Sequence[Cut], prediction: Cut, measures: Sequence[str]) -> Scores:
     found: Scores = {}
     for measure, grid in BOUNDARY.items():
         if measure in measures:
-            found[measure] = _boundary(truths, guess, grid).f
+            found[measure] = _boundary(ground_truths, prediction, grid).f
     if any(measure not in BOUNDARY for measure in measures):
-        found |= scores_of(compare([t.regions for t in truths], guess.regions), measures)
+        found |= scores_of(
+            compare([t.regions for t in ground_truths], prediction.regions), measures
+        )
     unknown = [measure for measure in measures if measure not in found]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is no measure of partitions; 'segmeter list measures'")
     return found
 
 
-def _boundary(truths: Sequence[Cut], guess: Cut, grid: Grid) -> BoundaryCounts:
-    return count_boundaries([t.outline(grid) for t in truths], guess.outline(grid))
+def _boundary(ground_truths: Sequence[Cut], prediction: Cut, grid: Grid) -> BoundaryCounts:
+    return count_boundaries([t.outline(grid) for t in ground_truths], prediction.outline(grid))
 
 
 def _published_partners() -> dict[str, str]:
-    return {row["picture"]: row["partner"] for row in published_rows("seism", "partners.csv")}
+    return {row["image"]: row["partner"] for row in published_rows("seism", "partners.csv")}

@@ -41,11 +41,11 @@ from segmeter.measures.curves import Curve, Point
 __all__ = ["precision_recall_chart", "sections"]
 
 _NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
-_READINGS = (
-    "**published**: as the authors' programs compute it, with one setting for all pictures "
-    "chosen on the very pictures that are judged; F_b from pooled counts, F_op from mean "
-    "precision and recall (objects from 0.9, regions that make up 99 % of a picture); AP sums "
-    "101 samples over 100.\n\n**sound**: each picture at the setting that is best on all "
+_PROTOCOLS = (
+    "**published**: as the authors' programs compute it, with one setting for all images "
+    "chosen on the very images that are judged; F_b from pooled counts, F_op from mean "
+    "precision and recall (objects from 0.9, regions that make up 99 % of an image); AP sums "
+    "101 samples over 100.\n\n**corrected**: each image at the setting that is best on all "
     "others. Boundary pixels are matched exactly, the same way every time, in both."
 )
 
@@ -113,7 +113,7 @@ def _overview(
             Multiples(drawn, caption),
             _table(dataset, rows, people),
             _region_table(dataset, rows),
-            Note(_READINGS),
+            Note(_PROTOCOLS),
         ],
     )
 
@@ -129,14 +129,14 @@ def _chart(here: Sequence[MethodTables], measure: str, people: Point | None) -> 
 def _answer(rows: Sequence[SummaryRow], people: dict[str, Point]) -> Answer:
     said: Phrase = ()
     for measure, name in (("fb", "F_b"), ("fop", "F_op")):
-        mine = [r for r in rows if (r.measure, r.reading) == (f"{measure}-ods", "published")]
+        mine = [r for r in rows if (r.measure, r.protocol) == (f"{measure}-ods", "published")]
         if mine:
             best = max(mine, key=lambda row: row.value)
             human = f", people {people[measure].f:.3f}" if measure in people else ""
             value = Quantity(f"{best.value:.3f}", Value.of(best), measure=best.measure)
             opening = f"{'; ' if said else ''}{best.model} has the best {name} ("
             said = phrase(said, opening, value, f"{human})")
-    return Answer(phrase(said, "."), "ODS, published reading; intervals are in the table.")
+    return Answer(phrase(said, "."), "ODS, published protocol; intervals are in the table.")
 
 
 def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -> Table:
@@ -187,11 +187,11 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
         },
         difference=Column("difference", digits=3),
         p=Column("p", digits=4),
-        caption="First minus second, F of each picture at the setting best on all others",
-        note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
+        caption="First minus second, F of each image at the setting best on all others",
+        note="p by exchanging the methods within images, corrected over all pairs (Holm).",
     )
     title = f"Significant differences (Holm-corrected): {dataset_label(dataset)}"
-    return Section(title, "Methods against each other on the same pictures.", [table], folded=True)
+    return Section(title, "Methods against each other on the same images.", [table], folded=True)
 
 
 def _iso_line(f: float) -> Line:

@@ -1,9 +1,9 @@
 """Statistics of the benchmark: ODS, OIS and AP of each method, and the human point.
 
-`published` numbers follow the authors: F_b from counts pooled over pictures and F_op from
+`published` numbers follow the authors: F_b from counts pooled over images and F_op from
 mean precision and recall, under the rule `seism`; covering, PRI and VoI as in the region
-benchmark of BSDS500; one setting for all pictures, chosen on the very same pictures.
-`sound` numbers choose the setting of each picture on all others.
+benchmark of BSDS500; one setting for all images, chosen on the very same images.
+`corrected` numbers choose the setting of each image on all others.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
 from segmeter.benchmarks.grouping import (
-    by_picture,
+    by_image,
     comparisons,
+    image_keys,
+    image_table,
     paired,
     percentiles,
-    picture_keys,
-    picture_table,
     resampling,
     summary_row,
 )
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
 from segmeter.stats.intervals import Floats, Resampling
@@ -40,7 +40,7 @@ from segmeter.stats.pairwise import Where, corrected, paired_difference
 __all__ = ["MethodTables", "differences", "groups", "human_points", "splittable", "summary"]
 
 _RESAMPLES = 1000
-_COUNTS = ("matched_truth", "truth_pixels", "matched_guess", "guess_pixels")
+_COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 _REGION = ("pop", "rop", "fop", "covered", "coverable", "best_covered", "pri", "voi")
 Columns = dict[str, Floats]
 Places = npt.NDArray[np.intp]
@@ -48,7 +48,7 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class MethodTables(Group):
-    """One method on one data set, for both readings; columns are pictures x settings."""
+    """One method on one data set, for both protocols; columns are images x settings."""
 
     settings: tuple[str, ...]
     columns: Columns
@@ -73,7 +73,7 @@ class MethodTables(Group):
         return np.arange(len(self.settings), dtype=np.float64)
 
 
-# A set's value at each setting, from columns whose first axis (pictures) was averaged.
+# A set's value at each setting, from columns whose first axis (images) was averaged.
 SetValue = Callable[[Columns], Floats]
 
 
@@ -82,8 +82,8 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def _set_fb(means: Columns) -> Floats:
-    precision = _ratio(means["matched_guess"], means["guess_pixels"])
-    return harmonics(precision, _ratio(means["matched_truth"], means["truth_pixels"]))
+    precision = _ratio(means["matched_prediction"], means["prediction_pixels"])
+    return harmonics(precision, _ratio(means["matched_ground_truth"], means["ground_truth_pixels"]))
 
 
 _VALUES: dict[str, SetValue] = {
@@ -104,12 +104,12 @@ def groups(run: Results) -> list[MethodTables]:
         select model, dataset, scene, round, setting, {", ".join(_present(run))}
         from rows where model <> '{PEOPLE}' order by model, dataset, scene, round
     """).to_pylist()
-    found = by_picture(run, table, ("model", "dataset"))
+    found = by_image(run, table, ("model", "dataset"))
     return [_group(model, dataset, scenes) for (model, dataset), scenes in found]
 
 
 def splittable(run: Results) -> Splittable:
-    """F_b of each picture at the setting that is best on all others; groups come from a file."""
+    """F_b of each image at the setting that is best on all others; groups come from a file."""
     found = groups(run)
     curves = tuple(
         Curves(*group.key, group.keys, group.clusters, _elsewhere(group, "fb")[:, None])
@@ -121,30 +121,30 @@ def splittable(run: Results) -> Splittable:
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
     """By data set: where people stand on `fb` (counts pooled) and `fop` (means), as methods.
 
-    F_op averages a picture's annotators first, then pictures.
+    F_op averages an image's annotators first, then images.
     """
     sums = ", ".join(f"sum({name}) as {name}" for name in _COUNTS)
-    within = 'target, "user", reading, round'  # sums of numbers follow their order
+    within = 'target, "user", protocol, round'  # sums of numbers follow their order
     table = run.sql(f"""
-        with pictures as (
+        with images as (
             select dataset, scene, {sums},
                    list_avg(list(pop order by {within})) as pop,
                    list_avg(list(rop order by {within})) as rop
             from rows where model = '{PEOPLE}' group by dataset, scene)
         select dataset, {sums}, list_avg(list(pop order by scene)) as pop,
                list_avg(list(rop order by scene)) as rop
-        from pictures group by dataset order by dataset
+        from images group by dataset order by dataset
     """)
     return {row["dataset"]: _point(row) for row in table.to_pylist()}
 
 
 def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic of every method, with its interval over pictures."""
+    """Every statistic of every method, with its interval over images."""
     return [row for group in groups(run) for row in _summary(group)]
 
 
 def differences(run: Results) -> list[Difference]:
-    """Every pair of methods by F of each picture at the setting chosen on the others."""
+    """Every pair of methods by F of each image at the setting chosen on the others."""
     return [found for members in comparisons(groups(run)) for found in _differences(members)]
 
 
@@ -176,18 +176,20 @@ def _group(
 ) -> MethodTables:
     settings = {tuple(row["setting"] for row in rows) for rows in scenes.values()}
     if len(settings) != 1:
-        raise BadInput(f"{model} on {dataset} has other settings on some pictures than on others")
-    columns = {name: picture_table(scenes, name) for name in ("fb", *_COUNTS, *_REGION)}
-    # Models are compared in `sound`: each picture at the setting that is best elsewhere.
-    return MethodTables(model, dataset, "", "sound", *picture_keys(scenes), settings.pop(), columns)
+        raise BadInput(f"{model} on {dataset} has other settings on some images than on others")
+    columns = {name: image_table(scenes, name) for name in ("fb", *_COUNTS, *_REGION)}
+    # Models are compared in `corrected`: each image at the setting that is best elsewhere.
+    return MethodTables(
+        model, dataset, "", "corrected", *image_keys(scenes), settings.pop(), columns
+    )
 
 
 def _point(row: dict[str, Any]) -> dict[str, Point]:
     return {
         "fb": Point(
             None,
-            float(row["matched_guess"] / max(row["guess_pixels"], 1)),
-            float(row["matched_truth"] / max(row["truth_pixels"], 1)),
+            float(row["matched_prediction"] / max(row["prediction_pixels"], 1)),
+            float(row["matched_ground_truth"] / max(row["ground_truth_pixels"], 1)),
         ),
         "fop": Point(None, row["pop"], row["rop"]),
     }
@@ -195,15 +197,15 @@ def _point(row: dict[str, Any]) -> dict[str, Point]:
 
 def _summary(group: MethodTables) -> Iterator[SummaryRow]:
     drawn = resampling(group, _RESAMPLES)
-    for reading, measure, value, draws in _statistics(group, drawn):
+    for protocol, measure, value, draws in _statistics(group, drawn):
         found = percentiles(value, draws if len(group.keys) > 1 else draws[:0])
-        yield summary_row(replace(group, reading=reading), measure, found)
+        yield summary_row(replace(group, protocol=protocol), measure, found)
 
 
 def _statistics(
     group: MethodTables, drawn: Resampling
-) -> Iterator[tuple[Reading, str, float, Floats]]:
-    """Reading, name, value and the values of resampled sets of pictures."""
+) -> Iterator[tuple[ProtocolName, str, float, Floats]]:
+    """Reading, name, value and the values of resampled sets of images."""
     for name in _measures(group):
         value_of, sign = _VALUES[name], _SIGN.get(name, 1.0)
         columns = _columns_of(group, name)
@@ -212,7 +214,11 @@ def _statistics(
         # A resample chooses its own best setting, as the set itself did.
         yield "published", f"{name}-ods", sign * float(at_each.max()), sign * resampled.max(axis=1)
         yield ("published", f"{name}-ois", *_chosen(group, name, _own_best(group, name), drawn))
-        yield ("sound", f"{name}-ods", *_chosen(group, name, _best_elsewhere(group, name), drawn))
+        yield (
+            "corrected",
+            f"{name}-ods",
+            *_chosen(group, name, _best_elsewhere(group, name), drawn),
+        )
     if group.has_regions:
         yield ("published", "covering-best", *_best_covering(group, drawn))
     for name in ("fb", "fop") if group.has_regions else ("fb",):
@@ -242,14 +248,14 @@ def _curve(name: str, columns: list[Floats]) -> Curve:
     places = np.arange(columns[0].shape[1], dtype=np.float64)
     if name == "fop":
         return summarize(MeanScores(places, *columns))
-    # Means over pictures; in thousandths of a pixel they are whole numbers near enough.
+    # Means over images; in thousandths of a pixel they are whole numbers near enough.
     return summarize(PooledCounts(places, *(np.rint(1000 * c).astype(np.int64) for c in columns)))
 
 
 def _chosen(
     group: MethodTables, name: str, places: Places, drawn: Resampling
 ) -> tuple[float, Floats]:
-    """The set's value with each picture at its own place, and that of resampled sets."""
+    """The set's value with each image at its own place, and that of resampled sets."""
     columns = _columns_of(group, name)
     rows = np.arange(len(group.keys))
     picked = {k: v[rows, places][:, None] for k, v in columns.items()}
@@ -261,12 +267,12 @@ def _chosen(
 
 
 def _own_best(group: MethodTables, name: str) -> Places:
-    """OIS: the first best setting of each picture."""
+    """OIS: the first best setting of each image."""
     return np.asarray(np.argmax(_VALUES[name](_columns_of(group, name)), axis=1))
 
 
 def _best_elsewhere(group: MethodTables, name: str) -> Places:
-    """The first setting that is best on all other pictures together."""
+    """The first setting that is best on all other images together."""
     columns = _columns_of(group, name)
     if len(group.keys) == 1:
         return _own_best(group, name)
@@ -290,7 +296,7 @@ def _columns_of(group: MethodTables, name: str) -> Columns:
 
 
 def _elsewhere(group: MethodTables, measure: str) -> Floats:
-    """F of each picture at the setting that is best on the other pictures."""
+    """F of each image at the setting that is best on the other images."""
     places = _best_elsewhere(group, measure)
     found: Floats = group.columns[measure][np.arange(len(group.keys)), places]
     return found

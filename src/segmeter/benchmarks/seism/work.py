@@ -1,4 +1,4 @@
-"""One job of the benchmark: a method's results on one picture, at every setting."""
+"""One job of the benchmark: a method's results on one image, at every setting."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from segmeter.measures.region_benchmark import region_counts
 from segmeter.measures.sweeps import THRESHOLDS, sweep_edge_map
 from segmeter.measures.tables import Comparison, Regions, compare, regions
 
-__all__ = ["Level", "Truths", "levels_of", "results_of", "rows_of"]
+__all__ = ["GroundTruths", "Level", "levels_of", "results_of", "rows_of"]
 
 # Where a hierarchy's strengths are no numbers in 0..1, it is swept by number of regions.
 _REGION_COUNTS = (2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
 
 
 @dataclass(frozen=True, slots=True)
-class Truths:
-    """A picture's ground truths, numbered and outlined once for all settings.
+class GroundTruths:
+    """An image's ground truths, numbered and outlined once for all settings.
 
     Without outlines no boundary is counted.
     """
@@ -40,7 +40,7 @@ class Truths:
     outlines: tuple[Outline, ...]
 
     @classmethod
-    def of(cls, labels: Sequence[npt.NDArray[np.int32]], boundaries: bool = True) -> Truths:
+    def of(cls, labels: Sequence[npt.NDArray[np.int32]], boundaries: bool = True) -> GroundTruths:
         numbered = [regions(part, f"ground truth {k}") for k, part in enumerate(labels, 1)]
         return cls(tuple(numbered), tuple(outlines(labels)) if boundaries else ())
 
@@ -49,9 +49,9 @@ class Truths:
             return None
         return count_boundaries(self.outlines, outline(labels), threads=threads)
 
-    def without(self, place: int) -> Truths:
+    def without(self, place: int) -> GroundTruths:
         """All but one, for judging that one."""
-        return Truths(
+        return GroundTruths(
             self.partitions[:place] + self.partitions[place + 1 :],
             self.outlines[:place] + self.outlines[place + 1 :],
         )
@@ -59,7 +59,7 @@ class Truths:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A result at one setting, compared with the truths."""
+    """A result at one setting, compared with the ground truths."""
 
     setting: str
     threshold: float
@@ -68,22 +68,22 @@ class Level:
 
 
 def rows_of(method: Method, scene: Scene, threads: int = 1) -> list[Row]:
-    """All rows of a picture: one a setting, finest first where that is known."""
+    """All rows of an image: one a setting, finest first where that is known."""
     if not scene.partitions:
         raise BadInput(
             f"{scene.name} has no partitions drawn by people; take a data set that has, "
             "such as bsds500"
         )
-    truths = Truths.of(scene.partitions)
+    ground_truths = GroundTruths.of(scene.partitions)
     started = time.perf_counter()
     results = results_of(method, scene)
     looked = time.perf_counter()
     if isinstance(method, People):
-        levels = _people(truths, scene, threads)
+        levels = _people(ground_truths, scene, threads)
     else:
-        levels = levels_of(method, results, truths, threads)
+        levels = levels_of(method, results, ground_truths, threads)
     measured = time.perf_counter()
-    extra = {"seconds_look": looked - started, "seconds_measure": measured - looked}
+    extra = {"seconds_encode": looked - started, "seconds_measure": measured - looked}
     return list(_rows(scene, levels, extra))
 
 
@@ -93,35 +93,44 @@ def results_of(method: Method, scene: Scene) -> Mapping[str, Segmentation]:
 
 
 def levels_of(
-    method: Method, results: Mapping[str, Segmentation], truths: Truths, threads: int = 1
+    method: Method,
+    results: Mapping[str, Segmentation],
+    ground_truths: GroundTruths,
+    threads: int = 1,
 ) -> list[Level]:
-    """All results compared with the truths, hierarchies and edge maps at every threshold."""
+    """All results compared with the ground truths, hierarchies and edge maps at every threshold."""
     counts = method.region_counts if isinstance(method, SweptByRegions) else _REGION_COUNTS
     return [
         level
         for name, result in results.items()
-        for level in _levels(name, result, truths, counts, threads)
+        for level in _levels(name, result, ground_truths, counts, threads)
     ]
 
 
-def _people(truths: Truths, scene: Scene, threads: int) -> list[Level]:
-    if len(truths.partitions) < 2:
+def _people(ground_truths: GroundTruths, scene: Scene, threads: int) -> list[Level]:
+    if len(ground_truths.partitions) < 2:
         raise BadInput(f"{scene.name} was cut by one person only; nobody to compare them with")
     return [
-        _level(f"annotator {k + 1}", k + 1, labels, truths.without(k), threads)
+        _level(f"annotator {k + 1}", k + 1, labels, ground_truths.without(k), threads)
         for k, labels in enumerate(scene.partitions)
     ]
 
 
 def _levels(
-    name: str, result: Segmentation, truths: Truths, counts: Sequence[int], threads: int
+    name: str,
+    result: Segmentation,
+    ground_truths: GroundTruths,
+    counts: Sequence[int],
+    threads: int,
 ) -> Iterator[Level]:
     if result.levels is not None:
-        yield from _hierarchy_levels(name, Hierarchy.of(result.levels), truths, counts, threads)
+        yield from _hierarchy_levels(
+            name, Hierarchy.of(result.levels), ground_truths, counts, threads
+        )
     elif result.labels is not None:
-        yield _level(name, _number(name), result.labels, truths, threads)
+        yield _level(name, _number(name), result.labels, ground_truths, threads)
     elif result.edges is not None:
-        found = sweep_edge_map(truths.outlines, result.edges, rule="seism", threads=threads)
+        found = sweep_edge_map(ground_truths.outlines, result.edges, rule="seism", threads=threads)
         for threshold, boundaries in zip(THRESHOLDS.tolist(), found, strict=True):
             yield Level(_join(name, f"{threshold:.2f}"), threshold, boundaries, None)
     else:
@@ -129,23 +138,31 @@ def _levels(
 
 
 def _level(
-    name: str, threshold: float, labels: npt.NDArray[np.int32], truths: Truths, threads: int
+    name: str,
+    threshold: float,
+    labels: npt.NDArray[np.int32],
+    ground_truths: GroundTruths,
+    threads: int,
 ) -> Level:
-    boundaries = truths.boundaries(labels, threads)
-    return Level(name, threshold, boundaries, compare(truths.partitions, labels))
+    boundaries = ground_truths.boundaries(labels, threads)
+    return Level(name, threshold, boundaries, compare(ground_truths.partitions, labels))
 
 
 def _hierarchy_levels(
-    name: str, hierarchy: Hierarchy, truths: Truths, counts: Sequence[int], threads: int
+    name: str,
+    hierarchy: Hierarchy,
+    ground_truths: GroundTruths,
+    counts: Sequence[int],
+    threads: int,
 ) -> Iterator[Level]:
     """Levels are nested, so those with equally many regions are equal, and measured once."""
-    finest = compare(truths.partitions, hierarchy.finest)
+    finest = compare(ground_truths.partitions, hierarchy.finest)
     known: dict[int, tuple[BoundaryCounts | None, Comparison]] = {}
     for setting, parameter, threshold in _settings(hierarchy, counts):
         groups = hierarchy.groups(threshold)
         count = int(groups.max()) + 1
         if count not in known:
-            boundaries = truths.boundaries(hierarchy.labels(threshold), threads)
+            boundaries = ground_truths.boundaries(hierarchy.labels(threshold), threads)
             known[count] = boundaries, finest.merged(groups)
         yield Level(_join(name, setting), parameter, *known[count])
 
@@ -168,9 +185,9 @@ def _rows(scene: Scene, levels: Sequence[Level], extra: Mapping[str, float]) -> 
         if key not in known:
             known[key] = _region_columns(level.comparison)
         yield {
-            "target": "picture",
+            "target": "image",
             "user": "",
-            "reading": "published",
+            "protocol": "published",
             "round": place,
             "setting": level.setting,
             "threshold": level.threshold,
@@ -190,10 +207,10 @@ def _boundary_columns(counts: BoundaryCounts | None) -> Row:
         "fb": counts.f,
         "pb": counts.precision,
         "rb": counts.recall,
-        "matched_truth": counts.matched_truth,
-        "truth_pixels": counts.truth,
-        "matched_guess": counts.matched_guess,
-        "guess_pixels": counts.guess,
+        "matched_ground_truth": counts.matched_ground_truth,
+        "ground_truth_pixels": counts.ground_truth,
+        "matched_prediction": counts.matched_prediction,
+        "prediction_pixels": counts.prediction,
     }
 
 
@@ -203,7 +220,7 @@ def _region_columns(comparison: Comparison | None) -> Row:
         return {}
     counts = region_counts([comparison])
     return {
-        "regions": int(comparison.tables[0].guess_areas.size),
+        "regions": int(comparison.tables[0].prediction_areas.size),
         **scores_of(comparison),
         "covered": float(counts.covered[0]),
         "coverable": counts.coverable,
@@ -213,8 +230,8 @@ def _region_columns(comparison: Comparison | None) -> Row:
 def _best_covered(levels: Sequence[Level]) -> float | None:
     """Covering when every ground-truth region may choose its own setting."""
     comparisons = {id(c): c for level in levels if (c := level.comparison) is not None}
-    shapes = {tuple(t.truth_areas.size for t in c.tables) for c in comparisons.values()}
-    if len(shapes) != 1:  # edge maps have no regions, people have each their own truths
+    shapes = {tuple(t.ground_truth_areas.size for t in c.tables) for c in comparisons.values()}
+    if len(shapes) != 1:  # edge maps have no regions, people have each their own ground truths
         return None
     return region_counts(comparisons.values()).best_covered
 

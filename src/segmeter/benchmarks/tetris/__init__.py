@@ -23,7 +23,7 @@ __all__ = ["TETRIS_ROWS", "Settings", "Tetris"]
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
-        Column("taken_over", "flag", "whether the centre click's session was taken over"),
+        Column("inherited", "flag", "whether the centre click's session was taken over"),
         Column("start_y", "number", "where the attack started"),
         Column("start_x", "number"),
         Column("start_iou", "number"),
@@ -107,7 +107,7 @@ class Tetris(OwnModules):
             scenes = {dataset.card.name: dataset.scenes() for dataset in datasets.values()}
             check_clicks(Path(settings.clicks), scenes, absent="skip")
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.tetris.play import play_scene
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.tetris.simulation import simulate_scene
 
-        return play_scene(subject, scene, plan, Settings.of(plan.options))
+        return simulate_scene(segmenter, scene, plan, Settings.of(plan.options))

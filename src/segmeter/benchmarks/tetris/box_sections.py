@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from segmeter.benchmarks.tetris.cases import fragile, shift_maps
 from segmeter.benchmarks.tetris.sections import span_sentence
-from segmeter.benchmarks.tetris.tables import Summary, area_table, established_table
+from segmeter.benchmarks.tetris.tables import Summary, area_table, significant_table
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Answer, Block, Section
 
@@ -13,12 +13,12 @@ __all__ = ["sections"]
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    summary, lead = Summary.of_run(run), run.plan.leading_reading
+    summary, lead = Summary.of_run(run), run.plan.leading_protocol
     blocks: list[Block] = [
         _answer(summary, lead, dataset) for dataset in summary.datasets if summary.of(lead, dataset)
     ]
     blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
-    compared = established_table(summary, lead)
+    compared = significant_table(summary, lead)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.benchmarks.benchmark_base import OwnModules
-from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_look
+from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_encode
 from segmeter.benchmarks.tetris import TETRIS_ROWS
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.lockstep import Bound, Player, play
-from segmeter.core.models import Model, View
+from segmeter.core.lockstep import Bound, SimulatedSession, simulate
+from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
 from segmeter.core.rows import Schema
@@ -45,7 +45,7 @@ class ShiftMap:
 
 
 def shift_map(
-    view: View,
+    encoded: EncodedScene,
     target: Target,
     steps: int = STEPS,
     progress: Callable[[int, int], None] | None = None,
@@ -63,7 +63,7 @@ def shift_map(
                 np.clip(np.add(corner, (dy, dx)), 0, last) for corner in (tight.low, tight.high)
             )
             boxes.append(Box(tuple(low.tolist()), tuple(high.tolist())))
-    scores = score_prompts(view, target, boxes, progress)[:, 0]
+    scores = score_prompts(encoded, target, boxes, progress)[:, 0]
     return ShiftMap(scores.reshape(steps, steps), down, across)
 
 
@@ -89,22 +89,24 @@ class TetrisBoxes(OwnModules):
             raise BadInput("benchmark 'tetris-boxes' measures IoU and Boundary IoU; drop --measure")
         return filled
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        if "box" not in subject.card.abilities:
-            raise BadInput(f"model '{subject.card.name}' takes no boxes; leave it out")
-        view, seconds = timed_look(subject, scene)
-        players = _players(scene, plan)
-        records = play(scene, view, players, plan.rounds, judge_by(plan.measures), seed=plan.seed)
-        maps = {target.id: shift_map(view, target) for target in scene.targets}
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        if "box" not in segmenter.card.abilities:
+            raise BadInput(f"model '{segmenter.card.name}' takes no boxes; leave it out")
+        encoded, seconds = timed_encode(segmenter, scene)
+        simulated_sessions = _simulated_sessions(scene, plan)
+        records = simulate(
+            scene, encoded, simulated_sessions, plan.rounds, judge_by(plan.measures), seed=plan.seed
+        )
+        maps = {target.id: shift_map(encoded, target) for target in scene.targets}
         blank = {"start_y": None, "start_x": None}
         rows = []
         for record in records:
             for row, made in zip(
                 rows_of(scene, record, seconds, plan.keep_masks), record.rounds, strict=True
             ):
-                target = record.player.target
+                target = record.simulated.target
                 extra = {
-                    "taken_over": made.taken_over,
+                    "inherited": made.inherited,
                     "diagonal_px": float(np.hypot(*target.mask.bits.shape)),
                     "shifts": maps[target.id].iou.astype("<f4").tobytes(),
                 }
@@ -112,16 +114,16 @@ class TetrisBoxes(OwnModules):
         return rows
 
 
-def _players(scene: Scene, plan: Plan) -> list[Player]:
+def _simulated_sessions(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     """The tight box leads; the others may not end on the wrong side of it."""
     tight, worst, best = (catalogue.users.make(Spec(name)) for name in _USERS)
-    made: list[Player] = []
+    made: list[SimulatedSession] = []
     for target in scene.targets:
-        for reading in plan.readings:
+        for protocol in plan.protocols:
             leader = len(made)
             made += [
-                Player(target, tight, reading),
-                Player(target, worst, reading, Bound(leader, "below")),
-                Player(target, best, reading, Bound(leader, "above")),
+                SimulatedSession(target, tight, protocol),
+                SimulatedSession(target, worst, protocol, Bound(leader, "below")),
+                SimulatedSession(target, best, protocol, Bound(leader, "above")),
             ]
     return made

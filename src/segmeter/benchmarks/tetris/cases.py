@@ -20,7 +20,7 @@ from segmeter.benchmarks.shown_cases import (
 )
 from segmeter.benchmarks.tetris.extremes import map_of
 from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
-from segmeter.benchmarks.tetris.heat import colours, heat_picture
+from segmeter.benchmarks.tetris.heat import colours, heat_image
 from segmeter.core.benchmarks import Results, Row
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.errors import SegmeterError
@@ -36,23 +36,23 @@ _LEGEND = "Colours are IoU: dark blue 0 %, grey 50 %, yellow 100 %."
 
 def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "click") -> Block:
     """The objects on which the click decides most, with what the worst first click gave."""
-    pictures = []
+    images = []
     shown = {(key, group.model): anchor for key, group, anchor in _replayed(members)}
     for key, group in _widest(members, _SHOWN):
         try:
             case = case_at_hand(run, group.dataset, key)
         except SegmeterError as error:
             return Note(
-                f"Pictures of {dataset_label(group.dataset)} cannot be shown: {error}", "warning"
+                f"Images of {dataset_label(group.dataset)} cannot be shown: {error}", "warning"
             )
         firsts = {role: rows[0] for role, rows in _rows(run, group, key).items()}
         if firsts["min"]["mask"] is None:
             return NO_MASKS
         link = shown.get((key, group.model), "") if prompt == "click" else ""
-        pictures.append(_fragile(case, group, firsts, prompt, link))
+        images.append(_fragile(case, group, firsts, prompt, link))
     return Gallery(
-        pictures,
-        f"Dashed: the truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
+        images,
+        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
         "model with the objects on which it is most fragile.",
     )
 
@@ -69,10 +69,12 @@ def _fragile(
         f"**{case.title}**, {group.model} · first {prompt}: worst {100 * worst['iou']:.0f}"
         f" %, {middle} {100 * base['iou']:.0f} %, best {100 * best['iou']:.0f} % · "
         f"D{over} {span:.1f}",
-        f"{case.title} with the truth and the mask after the worst first {prompt}",
+        f"{case.title} with the ground truth and the mask after the worst first {prompt}",
         outlines=(
-            Outline(case.target.mask, "truth", "the truth"),
-            Outline(mask_of(worst, case.scene.shape), "guess", f"{group.model}, worst {prompt}"),
+            Outline(case.target.mask, "ground_truth", "the ground truth"),
+            Outline(
+                mask_of(worst, case.scene.shape), "prediction", f"{group.model}, worst {prompt}"
+            ),
         ),
         prompts=[p for p in (prompt_of(worst),) if p is not None],
         close=True,
@@ -87,23 +89,23 @@ def heat_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     places = [(group.dataset, (row["scene"], row["target"])) for group, row in chosen]
     # Where none is at hand, the gallery above says why.
     cases, _ = cases_at_hand(run, places)
-    pictures = [
+    images = [
         _heat(case, group.model, row) for case, (group, row) in zip(cases, chosen, strict=False)
     ]
     legend = f"{_LEGEND} Dashed: the object; grey: outside it. Marked: the worst click."
-    return [Gallery(pictures, legend)] if pictures else []
+    return [Gallery(images, legend)] if images else []
 
 
 def _heat(case: Case, model: str, row: Row) -> Illustration:
     values, low, stride = map_of(row["map"])
     known = values[~np.isnan(values)]
     return Illustration(
-        heat_picture(case.scene.pixels, values, low, stride, case.target.mask),
+        heat_image(case.scene.pixels, values, low, stride, case.target.mask),
         f"**{case.title}**, {model} · IoU {100 * known.min():.0f} to "
         f"{100 * known.max():.0f} %, mean {100 * known.mean():.0f} %; below 50 % on "
         f"{100 * float((known < 0.5).mean()):.0f} % of the object",
         f"Click map of {case.title} for {model}",
-        outlines=(Outline(case.target.mask, "truth", "the object"),),
+        outlines=(Outline(case.target.mask, "ground_truth", "the object"),),
         prompts=(Click((row["y"], row["x"])),),
         close=True,
     )
@@ -126,13 +128,13 @@ def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
 
 def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]:
     """Maps over shifts of the whole box, of the objects that the box decides most."""
-    pictures = []
+    images = []
     for key, group in _widest(members, _MAPS):
         (row,) = rows_played(run, group, key, ["tight-box"])
         values = np.frombuffer(row["shifts"], "<f4").astype(np.float64)
         side = round(len(values) ** 0.5)
         square = values.reshape(side, side).repeat(24, axis=0).repeat(24, axis=1)
-        pictures.append(
+        images.append(
             Illustration(
                 colours(square),
                 f"**{title(*key)}**, {group.model} · IoU {100 * values.min():.0f} to "
@@ -144,7 +146,7 @@ def shift_maps(run: Results, members: Sequence[AttackedSessions]) -> list[Block]
         "Each small square is one shift of the box, down and across as it moves; the middle one is "
         f"no move. {_LEGEND}"
     )
-    return [Gallery(pictures, caption)] if pictures else []
+    return [Gallery(images, caption)] if images else []
 
 
 def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
@@ -165,7 +167,7 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
                     [_frame(row, case.scene.shape) for row in rows[role]],
                     case.target.mask,
                     0.9,
-                    f"{case.scene.name}, reading {group.reading}",
+                    f"{case.scene.name}, reading {group.protocol}",
                 )
             )
     return made
@@ -202,5 +204,5 @@ def _rows(run: Results, group: AttackedSessions, key: Key) -> dict[str, list[Row
 
 
 def _frame(row: Row, shape: tuple[int, ...]) -> ReplayFrame:
-    note = "fell behind: took over the centre clicks' session" if row["taken_over"] else ""
+    note = "fell behind: took over the centre clicks' session" if row["inherited"] else ""
     return frame_of(row, shape, note)

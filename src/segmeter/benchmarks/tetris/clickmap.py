@@ -13,7 +13,7 @@ from segmeter.core.capabilities import ScoresSingleClicks
 from segmeter.core.error_regions import deepest
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, View, render
+from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Target
 from segmeter.measures.bands import band_reach, boundary_iou
@@ -104,7 +104,7 @@ class ScoreMap:
 
 
 def click_map(
-    view: View,
+    encoded: EncodedScene,
     target: Target,
     stride: int = 1,
     progress: Callable[[int, int], None] | None = None,
@@ -128,7 +128,7 @@ def click_map(
         )
     places = np.argwhere(tried) * stride + np.array(valid.low)
     centre = _centre(valid)
-    scores = _scores(view, target, np.concatenate([np.array([centre]), places]), progress, speed)
+    scores = _scores(encoded, target, np.concatenate([np.array([centre]), places]), progress, speed)
     maps = np.full((2, *tried.shape), np.nan)
     maps[:, tried] = scores[1:].T
     low = (int(valid.low[0]), int(valid.low[1]))
@@ -136,7 +136,7 @@ def click_map(
 
 
 def single_click_scores(
-    view: View,
+    encoded: EncodedScene,
     points: npt.NDArray[np.int64],
     target: Target,
     *,
@@ -144,16 +144,16 @@ def single_click_scores(
     **speed: Any,
 ) -> Floats | None:
     """IoU and Boundary IoU `(n, 2)` of lone clicks; None for a view without a fast way."""
-    if not isinstance(view, ScoresSingleClicks):
+    if not isinstance(encoded, ScoresSingleClicks):
         return None
     if not boundary:
-        return view.single_click_scores(points, target, _judged_iou, 0, **speed)
+        return encoded.single_click_scores(points, target, _judged_iou, 0, **speed)
     reach = band_reach(target.mask.shape)
-    return view.single_click_scores(points, target, _judged, reach, **speed)
+    return encoded.single_click_scores(points, target, _judged, reach, **speed)
 
 
 def score_prompts(
-    view: View,
+    encoded: EncodedScene,
     target: Target,
     prompts: list[Prompt],
     progress: Callable[[int, int], None] | None = None,
@@ -161,25 +161,25 @@ def score_prompts(
     """IoU and Boundary IoU `(n, 2)` after each prompt alone."""
     scores: list[tuple[float, float]] = []
     for start in range(0, len(prompts), _AT_ONCE):
-        asks = [Ask((prompt,)) for prompt in prompts[start : start + _AT_ONCE]]
-        scores.extend(_judged(target, mask) for mask in render(view, view.answer(asks)))
+        requests = [Request((prompt,)) for prompt in prompts[start : start + _AT_ONCE]]
+        scores.extend(_judged(target, mask) for mask in render(encoded, encoded.predict(requests)))
         if progress is not None:
             progress(len(scores), len(prompts))
     return np.array(scores).reshape(-1, 2)
 
 
 def _scores(
-    view: View,
+    encoded: EncodedScene,
     target: Target,
     places: npt.NDArray[np.int64],
     progress: Callable[[int, int], None] | None,
     speed: dict[str, Any],
 ) -> Floats:
-    scores = single_click_scores(view, places, target, progress=progress, **speed)
+    scores = single_click_scores(encoded, places, target, progress=progress, **speed)
     if scores is not None:
         return scores
     clicks: list[Prompt] = [Click((int(y), int(x))) for y, x in places]
-    return score_prompts(view, target, clicks, progress)
+    return score_prompts(encoded, target, clicks, progress)
 
 
 def _judged(target: Target, mask: Mask) -> tuple[float, float]:

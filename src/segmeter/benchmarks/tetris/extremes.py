@@ -15,7 +15,7 @@ from segmeter.benchmarks.tetris.clickmap import ScoreMap, click_map, score_promp
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, View, render
+from segmeter.core.models import EncodedScene, Request, render
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Click, Prompt, to_json
 from segmeter.core.scenes import Scene, Target
@@ -39,33 +39,33 @@ def probed(scene: Scene, settings: Settings) -> bool:
 
 
 def extreme_rows(
-    view: View, scene: Scene, plan: Plan, settings: Settings, seconds_look: float
+    encoded: EncodedScene, scene: Scene, plan: Plan, settings: Settings, seconds_encode: float
 ) -> Iterator[Row]:
     """The worst and the best of every `stride`-th first click, and what a search finds.
 
     For a model without a gradient the attack is the search already.
     """
     for target in scene.targets:
-        found = click_map(view, target, int(settings.stride))
+        found = click_map(encoded, target, int(settings.stride))
         for direction in DIRECTIONS:
             point, _ = found.extreme(worst=direction == "worst")
             kept = {"map": packed(found)} if direction == "worst" else {"map": None}
             user = f"{direction}-of-all"
-            yield _row(view, scene, target, plan, user, point, seconds_look) | kept
-        if isinstance(view, Differentiable):
+            yield _row(encoded, scene, target, plan, user, point, seconds_encode) | kept
+        if isinstance(encoded, Differentiable):
             nothing = Mask.empty(scene.shape)
-            observation = Observation(scene, target, nothing, (), "sound", view)
+            observation = Observation(scene, target, nothing, (), "corrected", encoded)
             for attempt, direction in zip(
                 search([observation] * 2, DIRECTIONS), DIRECTIONS, strict=True
             ):
                 assert attempt is not None  # an empty mask leaves something to click
                 user = f"{direction}-click-search"
-                row = _row(view, scene, target, plan, user, attempt.click.point, seconds_look)
+                row = _row(encoded, scene, target, plan, user, attempt.click.point, seconds_encode)
                 yield row | {"tries": len(attempt.trials)}
 
 
 def people_rows(
-    view: View, scene: Scene, plan: Plan, settings: Settings, seconds_look: float
+    encoded: EncodedScene, scene: Scene, plan: Plan, settings: Settings, seconds_encode: float
 ) -> Iterator[Row]:
     """What each recorded person's first click gives; all of a target in one row."""
     from segmeter.users.replay import open_clicks, recorded
@@ -78,11 +78,11 @@ def people_rows(
             continue
         points = np.clip(file.scaled(places, shape), 0, np.array(shape) - 1)
         prompts: list[Prompt] = [Click((float(y), float(x))) for y, x in points]
-        scores = score_prompts(view, target, prompts)
+        scores = score_prompts(encoded, target, prompts)
         people = np.column_stack([points, scores]).round(5).tolist()
         middle = int(np.argsort(scores[:, 0], kind="stable")[len(scores) // 2])
         point = (float(points[middle, 0]), float(points[middle, 1]))
-        row = _row(view, scene, target, plan, "people", point, seconds_look)
+        row = _row(encoded, scene, target, plan, "people", point, seconds_encode)
         yield row | {"people": json.dumps(people)}
 
 
@@ -103,22 +103,22 @@ def map_of(data: bytes) -> tuple[Any, tuple[int, int], int]:
 
 
 def _row(
-    view: View,
+    encoded: EncodedScene,
     scene: Scene,
     target: Target,
     plan: Plan,
     user: str,
     point: tuple[float, ...],
-    seconds_look: float,
+    seconds_encode: float,
 ) -> Row:
     """A session of one positive click."""
     click = Click(point)
-    mask = render(view, view.answer([Ask((click,))]))[0]
+    mask = render(encoded, encoded.predict([Request((click,))]))[0]
     return {
         "user": user,
-        "reading": "sound",
+        "protocol": "corrected",
         **target_columns(scene, target),
-        "seconds_look": seconds_look,
+        "seconds_encode": seconds_encode,
         "round": 1,
         "prompt": to_json(click),
         "y": float(point[0]),

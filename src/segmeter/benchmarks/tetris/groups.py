@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.grouping import curves_of
 from segmeter.core.benchmarks import Curves, Group, Results
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.stats.rounds import area_under
 
 __all__ = ["AttackedSessions", "Roles", "groups", "roles_of"]
@@ -26,7 +26,7 @@ WITHIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class AttackedSessions(Group):
-    """One model on one data set in one reading; the users are the roles.
+    """One model on one data set in one protocol; the users are the roles.
 
     `curves` are `(targets, rounds)` by measure (`iou`, `boundary-iou`) and role (`base`,
     `min`, `max`); `singles` one value per target by name, NaN where it is not known.
@@ -73,18 +73,18 @@ def roles_of(run: Results) -> dict[str, str]:
 def groups(run: Results) -> list[AttackedSessions]:
     """All groups of a run, with whatever is known about first clicks."""
     roles = roles_of(run)
-    made: dict[tuple[str, str, Reading], dict[tuple[str, str], Curves]] = {}
+    made: dict[tuple[str, str, ProtocolName], dict[tuple[str, str], Curves]] = {}
     for measure in ("iou", "boundary-iou"):
         for curves in curves_of(run, measure):
             if curves.user in roles:
-                key = curves.model, curves.dataset, curves.reading
+                key = curves.model, curves.dataset, curves.protocol
                 made.setdefault(key, {})[measure, roles[curves.user]] = curves
     firsts = _first_rounds(run)
     found = []
-    for (model, dataset, reading), members in made.items():
+    for (model, dataset, protocol), members in made.items():
         base = members["iou", "base"]
         values = {name: curves.values for name, curves in members.items()}
-        group = AttackedSessions(model, dataset, "", reading, base.keys, base.clusters, values)
+        group = AttackedSessions(model, dataset, "", protocol, base.keys, base.clusters, values)
         group.singles.update(_singles(group, firsts.get((model, dataset), {}), roles))
         found.append(group)
     return found
@@ -95,13 +95,13 @@ def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any
     columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
     people = "people" if "people" in columns else "null as people"
     table = run.sql(f"""
-        select model, dataset, "user", reading, scene, target, iou, y, x,
+        select model, dataset, "user", protocol, scene, target, iou, y, x,
                start_y, start_x, diagonal_px, {people} from rows where round = 1
-        order by model, dataset, "user", reading, scene, target
+        order by model, dataset, "user", protocol desc, scene, target
     """)
     found: dict[tuple[str, str], dict[Any, dict[str, Any]]] = {}
     for row in table.to_pylist():
-        place = row["user"], row["reading"], row["scene"], row["target"]
+        place = row["user"], row["protocol"], row["scene"], row["target"]
         found.setdefault((row["model"], row["dataset"]), {})[place] = row
     return found
 
@@ -114,14 +114,14 @@ def _singles(
         return {}
     users = {role: user for user, role in roles.items()}
 
-    def row(user: str, key: Key, reading: str = "sound") -> dict[str, Any] | None:
-        return firsts.get((user, reading, *key))
+    def row(user: str, key: Key, protocol: str = "corrected") -> dict[str, Any] | None:
+        return firsts.get((user, protocol, *key))
 
     found = {"first-spread": group.each("first-max") - group.each("first-min")}
     for role in ("min", "max") if "centre-click" in roles else ():
-        rows = [row(users[role], key, group.reading) for key in group.keys]
+        rows = [row(users[role], key, group.protocol) for key in group.keys]
         found[f"distance-{role}"] = np.array([_distance(r) for r in rows])
-    if group.reading != "sound":
+    if group.protocol != "corrected":
         return found
     for role, direction in (("min", "worst"), ("max", "best")):
         sign = 1 if role == "min" else -1

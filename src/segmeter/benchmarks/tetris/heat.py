@@ -1,4 +1,4 @@
-"""Heat maps: a click map laid over its picture."""
+"""Heat maps: a click map laid over its image."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 
-__all__ = ["colours", "enlarged", "heat_picture"]
+__all__ = ["colours", "enlarged", "heat_image"]
 
-Picture = npt.NDArray[np.uint8]
+Image = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 
 
-def colours(values: Floats) -> Picture:
+def colours(values: Floats) -> Image:
     """Values 0 to 1 as cividis, dark for low: told apart in grey print and by all eyes."""
     levels = np.clip(np.nan_to_num(values) * 255, 0, 255).astype(np.uint8)
     mapped: Any = cv2.applyColorMap(levels, cv2.COLORMAP_CIVIDIS)
@@ -26,7 +26,7 @@ def colours(values: Floats) -> Picture:
 def enlarged(
     values: Floats, low: tuple[int, int], stride: int, shape: tuple[int, ...]
 ) -> npt.NDArray[np.float64]:
-    """A map at the picture's size: each value fills the square of its stride; NaN elsewhere."""
+    """A map at the image's size: each value fills the square of its stride; NaN elsewhere."""
     whole = np.full(shape[:2], np.nan)
     blocks = np.repeat(np.repeat(values, stride, axis=0), stride, axis=1)
     top, left = (a - stride // 2 for a in low)
@@ -37,14 +37,14 @@ def enlarged(
     return whole
 
 
-def heat_picture(
+def heat_image(
     pixels: npt.NDArray[Any],
     values: Floats,
     low: tuple[int, int],
     stride: int,
     inside: Mask | None = None,
-) -> Picture:
-    """The picture in grey with the map in colour on the object."""
+) -> Image:
+    """The image in grey with the map in colour on the object."""
     whole = enlarged(values, low, stride, pixels.shape)
     if inside is not None and stride > 1:
         whole[~inside.dense()] = np.nan

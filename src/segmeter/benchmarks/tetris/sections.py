@@ -15,12 +15,12 @@ from segmeter.benchmarks.tetris.tables import (
     area_table,
     beside_the_paper,
     dataset_matrix,
-    established_table,
     extremes_table,
     first_table,
     metric_matrix,
     paper_rows,
     people_table,
+    significant_table,
 )
 from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import dataset_label
@@ -48,7 +48,7 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    summary, lead = Summary.of_run(run), run.plan.leading_reading
+    summary, lead = Summary.of_run(run), run.plan.leading_protocol
     made = [
         _what_hangs_on_it(run, summary, lead),
         _beside(summary),
@@ -70,7 +70,7 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
-    table = established_table(summary, lead)
+    table = significant_table(summary, lead)
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "
@@ -101,7 +101,7 @@ def span_sentence(summary: Summary, members: Sequence[AttackedSessions], what: s
 
 
 def _span(summary: Summary, group: AttackedSessions, unit: str = "", words: str = "") -> Quantity:
-    """D with its interval, where photographs differ and so give one."""
+    """D with its interval, where images differ and so give one."""
     d = summary.value(group, "iou-d")
     limits = ""
     if d.low is not None and d.high is not None and d.low < d.high:
@@ -113,7 +113,7 @@ def _unequal(run: Results, summary: Summary) -> list[Block]:
     """A warning where some models were attacked by gradient and others by search."""
     table = run.sql("""
         select model, max(len(string_split(trials, '],['))) as tries
-        from rows where reading = 'sound' and trials is not null group by model
+        from rows where protocol = 'corrected' and trials is not null group by model
         order by model
     """)
     found = {row["model"]: row["tries"] for row in table.to_pylist()}
@@ -138,20 +138,20 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
         low, base, high = (group.role(role) for role in ("min", "base", "max"))
         total += base.size
         broken += int(((low > base) | (base > high)).sum())
-    reading, dataset = members[0].reading, members[0].dataset
+    protocol, dataset = members[0].protocol, members[0].dataset
     kept = f"Min ≤ Base ≤ Max holds after {total - broken} of {total} clicks"
-    if reading != "sound":
+    if protocol != "corrected":
         return f"{kept}; `published` does not promise it."
     users = [user for user, role in roles_of(run).items() if role != "base"]
     (row,) = run.sql(
         """
-        select avg(taken_over::int) as share from rows
-        where reading = 'sound' and list_contains($users, "user") and dataset = $dataset
+        select avg(inherited::int) as share from rows
+        where protocol = 'corrected' and list_contains($users, "user") and dataset = $dataset
         """,
         {"users": users, "dataset": dataset},
     ).to_pylist()
     return (
-        f"{kept} (reading sound, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
+        f"{kept} (protocol corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
         "session)."
     )
@@ -164,9 +164,9 @@ def _beside(summary: Summary) -> Section | None:
     text = (
         "The attack can be reproduced only approximately: the paper's renderer of discs is "
         "replaced by an analytic one, and the authors' repository is not to be had. In "
-        "`published` the step is taken from the picture's size though SAM's clicks live in "
+        "`published` the step is taken from the image's size though SAM's clicks live in "
         "another frame, the allowance for leaving the error region compounds, clicks stay "
-        "fractional, and curves may cross; `sound` repairs these. EISeg's network is set "
+        "fractional, and curves may cross; `corrected` repairs these. EISeg's network is set "
         "beside RITM's HR18-IT, whose design and data it shares."
     )
     return Section("Beside the paper", text, [table])
@@ -193,7 +193,7 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
         return None
     text = (
         "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
-        f"photographs and the areas beneath; reading {lead}."
+        f"images and the areas beneath; reading {lead}."
     )
     return Section("Click by click", text, [Multiples(charts)])
 
@@ -217,7 +217,7 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
     blocks: list[Block] = [first_table(summary, lead)]
     extremes, people = extremes_table(summary), people_table(summary)
     blocks += [table for table in (extremes, people) if table is not None]
-    if extremes is None and lead == "sound":
+    if extremes is None and lead == "corrected":
         blocks.append(
             Note(
                 "No scene of this run was clicked everywhere; `--option exhaustive=1` does so "

@@ -25,12 +25,12 @@ __all__ = [
     "as_in_the_paper",
     "beside_the_paper",
     "dataset_matrix",
-    "established_table",
     "extremes_table",
     "first_table",
     "metric_matrix",
     "paper_rows",
     "people_table",
+    "significant_table",
 ]
 
 _ROLES = ("min", "base", "max", "d")
@@ -75,11 +75,11 @@ class Summary:
     @classmethod
     def of_run(cls, run: Results) -> Summary:
         found = groups(run)
-        rows = {(r.model, r.dataset, r.reading, r.measure): r for g in found for r in rows_of(g)}
+        rows = {(r.model, r.dataset, r.protocol, r.measure): r for g in found for r in rows_of(g)}
         return cls(found, rows)
 
     def value(self, group: AttackedSessions, measure: str) -> Value:
-        row = self.rows.get((group.model, group.dataset, group.reading, measure))
+        row = self.rows.get((group.model, group.dataset, group.protocol, measure))
         if row is None:
             return Value(None)
         # Clicks called the best did worse than those called the worst: no merit of the model.
@@ -112,11 +112,11 @@ class Summary:
     def models(self) -> list[str]:
         return list(dict.fromkeys(group.model for group in self.groups))
 
-    def of(self, reading: str, dataset: str | None = None) -> list[AttackedSessions]:
-        """Groups of a reading that have both attacks."""
+    def of(self, protocol: str, dataset: str | None = None) -> list[AttackedSessions]:
+        """Groups of a protocol that have both attacks."""
         return [
             g for g in self.groups
-            if g.reading == reading and g.complete and dataset in (None, g.dataset)
+            if g.protocol == protocol and g.complete and dataset in (None, g.dataset)
         ]  # fmt: skip
 
 
@@ -130,12 +130,12 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
             better = "lower" if role == "d" else "higher"
             unit = "AuC, %" if prompt == "click" else "%"
             columns.append(Column(name, unit, 2, better=better, plot=role == "d"))  # type: ignore[arg-type]  # one of the two
-    held = {(g.model, g.reading, g.dataset): g for g in summary.groups if g.complete}
+    held = {(g.model, g.protocol, g.dataset): g for g in summary.groups if g.complete}
     rows: list[list[Cell]] = []
-    for model, reading in dict.fromkeys((m, r) for m, r, _ in held):
-        row: list[Cell] = [Label(model, reading=reading)]
+    for model, protocol in dict.fromkeys((m, r) for m, r, _ in held):
+        row: list[Cell] = [Label(model, protocol=protocol)]
         for dataset in summary.datasets:
-            group = held.get((model, reading, dataset))
+            group = held.get((model, protocol, dataset))
             row += [
                 Value(None) if group is None else summary.value(group, f"{kind}-{role}")
                 for role in _ROLES
@@ -151,15 +151,15 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
         if prompt == "click"
         else f"{said} after one box: worst, tight, best, and D, best less worst",
         ("" if prompt == "box" else f"Shaped like Table {number} of the paper, with Base added. ")
-        + "95 % intervals from resampling photographs."
+        + "95 % intervals from resampling images."
         + ("" if kind == "iou" else " Chosen by IoU, so Min and Max of Boundary IoU may turn."),
     )
 
 
-def established_table(summary: Summary, reading: str) -> Table | None:
+def significant_table(summary: Summary, protocol: str) -> Table | None:
     """Which models differ in what the click can do."""
     names = {"iou-d": "D", "iou-min": "Min"}
-    compared = [d for s in summary.datasets for d in differences_of(summary.of(reading, s))]
+    compared = [d for s in summary.datasets for d in differences_of(summary.of(protocol, s))]
     table = difference_table(
         "tetris-differences",
         [d for d in compared if d.measure in names],
@@ -170,8 +170,8 @@ def established_table(summary: Summary, reading: str) -> Table | None:
         },
         difference=Column("difference", "points", 2, plot=True),
         p=Column("p", "corrected (Holm)", 3),
-        caption="Which differences between models are established",
-        note="Paired on the same objects; p by exchanging the two models within photographs.",
+        caption="Which differences between models are significant",
+        note="Paired on the same objects; p by exchanging the two models within images.",
     )
     return table if table.rows else None
 
@@ -214,7 +214,7 @@ def beside_the_paper(summary: Summary) -> Table | None:
         if (printed := paper_rows(group.dataset, group.model.partition("?")[0], measure))
     ]
     columns: dict[Column, Callable[[_Printed], Cell]] = {
-        Column("model"): lambda r: Label(r[0].model, reading=r[0].reading),
+        Column("model"): lambda r: Label(r[0].model, protocol=r[0].protocol),
         **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
         Column("measure"): lambda r: kinds[r[1]],
         **{Column(title, "here, %", 2): here(role) for role, title in _TITLES.items()},
@@ -226,7 +226,7 @@ def beside_the_paper(summary: Summary) -> Table | None:
     return Table.of("beside-the-paper", found, columns, "Beside the paper's rows")
 
 
-def first_table(summary: Summary, reading: str) -> Table:
+def first_table(summary: Summary, protocol: str) -> Table:
     """What the first click alone decides."""
     measures = {
         "first-min": Column("worst", "IoU, %", 1, better="higher"),
@@ -238,7 +238,7 @@ def first_table(summary: Summary, reading: str) -> Table:
     }
     return Table.of(
         "first-click",
-        summary.of(reading),
+        summary.of(protocol),
         summary.columns(measures),
         "IoU after the first click: worst, centre and best click found, and how far they lie apart",
         "Distances are from the centre click, in diagonals of the object's box.",
@@ -252,7 +252,7 @@ def extremes_table(summary: Summary) -> Table | None:
         return lambda r: summary.value(r[0], f"{measure}-{r[1]}")
 
     roles = {"min": "worst", "max": "best"}
-    known = [group for group in summary.of("sound") if "all-min" in group.singles]
+    known = [group for group in summary.of("corrected") if "all-min" in group.singles]
     measures = {
         "all": Column("true extreme", "IoU, %", 1),
         "gap": Column("attack off by", "points", 2, plot=True),
@@ -289,14 +289,14 @@ def people_table(summary: Summary) -> Table | None:
         "coverage": Column("people inside", "% of clicks", 1),
         "people-distance": Column("people to centre", "% of diagonal", 1),
     }
-    clicked = [group for group in summary.of("sound") if "coverage" in group.singles]
+    clicked = [group for group in summary.of("corrected") if "coverage" in group.singles]
     caption = "Real people's first clicks and the attack's range"
     return Table.of("people", clicked, summary.columns(measures), caption) if clicked else None
 
 
-def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
+def metric_matrix(summary: Summary, protocol: str, dataset: str) -> Table | None:
     """Rank correlations between the metrics over the models of one data set (Fig. 9)."""
-    members = summary.of(reading, dataset)
+    members = summary.of(protocol, dataset)
     if len(members) < 3:
         return None
     table = np.array([[float(g.each(m).mean()) for m in AREAS] for g in members])
@@ -308,9 +308,9 @@ def metric_matrix(summary: Summary, reading: str, dataset: str) -> Table | None:
     )
 
 
-def dataset_matrix(summary: Summary, reading: str, measure: str) -> Table | None:
+def dataset_matrix(summary: Summary, protocol: str, measure: str) -> Table | None:
     """Rank correlations between data sets of one metric, over models that have all (Fig. 10)."""
-    held = {(g.model, g.dataset): g for g in summary.of(reading)}
+    held = {(g.model, g.dataset): g for g in summary.of(protocol)}
     models = [m for m in summary.models if all((m, d) in held for d in summary.datasets)]
     if len(models) < 3 or len(summary.datasets) < 2:
         return None

@@ -33,7 +33,7 @@ class Volumes(OwnModules):
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
-    users_apart: ClassVar[bool] = True
+    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
 
     def plan(self, plan: Plan) -> Plan:
@@ -52,17 +52,17 @@ class Volumes(OwnModules):
             plan,
             users=plan.users or tuple(Spec.parse(name) for name in DEFAULT_USERS),
             rounds=plan.rounds or _ROUNDS,
-            readings=plan.readings or ("published", "sound"),
+            protocols=plan.protocols or ("published", "corrected"),
             measures=measures if "dice" in measures else ("dice", *measures),
         )
 
-    def users_for(self, subject: Model, users: Sequence[User]) -> list[User]:
+    def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
         """The users that a model can play with; the others are left out for it."""
         from segmeter.benchmarks.volumes.fitting import fitting
 
-        return fitting(subject, users)
+        return fitting(segmenter, users)
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        from segmeter.benchmarks.volumes.play import play_volume
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        from segmeter.benchmarks.volumes.simulation import simulate_volume
 
-        return play_volume(subject, scene, plan)
+        return simulate_volume(segmenter, scene, plan)

@@ -50,19 +50,19 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
 
 def lost_prompts(run: Results) -> list[Block]:
     """What never reached a network, by model, reading and user; nothing where all did."""
-    if "prompts_lost" not in run.sql("select * from rows limit 0").column_names:
+    if "prompts_outside_input" not in run.sql("select * from rows limit 0").column_names:
         return []  # a run of an earlier version
     found = run.sql(
-        'select model, reading, "user", sum(prompts_lost) as lost,'
+        'select model, protocol, "user", sum(prompts_outside_input) as lost,'
         " sum(case when prompt is null then 0 else 1 end) as rounds,"
-        " count(distinct case when lost_in_resampling then (dataset, scene, target) end) as gone"
+        " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
         " from rows group by all having lost > 0 or gone > 0 order by all"
     )
     if not found.num_rows:
         return []
     columns = [
         Column("model"),
-        Column("reading"),
+        Column("protocol"),
         Column("user"),
         Column("prompts lost", digits=0),
         Column("rounds", digits=0),
@@ -90,7 +90,7 @@ def sessions_to_scroll(run: Results, groups: Sequence[VolumeSessions]) -> list[B
 
 
 def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
-    model, dataset, user, reading = group.key
+    model, dataset, user, protocol = group.key
     scene = run.scene(dataset, key[0])
     target = next((t for t in scene.targets if t.id == key[1]), None)
     steps = _steps(run, group, key, scene)
@@ -104,13 +104,13 @@ def _slices(run: Results, group: VolumeSessions, key: Key) -> Block:
         steps,
         target.mask,
         (spacing[0], spacing[1], spacing[2]),
-        f"Reading {reading}; Dice {100 * _last(group, key):.1f} % in the end.",
+        f"Reading {protocol}; Dice {100 * _last(group, key):.1f} % in the end.",
     )
 
 
 def _steps(run: Results, group: VolumeSessions, key: Key, scene: Scene) -> list[Step]:
     played = rows_played(run, group, key, (group.user,))
-    rows = [row for row in played if not row["content"] or row["round"] == 1]
+    rows = [row for row in played if not row["stopped"] or row["round"] == 1]
     if any(row["mask"] is None for row in rows):
         return []
     try:
@@ -126,8 +126,8 @@ def _step(row: Row, scene: Scene) -> Step:
 
 
 def _grey(scene: Volume) -> npt.NDArray[np.uint8]:
-    """Voxels as a person sees them: the sound window of the modality."""
-    prepared = PreparedSlices(scene.voxels, preparation_of("sam", "sound"))
+    """Voxels as a person sees them: the corrected window of the modality."""
+    prepared = PreparedSlices(scene.voxels, preparation_of("sam", "corrected"))
     return np.stack([prepared.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
 
 

@@ -13,13 +13,13 @@ from segmeter.measures.objects import dice
 __all__ = ["case_dice", "published_case_dice", "published_entries"]
 
 
-def case_dice(truths: Sequence[Mask], guesses: Sequence[Mask]) -> float:
-    """Mean Dice of pairs; an empty guess scores 0, a pair of empty masks is not counted."""
-    pairs = [(t, g) for t, g in zip(truths, guesses, strict=True) if t or g]
+def case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
+    """Mean Dice of pairs; an empty prediction scores 0, a pair of empty masks is not counted."""
+    pairs = [(t, g) for t, g in zip(ground_truths, predictions, strict=True) if t or g]
     return float(np.mean([dice(t, g) for t, g in pairs])) if pairs else float("nan")
 
 
-def published_case_dice(truths: Sequence[Mask], guesses: Sequence[Mask]) -> float:
+def published_case_dice(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> float:
     """The original's `lw_dice` of a case: the mean of its entries.
 
     >>> one, two = Mask.box((9,), (0,), (3,)), Mask.box((9,), (4,), (7,))
@@ -28,26 +28,28 @@ def published_case_dice(truths: Sequence[Mask], guesses: Sequence[Mask]) -> floa
     >>> case_dice([one, two], [two, one]), published_case_dice([one, two], [two, one])
     (0.0, 1.0)
     """
-    entries = published_entries(truths, guesses)
+    entries = published_entries(ground_truths, predictions)
     return float(np.mean(entries)) if entries else float("nan")
 
 
-def published_entries(truths: Sequence[Mask], guesses: Sequence[Mask]) -> list[float]:
-    """Dice of guesses and truths that are matched anew, best first.
+def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]) -> list[float]:
+    """Dice of predictions and ground truths that are matched anew, best first.
 
     Which prompt made which mask is forgotten: the assignment with the largest sum of Dice
-    counts. A guess that is left over is an entry of 0, and so is a truth, so that a miss
-    costs two. An empty guess for the first instance is dropped, a later one is not.
+    counts. A prediction that is left over is an entry of 0, and so is a ground truth, so that a miss
+    costs two. An empty prediction for the first instance is dropped, a later one is not.
     """
     from scipy.optimize import linear_sum_assignment
 
-    kept = [g for i, g in enumerate(guesses) if g or i > 0]
-    table = np.array([[_dice(t, g) for t in truths] for g in kept]).reshape(len(kept), len(truths))
+    kept = [g for i, g in enumerate(predictions) if g or i > 0]
+    table = np.array([[_dice(t, g) for t in ground_truths] for g in kept]).reshape(
+        len(kept), len(ground_truths)
+    )
     rows, columns = linear_sum_assignment(table, maximize=True)
     matched = [float(table[r, c]) for r, c in zip(rows, columns, strict=True) if table[r, c] > 0]
-    left = len(kept) + len(truths) - 2 * len(matched)
+    left = len(kept) + len(ground_truths) - 2 * len(matched)
     return sorted(matched, reverse=True) + [0.0] * left
 
 
-def _dice(truth: Mask, guess: Mask) -> float:
-    return dice(truth, guess) if truth and guess else 0.0
+def _dice(ground_truth: Mask, prediction: Mask) -> float:
+    return dice(ground_truth, prediction) if ground_truth and prediction else 0.0

@@ -44,14 +44,20 @@ def judge_volume(measures: Sequence[str], spacing_mm: Sequence[float] | None) ->
         scores = {name: m(target.mask, mask, target.ignore) for name, m in made.items()}
         if not cards:
             return scores
-        truth, guess = _judged(target, mask)
-        found = surface_distances(truth, guess, spacing) if truth and guess else None
+        ground_truth, prediction = _judged(target, mask)
+        found = (
+            surface_distances(ground_truth, prediction, spacing)
+            if ground_truth and prediction
+            else None
+        )
         for name, card in cards.items():
             column = name.replace("-", "_")
             if found is not None:
                 scores[column] = _SURFACE[name](found)
             else:
-                scores[column] = card.both_empty if not truth and not guess else card.one_empty
+                scores[column] = (
+                    card.both_empty if not ground_truth and not prediction else card.one_empty
+                )
         return scores
 
     return judge

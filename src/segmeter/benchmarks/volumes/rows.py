@@ -9,13 +9,15 @@ __all__ = ["VOLUME_ROWS"]
 VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("voxels", "integer", "size of the target"),
-        Column("nominal", "text", "interactions as the paper prints them"),
+        Column("paper_interactions", "text", "interactions as the paper prints them"),
         Column("interactions", "number", "interactions by the end of the round"),
         Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),
         Column("effort", "text", "what a person did by then, as JSON of counts"),
         Column("case_dice_published", "number", "Dice of the case, instances matched anew"),
-        Column("prompts_lost", "integer", "prompts of the round that the network did not get"),
-        Column("lost_in_resampling", "flag", "nothing of the target is on the network's grid"),
+        Column(
+            "prompts_outside_input", "integer", "prompts of the round that the network did not get"
+        ),
+        Column("target_vanished", "flag", "nothing of the target is on the network's grid"),
     ]
 )
 """One row for each round; measures have columns of their own."""

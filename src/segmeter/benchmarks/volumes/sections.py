@@ -54,17 +54,17 @@ __all__ = ["sections"]
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = groups(run, cost_of(run))
-    lead = run.plan.leading_reading
+    lead = run.plan.leading_protocol
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
-        if group.reading == lead:
+        if group.protocol == lead:
             leading.setdefault(group.dataset, []).append(group)
     made = [
         _most_for_least(leading),
         _against_effort(leading),
         _equal_effort(leading),
-        _established(run, lead),
-        _shaped_like_the_paper(found, run.plan.readings),
+        _significant(run, lead),
+        _shaped_like_the_paper(found, run.plan.protocols),
         _by_class(found),
         _instances(found),
         _failures(run, leading),
@@ -110,7 +110,7 @@ def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
     return Answer(
         cheap,
         f"Highest at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} after "
-        f"{mean:.1f} interactions per object. Which differences between models are established "
+        f"{mean:.1f} interactions per object. Which differences between models are significant "
         "is tested below, pair by pair.",
     )
 
@@ -192,11 +192,11 @@ def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
     return Section("Dice at equal effort", text, blocks)
 
 
-def _established(run: Results, reading: str) -> Section:
+def _significant(run: Results, protocol: str) -> Section:
     """Pairs of models on the objects they share, corrected together (Holm)."""
     table = difference_table(
         "volumes-differences",
-        [d for d in differences(run) if d.reading == reading],
+        [d for d in differences(run) if d.protocol == protocol],
         {
             "data set": lambda d: d.dataset,
             "prompter": lambda d: label_of(d.user),
@@ -221,8 +221,8 @@ _COMPARED = {
 }
 
 
-def _shaped_like_the_paper(found: Sequence[VolumeSessions], readings: Sequence[str]) -> Section:
-    blocks = [block for reading in readings for block in paper_tables(found, reading)]
+def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[str]) -> Section:
+    blocks = [block for protocol in protocols for block in paper_tables(found, protocol)]
     text = "Percent Dice. The paper's data sets are named D1 to D8."
     return Section("Beside the paper's tables", text, blocks)
 

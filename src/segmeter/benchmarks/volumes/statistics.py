@@ -55,7 +55,7 @@ class VolumeSessions(Group):
 
     dice: Floats
     labels: tuple[str, ...]
-    nominal: str
+    paper_interactions: str
     interactions: Floats
     degrees_of_freedom: Floats
     seconds: Floats
@@ -74,7 +74,7 @@ def groups(run: Results, cost: CostModel) -> list[VolumeSessions]:
     facts = _facts(run, cost)
     made = []
     for curves, tables in measured(run, "dice", *beside, *others):
-        labels, nominal, seconds = facts[curves.key]
+        labels, paper_interactions, seconds = facts[curves.key]
         interactions, degrees_of_freedom, published = (tables[name] for name in beside)
         made.append(
             VolumeSessions(
@@ -83,7 +83,7 @@ def groups(run: Results, cost: CostModel) -> list[VolumeSessions]:
                 curves.clusters,
                 curves.values,
                 labels,
-                nominal,
+                paper_interactions,
                 interactions,
                 degrees_of_freedom,
                 seconds,
@@ -238,15 +238,15 @@ def _facts(run: Results, cost: CostModel) -> dict[Key, Facts]:
     Seconds are a person's work under the cost model; no machine's waiting is among them.
     """
     table = run.sql("""
-        select model, dataset, "user", reading, scene, target,
-               min(label) as label, min(nominal) as nominal,
+        select model, dataset, "user", protocol, scene, target,
+               min(label) as label, min(paper_interactions) as paper_interactions,
                list(effort order by round) as efforts
-        from rows group by model, dataset, "user", reading, scene, target
-        order by model, dataset, "user", reading, scene, target
+        from rows group by model, dataset, "user", protocol, scene, target
+        order by model, dataset, "user", protocol desc, scene, target
     """)
     found: dict[Key, list[dict[str, Any]]] = {}
     for row in table.to_pylist():
-        key = (row["model"], row["dataset"], row["user"], row["reading"])
+        key = (row["model"], row["dataset"], row["user"], row["protocol"])
         found.setdefault(key, []).append(row)
     return {key: _fact(rows, cost) for key, rows in found.items()}
 
@@ -257,4 +257,4 @@ def _fact(rows: Sequence[dict[str, Any]], cost: CostModel) -> Facts:
     for i, row in enumerate(rows):
         worked = [cost.of_effort(Effort(**json.loads(text))) for text in row["efforts"]]
         seconds[i, : len(worked)] = cost.per_object + np.array(worked)
-    return tuple(row["label"] or "" for row in rows), rows[0]["nominal"] or "", seconds
+    return tuple(row["label"] or "" for row in rows), rows[0]["paper_interactions"] or "", seconds

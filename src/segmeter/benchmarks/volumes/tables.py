@@ -76,9 +76,9 @@ def leaderboard(groups: Sequence[VolumeSessions], name: str, title: str) -> Tabl
     )
     rows: list[list[Cell]] = [
         [
-            Label(label_of(group.user), reading=group.reading),
+            Label(label_of(group.user), protocol=group.protocol),
             group.model,
-            group.nominal,
+            group.paper_interactions,
             *(values[m] for m in shown),
         ]
         for group, values in found
@@ -110,13 +110,13 @@ def _values(group: VolumeSessions) -> Values:
     return {row.measure: Value.of(row) for row in rows_of(group)}
 
 
-def paper_tables(groups: Sequence[VolumeSessions], reading: str) -> list[Block]:
+def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]:
     """Our rows in the shape of the paper's tables, with the paper's own beneath."""
     blocks: list[Block] = []
     for number, title in TITLES.items():
-        mine = [g for g in groups if g.reading == reading and _table(g) == number]
+        mine = [g for g in groups if g.protocol == protocol and _table(g) == number]
         if mine:
-            blocks.append(_paper_table(number, title, mine, reading))
+            blocks.append(_paper_table(number, title, mine, protocol))
             if CAVEATS[number]:
                 blocks.append(Note(CAVEATS[number], "warning"))
     return blocks
@@ -129,7 +129,7 @@ def _table(group: VolumeSessions) -> int:
     return table_of(made.label, made.whole, isinstance(made, Refiner))
 
 
-def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], reading: str) -> Table:
+def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], protocol: str) -> Table:
     datasets = list(dict.fromkeys(g.dataset for g in groups))
     printed = [r for r in paper_rows(number) if _shown_beside(r, groups)]
     names = [*datasets, *(d for d in PAPER_DATASETS if printed and d not in datasets)]
@@ -141,15 +141,15 @@ def _paper_table(number: int, title: str, groups: Sequence[VolumeSessions], read
         *(Column(name, "%", digits=2) for name in names),
         Column("average", "%", digits=2),
     ]
-    rows = [*_own_rows(groups, datasets, names, reading), *_printed_rows(printed, names)]
+    rows = [*_own_rows(groups, datasets, names, protocol), *_printed_rows(printed, names)]
     return Table(
-        f"paper-table-{number}-{reading}",
+        f"paper-table-{number}-{protocol}",
         columns,
         rows,
-        f"{title}. Ours in the reading {reading}; rows tagged `paper` are printed ones, on "
+        f"{title}. Ours in the protocol {protocol}; rows tagged `paper` are printed ones, on "
         "other data.",
         "An average needs every data set of the table."
-        if reading == "sound"
+        if protocol == "corrected"
         else "An average is over the data sets that are there.",
     )
 
@@ -166,21 +166,21 @@ def _plain(label: str) -> str:
 
 
 def _own_rows(
-    groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], reading: str
+    groups: Sequence[VolumeSessions], datasets: Sequence[str], names: Sequence[str], protocol: str
 ) -> Iterator[list[Cell]]:
     sessions: dict[tuple[str, str], list[VolumeSessions]] = {}
     for group in groups:
         sessions.setdefault((group.user, group.model), []).append(group)
     for (user, model), members in sessions.items():
         for step in range(max(g.rounds for g in members) if _refines(user) else 1):
-            given = [d for g in members for d in _class_dice(g, step, reading)]
-            row = (published_row if reading == "published" else sound_row)(given, datasets)
+            given = [d for g in members for d in _class_dice(g, step, protocol)]
+            row = (published_row if protocol == "published" else sound_row)(given, datasets)
             values = [row.values.get(name) for name in names]
             yield [
                 step,
                 label_of(user),
                 model,
-                members[0].nominal,
+                members[0].paper_interactions,
                 *(None if v is None or np.isnan(v) else v for v in values),
                 None if np.isnan(row.average) else row.average,
             ]
@@ -190,9 +190,9 @@ def _refines(user: str) -> bool:
     return isinstance(_made(user), Refiner)
 
 
-def _class_dice(group: VolumeSessions, step: int, reading: str) -> list[DatasetDice]:
-    """Mean over cases of each class: of matched instances in published, of pairs in sound."""
-    table = group.published if reading == "published" else group.dice
+def _class_dice(group: VolumeSessions, step: int, protocol: str) -> list[DatasetDice]:
+    """Mean over cases of each class: of matched instances in published, of pairs in corrected."""
+    table = group.published if protocol == "published" else group.dice
     column = table[:, min(step, group.rounds - 1)]
     cases: dict[str, dict[str, list[float]]] = {}
     for (scene, _), label, value in zip(group.keys, group.labels, column, strict=True):
@@ -208,7 +208,7 @@ def _printed_rows(rows: Sequence[PaperRow], names: Sequence[str]) -> Iterator[li
         known = dict(zip(PAPER_DATASETS, row.values, strict=True))
         yield [
             row.iteration,
-            Label(row.prompter, reading="paper"),
+            Label(row.prompter, protocol="paper"),
             row.model,
             row.interactions,
             *(known.get(name) for name in names),
@@ -226,7 +226,7 @@ def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     rows: list[list[Cell]] = []
     for group in groups:
         values = targets_of(group, "dice")
-        cells: list[Cell] = [Label(label_of(group.user), reading=group.reading), group.model]
+        cells: list[Cell] = [Label(label_of(group.user), protocol=group.protocol), group.model]
         for label in labels:
             mine = [v for v, own in zip(values, group.labels, strict=True) if own == label]
             cells.append(float(np.mean(mine)) if mine else None)
@@ -248,7 +248,7 @@ def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     rows: list[list[Cell]] = []
     for group in shared:
         values = _values(group)
-        label = Label(label_of(group.user), reading=group.reading)
+        label = Label(label_of(group.user), protocol=group.protocol)
         rows.append([label, group.model, values["dice"], values["dice-published"]])
     return Table(
         name,

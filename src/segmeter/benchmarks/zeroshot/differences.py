@@ -24,7 +24,7 @@ def difference_section(
             "models": lambda d: f"{d.first} minus {d.second}",
             "data": lambda d: d.dataset,
             user: lambda d: d.user,
-            "measure": lambda d: Label(d.measure, reading=d.reading),
+            "measure": lambda d: Label(d.measure, protocol=d.protocol),
         },
         difference=Column("difference", unit, 1),
         p=Column("p", "Holm", 4),

@@ -12,7 +12,7 @@ from segmeter.core.errors import NotFound
 __all__ = ["NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
 
 NOT_REPRODUCIBLE = (
-    "Not reproducible from what was published: faces were blurred in all pictures, the parts "
+    "Not reproducible from what was published: faces were blurred in all images, the parts "
     "of large data sets that were played, the skin tones, the text model and ViTDet's boxes "
     "are not public, and the weights that made SA-1B's masks were never released."
 )
@@ -34,14 +34,14 @@ def told(model: str) -> str:
     return str(Spec(spec.name, options))
 
 
-def named(asked: str, subjects: Sequence[Spec]) -> Spec | None:
+def named(asked: str, segmenters: Sequence[Spec]) -> Spec | None:
     """The subject that is asked for, by its name alone or with its options; the first of several.
 
     >>> str(named("disc?radius=9", [Spec("disc", {"radius": 5}), Spec("disc", {"radius": 9})]))
     'disc?radius=9'
     """
-    told_names = {told(str(spec)): spec for spec in reversed(subjects)}
-    by_name = {spec.name: spec for spec in reversed(subjects)}
+    told_names = {told(str(spec)): spec for spec in reversed(segmenters)}
+    by_name = {spec.name: spec for spec in reversed(segmenters)}
     return told_names.get(str(Spec.parse(asked))) or by_name.get(asked)
 
 

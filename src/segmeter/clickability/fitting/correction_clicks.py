@@ -1,7 +1,7 @@
 """Correction clicks: the prior's numbers for clicks of later rounds, on an error region.
 
 The masks that people were shown in later rounds are not published, only statistics of the
-clicks on them. So error regions of real models on pictures at hand stand in. Distributions are
+clicks on them. So error regions of real models on images at hand stand in. Distributions are
 compared, never single targets, and error regions are matched by kind and size.
 """
 
@@ -75,7 +75,7 @@ class CorrectionFit:
 
 
 def recovered(seen: Sequence[Seen], pixels: Mapping[str, int]) -> list[Recovered]:
-    """Later-round keys with what can be recovered; `pixels` are the pictures' sizes by stem."""
+    """Later-round keys with what can be recovered; `pixels` are the images' sizes by stem."""
     found = [
         recover(row, pixels[_stem(row.key, pixels)]) for row in seen if row.kind in ("fn", "fp")
     ]
@@ -207,10 +207,10 @@ def _apart(seen: Values, predicted: Values) -> float:
 
 
 def _stem(key: str, stems: Mapping[str, int]) -> str:
-    """The picture of a key such as `21077_ritm_fn`: the longest known name it starts with."""
+    """The image of a key such as `21077_ritm_fn`: the longest known name it starts with."""
     parts = key.split("_")
     for end in range(len(parts), 0, -1):
         name = "_".join(parts[:end])
         if name in stems:
             return name
-    raise BadInput(f"the table's key '{key}' names no picture at hand")
+    raise BadInput(f"the table's key '{key}' names no image at hand")

@@ -77,7 +77,7 @@ def shape_of(mask: Mask, sides: tuple[int, int] | None = None) -> Shape:
     cell = max(1, math.ceil(max(height, width) / _CELLS))
     diagonal = math.hypot(*mask.shape)
     margin = math.ceil(REACH * diagonal / cell) + 1
-    ringed, plain = distance(mask, "sound").weights, distance(mask, "published").weights
+    ringed, plain = distance(mask, "corrected").weights, distance(mask, "published").weights
     filled = _cells(mask.bits, cell, margin)
     some = np.maximum(filled, 1)
     depth, published = (_cells(d * mask.bits, cell, margin) / some for d in (ringed, plain))
@@ -122,7 +122,7 @@ def _mean_away(places: Places, chance: npt.NDArray[np.floating], side: int) -> G
 
 
 def _nss_line(weights: Grid, total: float, pixels: int) -> tuple[float, float]:
-    """Scale and shift from a pixel's depth to its NSS, the map taken over the whole picture."""
+    """Scale and shift from a pixel's depth to its NSS, the map taken over the whole image."""
     density = weights.astype(np.float64) / total
     deviation = math.sqrt(float((density**2).sum()) / pixels - 1 / pixels**2) + _EPSILON
     return 1 / (total * deviation), -1 / (pixels * deviation)

@@ -113,7 +113,7 @@ def read_tables(path: Path) -> list[Seen]:
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
-    """Targets without pictures: `{name: run lengths}` in a gzipped JSON file."""
+    """Targets without images: `{name: run lengths}` in a gzipped JSON file."""
     if not path.is_file():
         raise NotFound(f"no file '{path}' with masks")
     try:

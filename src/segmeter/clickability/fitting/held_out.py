@@ -79,8 +79,8 @@ def held_out(name: str, cases: Sequence[Case], fit: Fit) -> HeldOut:
     seen = _seen(cases)
     baselines = {}
     for other, numbers in BASELINES.items():
-        guess = _columns([expect(case.shape, numbers) for case in cases])
-        baselines[other] = {k: float(np.abs(seen[k] - guess[k]).mean()) for k in STATISTICS}
+        prediction = _columns([expect(case.shape, numbers) for case in cases])
+        baselines[other] = {k: float(np.abs(seen[k] - prediction[k]).mean()) for k in STATISTICS}
     variance = np.array([t.gain_variance / CLICKS for t in predicted]) + fit.between_gain**2
     columns = _columns(predicted)
     away = np.abs(seen["pde"] - columns["pde"]) / np.sqrt(variance)

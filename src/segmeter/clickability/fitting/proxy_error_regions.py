@@ -1,7 +1,7 @@
 """Proxy errors: what real models get wrong, for the error regions that nobody published.
 
 The study showed people, per target, the best mask of several models that was not yet good;
-those masks are not published. The same choice is made here with models and pictures at hand.
+those masks are not published. The same choice is made here with models and images at hand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from segmeter.clickability.prior import prior
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Model, render
+from segmeter.core.models import Model, Request, render
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 
@@ -49,7 +49,7 @@ class ProxyError:
 
     @property
     def share(self) -> float:
-        """The error region's share of the picture."""
+        """The error region's share of the image."""
         return self.mask.area / math.prod(self.mask.shape)
 
 
@@ -57,17 +57,17 @@ def proxy_errors_of(
     model: Model, scene: Scene, rng: np.random.Generator, clicks: int = 12
 ) -> list[ProxyError]:
     """Error regions that a model leaves after one likely click, as the study chose its own."""
-    view = model.look(scene)
+    encoded = model.encode(scene)
     found = []
     for target in scene.targets:
         map = prior(target.mask)
         points = [draw_sound(map, (0.0, 1.0), rng.random(), 0) for _ in range(clicks)]
-        asks = [Ask((Click(point, True),)) for point in points if point is not None]
-        guesses = render(view, view.answer(asks))
-        unfinished = [g for g in guesses if _iou(target.mask, g) <= _GOOD_ENOUGH]
+        requests = [Request((Click(point, True),)) for point in points if point is not None]
+        predictions = render(encoded, encoded.predict(requests))
+        unfinished = [g for g in predictions if _iou(target.mask, g) <= _GOOD_ENOUGH]
         if not unfinished:
             continue
-        best = max(unfinished, key=lambda guess: _iou(target.mask, guess))
+        best = max(unfinished, key=lambda prediction: _iou(target.mask, prediction))
         sides = (target.mask.bits.shape[0], target.mask.bits.shape[1])
         found += [
             ProxyError(scene.name, kind, wrong, sides)
@@ -104,6 +104,6 @@ def _proxy_error(row: Mapping[str, Any]) -> ProxyError:
     )
 
 
-def _iou(truth: Mask, guess: Mask) -> float:
-    both = truth.overlap(guess)
-    return both / max(1, truth.area + guess.area - both)
+def _iou(ground_truth: Mask, prediction: Mask) -> float:
+    both = ground_truth.overlap(prediction)
+    return both / max(1, ground_truth.area + prediction.area - both)

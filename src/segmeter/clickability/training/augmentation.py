@@ -1,4 +1,4 @@
-"""Augmentation of training samples: mirrored always, in the sound recipe colour and scale too."""
+"""Augmentation of training samples: mirrored always, in the corrected recipe colour and scale too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.clickability.letterbox import Letterbox
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = ["varied"]
 
@@ -22,10 +22,10 @@ _BRIGHTER, _TINT = 0.4, 0.15
 
 
 def varied(
-    planes: Floats, box: Letterbox, rng: np.random.Generator, reading: Reading = "sound"
+    planes: Floats, box: Letterbox, rng: np.random.Generator, protocol: ProtocolName = "corrected"
 ) -> Floats:
     """Planes `(7, F, F)` as another photographer might have taken them."""
-    if reading == "sound":
+    if protocol == "corrected":
         planes = _scaled(_coloured(planes, box, rng), rng)
     if rng.random() < 0.5:
         planes = planes[..., ::-1]
@@ -33,7 +33,7 @@ def varied(
 
 
 def _coloured(planes: Floats, box: Letterbox, rng: np.random.Generator) -> Floats:
-    """Contrast, brightness, tint and saturation of the picture; padding stays as it is."""
+    """Contrast, brightness, tint and saturation of the image; padding stays as it is."""
     (y, x), (height, width) = box.low, box.size
     inside = (slice(0, _COLOURS), slice(y, y + height), slice(x, x + width))
     colours = planes[inside]

@@ -1,6 +1,6 @@
 """Training samples for the clickability network: what people were shown, and where they clicked.
 
-A training sample is one key of a clicks file: a picture, the object, the error region, all
+A training sample is one key of a clicks file: an image, the object, the error region, all
 clicks on it. Framed, it is what the network sees, and the map it should give.
 """
 
@@ -20,7 +20,7 @@ from segmeter.clickability.maps import blurred_clicks, soft_error_region
 from segmeter.clickability.network import normalised
 from segmeter.clickability.training.augmentation import varied
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.scenes import Dataset, Target
 from segmeter.core.seeds import generator
 from segmeter.datasets.recorded_clicks import Clicks, Key, previous_mask
@@ -35,20 +35,20 @@ _MOST_KEPT = 512
 
 @dataclass(frozen=True, slots=True)
 class TrainingSample:
-    """One key: its name and picture, its clicks, and a function that reads the rest.
+    """One key: its name and image, its clicks, and a function that reads the rest.
 
-    `points` are `(y, x)` pixels of pictures of `sizes`; `show()` gives picture `(H, W, 3)`,
+    `points` are `(y, x)` pixels of images of `sizes`; `show()` gives image `(H, W, 3)`,
     object `(H, W)` and error region `(H, W)`, 0..1.
     """
 
     name: str
-    picture: str
+    image: str
     points: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     show: Callable[[], Shown]
 
     def clicks(self, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
-        """The clicks as pixels of a picture of another size."""
+        """The clicks as pixels of an image of another size."""
         return np.asarray(self.points * np.array(shape) // self.sizes, dtype=np.int64)
 
 
@@ -66,13 +66,11 @@ def samples_of(
         if key.dataset not in datasets or (key.kind != "first" and previous is None):
             continue
         if key.image not in known[key.dataset]:
-            raise NotFound(f"the clicks name picture '{key.image}' of '{key.dataset}', not at hand")
+            raise NotFound(f"the clicks name image '{key.image}' of '{key.dataset}', not at hand")
         show = partial(_shown, datasets[key.dataset], key, previous)
         name = f"{key.dataset}/{key.full_stem}/{key.kind}"
-        picture = f"{key.dataset}/{key.image}"
-        found.append(
-            TrainingSample(name, picture, clicks.points[places], clicks.sizes[places], show)
-        )
+        image = f"{key.dataset}/{key.image}"
+        found.append(TrainingSample(name, image, clicks.points[places], clicks.sizes[places], show))
     if not found:
         raise BadInput("the clicks file holds nothing of the data sets that were named")
     return found
@@ -81,14 +79,14 @@ def samples_of(
 def split(
     training_samples: Sequence[TrainingSample], seed: int, share: float = 0.1
 ) -> tuple[list[TrainingSample], list[TrainingSample]]:
-    """Samples to learn from, and a share to choose by; a picture's samples stay together."""
-    pictures = sorted({sample.picture for sample in training_samples})
-    order = generator(seed, "choose").permutation(len(pictures))
-    aside = {pictures[i] for i in order[: max(1, round(share * len(pictures)))]}
-    if len(aside) == len(pictures):
-        raise BadInput("one picture is too few to learn from some and choose by others")
-    learn = [sample for sample in training_samples if sample.picture not in aside]
-    return learn, [sample for sample in training_samples if sample.picture in aside]
+    """Samples to learn from, and a share to choose by; an image's samples stay together."""
+    images = sorted({sample.image for sample in training_samples})
+    order = generator(seed, "choose").permutation(len(images))
+    aside = {images[i] for i in order[: max(1, round(share * len(images)))]}
+    if len(aside) == len(images):
+        raise BadInput("one image is too few to learn from some and choose by others")
+    learn = [sample for sample in training_samples if sample.image not in aside]
+    return learn, [sample for sample in training_samples if sample.image in aside]
 
 
 class TrainingSamples:
@@ -97,13 +95,13 @@ class TrainingSamples:
     def __init__(
         self,
         training_samples: Sequence[TrainingSample],
-        reading: Reading,
+        protocol: ProtocolName,
         frame: int = FRAME,
         seed: int = 0,
         workers: int = 0,
     ) -> None:
         self._samples = training_samples
-        self._reading: Reading = reading
+        self._protocol: ProtocolName = protocol
         self._frame = frame
         self._seed = seed
         self._most_kept = _MOST_KEPT // max(1, workers)
@@ -121,12 +119,12 @@ class TrainingSamples:
         if epoch < 0:
             return planes
         rng = generator(self._seed, "vary", epoch, self._samples[index].name)
-        return varied(planes, box, rng, self._reading)
+        return varied(planes, box, rng, self._protocol)
 
     def _framed(self, index: int) -> tuple[Letterbox, npt.NDArray[np.float16]]:
         known = self._kept.get(index)
         if known is None:
-            box, planes = framed(self._samples[index], self._reading, self._frame)
+            box, planes = framed(self._samples[index], self._protocol, self._frame)
             known = box, planes.astype(np.float16)
             if len(self._kept) < self._most_kept:
                 self._kept[index] = known
@@ -134,18 +132,18 @@ class TrainingSamples:
 
 
 def framed(
-    sample: TrainingSample, reading: Reading, frame: int = FRAME
+    sample: TrainingSample, protocol: ProtocolName, frame: int = FRAME
 ) -> tuple[Letterbox, Floats]:
-    """A training sample's planes `(7, F, F)` and where its picture lies in them."""
-    picture, target, error_region = sample.show()
-    shape = (picture.shape[0], picture.shape[1])
-    soft = soft_error_region(error_region, reading)
+    """A training sample's planes `(7, F, F)` and where its image lies in them."""
+    image, target, error_region = sample.show()
+    shape = (image.shape[0], image.shape[1])
+    soft = soft_error_region(error_region, protocol)
     goal = soft * blurred_clicks(sample.clicks(shape), shape)
     if not goal.any():
         raise BadInput(f"{sample.name}: no click lies near what was to be clicked")
     box = Letterbox(shape, frame)
-    parts = [box.put(part, reading == "sound") for part in (target, error_region, soft, goal)]
-    colours = box.put(normalised(picture), reading == "sound")
+    parts = [box.put(part, protocol == "corrected") for part in (target, error_region, soft, goal)]
+    colours = box.put(normalised(image), protocol == "corrected")
     return box, np.concatenate([colours.transpose(2, 0, 1), np.stack(parts)])
 
 
@@ -169,4 +167,4 @@ def _object(targets: Sequence[Target], key: Key) -> Target:
     for target in targets:
         if target.id == key.object:
             return target
-    raise NotFound(f"picture '{key.image}' of '{key.dataset}' has no object '{key.object}'")
+    raise NotFound(f"image '{key.image}' of '{key.dataset}' has no object '{key.object}'")

@@ -93,9 +93,9 @@ def train(
     identity = _identity(learn, choose, course)
     state = _begin(course)
     _resume(state, out, identity)
-    reading = course.recipe.name
-    training_samples = TrainingSamples(learn, reading, course.frame, course.seed, course.workers)
-    judged = TrainingSamples(choose, reading, course.frame)
+    protocol = course.recipe.name
+    training_samples = TrainingSamples(learn, protocol, course.frame, course.seed, course.workers)
+    judged = TrainingSamples(choose, protocol, course.frame)
     steps_per_epoch = math.ceil(len(learn) / course.recipe.batch)
     steps = course.recipe.epochs * steps_per_epoch
     try:
@@ -126,14 +126,14 @@ def likeness(made: Tensor, planes: Tensor, recipe: Recipe) -> Tensor:
 
 def _distributions(made: Tensor, planes: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Goal and map, each summing to one: over the frame, or over the softened error region."""
-    map = made[:, 0] * planes[:, 5] if recipe.sound else made[:, 0]
+    map = made[:, 0] * planes[:, 5] if recipe.corrected else made[:, 0]
     goal = planes[:, 6]
     return tuple(m / (m.sum(dim=(1, 2), keepdim=True) + _TINY) for m in (goal, map))  # type: ignore[return-value]  # two of them
 
 
 def _begin(course: Course) -> _State:
     torch.manual_seed(_seed(course, "weights"))
-    network = Clickability(SIZES[course.size], course.frame, course.recipe.sound)
+    network = Clickability(SIZES[course.size], course.frame, course.recipe.corrected)
     if course.backbone is not None:
         load_backbone(network, course.backbone)
     network.to(course.device).train()
@@ -142,7 +142,7 @@ def _begin(course: Course) -> _State:
 
 def _optimiser(network: Clickability, course: Course) -> torch.optim.Optimizer:
     recipe = course.recipe
-    if not recipe.sound:
+    if not recipe.corrected:
         return torch.optim.Adam(network.parameters(), lr=recipe.rate)
     backbone = cast(nn.Module, network.encoder_decoder.backbone)
     known = {id(p) for p in backbone.parameters()}

@@ -23,7 +23,7 @@ __all__ = ["Layout", "holds_volumes", "recognise"]
 _CHANNEL = re.compile(r"(.+)_(\d{4})$")
 _LABEL_WORDS = re.compile(
     r"(?:^|[-_. ])(?:seg|segs|segmentation|segmentations|label|labels|labelmap|mask|masks|gt|"
-    r"ground[-_]?truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
+    r"ground[-_]?ground truth|manual|lesion[-_]seg|dseg|network|annotation)(?=$|[-_. \d])",
     re.IGNORECASE,
 )
 _LABEL_FILES = (".seg.nrrd", ".in.nrrd")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.pictures import check_regular
+from segmeter.datasets.image_files import check_regular
 from segmeter.datasets.volumes.grids import Grid
 from segmeter.datasets.volumes.stored import Named, check_claim
 

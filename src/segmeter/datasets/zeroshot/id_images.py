@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.datasets.pictures import MOST_PIXELS, SUFFIXES, read_values
+from segmeter.datasets.image_files import MOST_PIXELS, SUFFIXES, read_values
 from segmeter.datasets.zeroshot.listed import Item, Named
 
 __all__ = ["ade_png", "folder_of_masks", "hdf5_ids", "id_png", "label_png", "masks_of_ids"]
@@ -27,12 +27,12 @@ def label_png(
     images: Path,
     masks: Path,
     *,
-    picture_end: str = "",
+    image_end: str = "",
     mask_end: str = "",
     ignore: Collection[int] = (),
     labels: Mapping[int, str] | None = None,
 ) -> dict[str, Item]:
-    """A label image a picture: a mask for each value but 0 and those ignored.
+    """A label image an image: a mask for each value but 0 and those ignored.
 
     Files are paired by their path inside the two folders, without suffix and without the
     given ends. Colours count as one number each.
@@ -40,21 +40,21 @@ def label_png(
     drawn = _by_name(masks, mask_end)
     read = partial(_label_masks, ignore=frozenset(ignore), labels=labels or {})
     return {
-        name: Item(picture, partial(read, drawn[name]), (drawn[name],))
-        for name, picture in _by_name(images, picture_end).items()
+        name: Item(image, partial(read, drawn[name]), (drawn[name],))
+        for name, image in _by_name(images, image_end).items()
         if name in drawn
     }
 
 
 def folder_of_masks(root: Path) -> dict[str, Item]:
-    """A folder per scene, with `images` that hold one picture and `masks` of one object each."""
+    """A folder per scene, with `images` that hold one image and `masks` of one object each."""
     found: dict[str, Item] = {}
     for folder in sorted(p for p in root.iterdir() if (p / "masks").is_dir()):
-        pictures = _pictures(folder / "images")
-        if len(pictures) != 1:
-            raise BadInput(f"'{folder / 'images'}' holds {len(pictures)} pictures instead of one")
-        files = tuple(_pictures(folder / "masks"))
-        found[folder.name] = Item(pictures[0], partial(_file_masks, files), files)
+        images = _images(folder / "images")
+        if len(images) != 1:
+            raise BadInput(f"'{folder / 'images'}' holds {len(images)} images instead of one")
+        files = tuple(_images(folder / "masks"))
+        found[folder.name] = Item(images[0], partial(_file_masks, files), files)
     return found
 
 
@@ -67,12 +67,12 @@ def ade_png(root: Path) -> dict[str, Item]:
     found: dict[str, Item] = {}
     for file in sorted(root.rglob("*_seg.png")):
         name = file.name.removesuffix("_seg.png")
-        picture = file.with_name(f"{name}.jpg")
-        if not picture.is_file():
+        image = file.with_name(f"{name}.jpg")
+        if not image.is_file():
             continue
         parts = sorted(file.parent.glob(f"{name}_parts_*.png"), key=_number)
         files = (file, *parts)
-        found[name] = Item(picture, partial(_ade_masks, files), files)
+        found[name] = Item(image, partial(_ade_masks, files), files)
     return found
 
 
@@ -80,7 +80,7 @@ def id_png(
     images: Path,
     masks: Path,
     *,
-    picture_end: str = "",
+    image_end: str = "",
     mask_end: str = "",
     stuff: Mapping[int, str],
     things: Mapping[int, str],
@@ -94,19 +94,19 @@ def id_png(
     drawn = _by_name(masks, mask_end)
     read = partial(_id_masks, stuff=dict(stuff), things=dict(things))
     return {
-        name: Item(picture, partial(read, drawn[name]), (drawn[name],))
-        for name, picture in _by_name(images, picture_end).items()
+        name: Item(image, partial(read, drawn[name]), (drawn[name],))
+        for name, image in _by_name(images, image_end).items()
         if name in drawn
     }
 
 
 def hdf5_ids(
-    root: Path, picture: Callable[[Path], Path], pattern: str = "**/*.hdf5", key: str = "dataset"
+    root: Path, image_of: Callable[[Path], Path], pattern: str = "**/*.hdf5", key: str = "dataset"
 ) -> dict[str, Item]:
-    """An id image in an HDF5 file per picture; -1 is nothing. `picture` names a file's picture."""
+    """An id image in an HDF5 file per image; -1 is nothing. `image_of` names a file's image."""
     found: dict[str, Item] = {}
     for file in sorted(root.glob(pattern)):
-        image = picture(file)
+        image = image_of(file)
         if image.is_file():
             name = str(image.relative_to(root).with_suffix("")).replace("\\", "/")
             found[name] = Item(image, partial(_hdf5_masks, file, key), (file,))
@@ -114,10 +114,10 @@ def hdf5_ids(
 
 
 def masks_of_ids(ids: Ids, nothing: Collection[int]) -> Iterator[tuple[int, Mask]]:
-    """Each id with its mask, by ascending id; inside the id's own box, not the whole picture."""
+    """Each id with its mask, by ascending id; inside the id's own box, not the whole image."""
     numbers, flat = np.unique(ids, return_inverse=True)
     if numbers.size > _MOST_IDS:
-        raise BadInput(f"{numbers.size} different ids: that is a picture, not a map of ids")
+        raise BadInput(f"{numbers.size} different ids: that is an image, not a map of ids")
     places = flat.reshape(ids.shape)
     for number, box in zip(numbers.tolist(), _boxes(places, numbers.size), strict=True):
         if number in nothing:
@@ -207,23 +207,23 @@ def _numbers(values: npt.NDArray[Any]) -> Ids:
 def _checked(ids: Ids, size: Size, file: Path) -> Ids:
     if ids.shape != size:
         raise BadInput(
-            f"'{file}' is {ids.shape[1]} x {ids.shape[0]} but its picture is {size[1]} x {size[0]};"
+            f"'{file}' is {ids.shape[1]} x {ids.shape[0]} but its image is {size[1]} x {size[0]};"
             " resize it or leave the scene out"
         )
     return ids
 
 
 def _by_name(folder: Path, end: str) -> dict[str, Path]:
-    """Pictures anywhere under a folder, by path without suffix and end."""
+    """Images anywhere under a folder, by path without suffix and end."""
     found: dict[str, Path] = {}
-    for path in _pictures(folder, deep=True):
+    for path in _images(folder, deep=True):
         name = str(path.relative_to(folder).with_suffix("")).replace("\\", "/")
         if name.endswith(end) and found.setdefault(name.removesuffix(end), path) is not path:
             raise BadInput(f"'{path}' and another file are both '{name}'; move one of them away")
     return found
 
 
-def _pictures(folder: Path, deep: bool = False) -> list[Path]:
+def _images(folder: Path, deep: bool = False) -> list[Path]:
     paths = folder.rglob("*") if deep else folder.glob("*")
     return sorted(p for p in paths if p.suffix.lower() in SUFFIXES and p.name[0] != ".")
 

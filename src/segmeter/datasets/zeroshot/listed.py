@@ -1,4 +1,4 @@
-"""Listed data sets: a list of pictures, each with a way to its masks."""
+"""Listed data sets: a list of images, each with a way to its masks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.scenes import DatasetCard, Picture, Pixels, Scene, Target
-from segmeter.datasets.pictures import picture_size, read_bytes, read_rgb
+from segmeter.core.scenes import DatasetCard, Image, Pixels, Scene, Target
+from segmeter.datasets.image_files import image_size, read_bytes, read_rgb
 from segmeter.datasets.places import digest, known
 from segmeter.datasets.zeroshot.sampling import sampled
 
@@ -21,7 +21,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One mask of a picture: its name there, its class and groups."""
+    """One mask of a image: its name there, its class and groups."""
 
     id: str
     mask: Mask
@@ -35,17 +35,17 @@ class Item:
 
     Attributes
     ----------
-    picture
+    image
         Its file.
     masks
-        Reads the masks, for a picture of the given `(H, W)`.
+        Reads the masks, for an image of the given `(H, W)`.
     files
         What the masks are read from.
     groups
-        What all its targets share, such as the video that it is a frame of (`photograph`).
+        What all its targets share, such as the video that it is a frame of (`image`).
     """
 
-    picture: Path
+    image: Path
     masks: Callable[[Size], Iterable[Named]]
     files: tuple[Path, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Selection:
     least_area
         Smaller masks are left out, in pixels after resizing.
     most_side
-        Pictures are reduced to this longest side, never enlarged; 0 leaves them.
+        Images are reduced to this longest side, never enlarged; 0 leaves them.
     split
         A file that names a scene a line; only these are played.
     category
@@ -92,14 +92,14 @@ class Listed:
         self._selection = selection or Selection()
         self._items = _in_split(card.name, items, self._selection.split)
         if not self._items:
-            raise NotFound(f"data set '{card.name}': no picture with masks in its folder")
+            raise NotFound(f"data set '{card.name}': no image with masks in its folder")
 
     @cached_property
     def card(self) -> DatasetCard:
         if self._selection.sample is None:
             return self._card
         chosen = sum(self._counts[name] for name in self.scenes())
-        note = f" {len(self.scenes())} pictures with {chosen} masks are played."
+        note = f" {len(self.scenes())} images with {chosen} masks are played."
         return replace(self._card, notes=self._card.notes + note, targets=chosen)
 
     def scenes(self) -> Sequence[str]:
@@ -108,16 +108,16 @@ class Listed:
     def load(self, scene: str) -> Scene:
         known(self._card.name, scene, self._items)
         item = self._items[scene]
-        return Picture(
+        return Image(
             self._card.name,
             scene,
             lambda: self._pixels(item),
             lambda: self._targets(item),
-            file_name=item.picture.name,
+            file_name=item.image.name,
         )
 
     def fingerprint(self) -> str:
-        files = [f for item in self._items.values() for f in (item.picture, *item.files)]
+        files = [f for item in self._items.values() for f in (item.image, *item.files)]
         return digest(dict.fromkeys(files))
 
     @cached_property
@@ -127,11 +127,11 @@ class Listed:
 
     @cached_property
     def _counts(self) -> dict[str, int]:
-        """How many masks each picture has; every file of masks is read once for it."""
+        """How many masks each image has; every file of masks is read once for it."""
         return {name: len(self._targets(item)) for name, item in self._items.items()}
 
     def _pixels(self, item: Item) -> Pixels:
-        pixels = read_rgb(item.picture)
+        pixels = read_rgb(item.image)
         size = _reduced(pixels.shape[:2], self._selection.most_side)
         if size == pixels.shape[:2]:
             return pixels
@@ -140,7 +140,7 @@ class Listed:
         return cv2.resize(pixels, size[::-1], interpolation=cv2.INTER_AREA)
 
     def _targets(self, item: Item) -> list[Target]:
-        size = picture_size(item.picture)
+        size = image_size(item.image)
         found = []
         for named in item.masks(size):
             mask = _resized(named.mask, _reduced(size, self._selection.most_side))

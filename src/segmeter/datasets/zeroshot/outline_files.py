@@ -1,4 +1,4 @@
-"""Masks kept as outlines in JSON: COCO, YouTube-VIS, VISOR, one file per picture, VIA.
+"""Masks kept as outlines in JSON: COCO, YouTube-VIS, VISOR, one file per image, VIA.
 
 Every polygon is filled by COCO's even-odd rule, and the parts of an object are united.
 """
@@ -16,8 +16,8 @@ from segmeter.core.masks import Mask
 from segmeter.core.scenes import DatasetCard
 from segmeter.datasets.coco_json import CocoJson
 from segmeter.datasets.coco_outlines import outline
+from segmeter.datasets.image_files import SUFFIXES, read_bytes
 from segmeter.datasets.layout_faults import WRONG_LAYOUT, layout_fault
-from segmeter.datasets.pictures import SUFFIXES, read_bytes
 from segmeter.datasets.polygons import fill
 from segmeter.datasets.zeroshot.listed import Item, Named
 
@@ -35,7 +35,7 @@ def coco_json(annotations: Path, images: Path) -> dict[str, Item]:
     """COCO's layout: a mask an annotation, its parts united; crowd regions are left out."""
     data = CocoJson(_NO_CARD, annotations, images)
     return {
-        scene: Item(data.picture(scene), partial(_coco_masks, data, scene), (annotations,))
+        scene: Item(data.image(scene), partial(_coco_masks, data, scene), (annotations,))
         for scene in data.scenes()
     }
 
@@ -43,7 +43,7 @@ def coco_json(annotations: Path, images: Path) -> dict[str, Item]:
 def ytvis_json(annotations: Path, images: Path) -> dict[str, Item]:
     """YouTube-VIS: for each track a mask a frame, null where it is absent.
 
-    A scene is a frame with a mask; frames of one video share the group `photograph`.
+    A scene is a frame with a mask; frames of one video share the group `image`.
     """
     data = _loaded(annotations)
     return _parsed(annotations, lambda: _frames(data, annotations, images))
@@ -52,49 +52,49 @@ def ytvis_json(annotations: Path, images: Path) -> dict[str, Item]:
 def visor_json(annotations: Path, images: Path) -> dict[str, Item]:
     """VISOR: a JSON file a video, with frames and the polygons of each entity there."""
     found: dict[str, Item] = {}
-    pictures = _by_file_name(images)
+    files_by_name = _by_file_name(images)
     for file in sorted(annotations.rglob("*.json")):
         entries = _parsed(file, partial(_visor_frames, _loaded(file)))
         for name, video, entities in entries:
-            if name in pictures:
+            if name in files_by_name:
                 masks = partial(_entity_masks, entities, file)
-                item = Item(pictures[name], masks, (file,), {"photograph": video})
+                item = Item(files_by_name[name], masks, (file,), {"image": video})
                 found[PurePosixPath(name).stem] = item
     return found
 
 
 def polygon_json(annotations: Path, images: Path) -> dict[str, Item]:
-    """A JSON file per picture, of the same name, with a list of objects and their polygons.
+    """A JSON file per image, of the same name, with a list of objects and their polygons.
 
     The list is under one of annotation, annotations, objects, shapes, instances or labels
-    (perhaps under the picture's name first); a polygon under segmentation, polygon, points or
+    (perhaps under the image's name first); a polygon under segmentation, polygon, points or
     vertices, as pairs or flat, or as a list of those.
     """
-    pictures = {path.stem: path for path in _by_file_name(images).values()}
+    files_by_name = {path.stem: path for path in _by_file_name(images).values()}
     return {
-        file.stem: Item(pictures[file.stem], partial(_polygon_masks, file), (file,))
+        file.stem: Item(files_by_name[file.stem], partial(_polygon_masks, file), (file,))
         for file in sorted(annotations.rglob("*.json"))
-        if file.stem in pictures
+        if file.stem in files_by_name
     }
 
 
 def via_json(annotations: Path, images: Path) -> dict[str, Item]:
-    """VGG Image Annotator: regions with `all_points_x` and `all_points_y` for each picture."""
+    """VGG Image Annotator: regions with `all_points_x` and `all_points_y` for each image."""
     files = [annotations] if annotations.is_file() else sorted(annotations.rglob("*.json"))
-    pictures = _by_file_name(images)
+    files_by_name = _by_file_name(images)
     found: dict[str, Item] = {}
     for file in files:
-        for name, regions in _parsed(file, partial(_via_pictures, _loaded(file))):
-            if name in pictures and regions:
+        for name, regions in _parsed(file, partial(_via_images, _loaded(file))):
+            if name in files_by_name and regions:
                 masks = partial(_via_masks, regions, file)
-                found[PurePosixPath(name).stem] = Item(pictures[name], masks, (file,))
+                found[PurePosixPath(name).stem] = Item(files_by_name[name], masks, (file,))
     return found
 
 
 def _coco_masks(data: CocoJson, scene: str, size: Size) -> Iterator[Named]:
     for target in data.load(scene).targets:
         if target.mask.shape != size:
-            raise BadInput(f"{scene}: object {target.id} is not of its picture's size")
+            raise BadInput(f"{scene}: object {target.id} is not of its image's size")
         yield Named(target.id, target.mask, target.label, target.groups)
 
 
@@ -112,11 +112,11 @@ def _frames(data: Any, annotations: Path, images: Path) -> dict[str, Item]:
                 for k in tracks.get(video["id"], ())
                 if k["segmentations"][t] is not None
             ]
-            picture = images / str(file)
-            if shown and ".." not in path.parts and picture.is_file():
+            image = images / str(file)
+            if shown and ".." not in path.parts and image.is_file():
                 masks = partial(_track_masks, shown, annotations)
-                groups = {"photograph": path.parts[0] if len(path.parts) > 1 else str(video["id"])}
-                found[str(path.with_suffix(""))] = Item(picture, masks, (annotations,), groups)
+                groups = {"image": path.parts[0] if len(path.parts) > 1 else str(video["id"])}
+                found[str(path.with_suffix(""))] = Item(image, masks, (annotations,), groups)
     return found
 
 
@@ -169,7 +169,7 @@ def _objects(data: Any, stem: str) -> list[Mapping[str, Any]]:
     return data
 
 
-def _via_pictures(data: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
+def _via_images(data: Any) -> list[tuple[str, list[Mapping[str, Any]]]]:
     entries = data.get("_via_img_metadata", data)
     found = []
     for entry in entries.values():
@@ -235,7 +235,7 @@ def _parsed(file: Path, parse: Callable[[], Made]) -> Made:
 
 
 def _by_file_name(folder: Path) -> dict[str, Path]:
-    """Pictures anywhere under a folder, by file name."""
+    """Images anywhere under a folder, by file name."""
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in SUFFIXES and path.name[0] != ".":

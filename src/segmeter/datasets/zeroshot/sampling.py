@@ -1,6 +1,6 @@
-"""Sampling: which pictures of a large data set are played.
+"""Sampling: which images of a large data set are played.
 
-Segment Anything plays data sets of more than 15 000 masks in part: random pictures until
+Segment Anything plays data sets of more than 15 000 masks in part: random images until
 there are about 10 000 masks. Its own parts were not published.
 """
 
@@ -18,9 +18,9 @@ LARGE, ABOUT = 15_000, 10_000
 def sampled(
     masks: Mapping[str, int], seed: int, large: int = LARGE, about: int = ABOUT
 ) -> set[str]:
-    """The pictures to play, from how many masks each one has.
+    """The images to play, from how many masks each one has.
 
-    All that have a mask where there are at most `large` masks. Otherwise pictures in an order
+    All that have a mask where there are at most `large` masks. Otherwise images in an order
     that the seed draws (over their names, sorted), until there are `about` masks or more; the
     last one goes again if the total is then nearer to `about`.
 

@@ -45,7 +45,7 @@ Confidence = Literal["known", "recalled", "weak"]
 Certainty = {
     "known": "its layout is documented by its authors",
     "recalled": "its layout is given from memory: check the first masks by eye",
-    "weak": "its layout is a guess: give images and annotations, and check masks by eye",
+    "weak": "its layout is a prediction: give images and annotations, and check masks by eye",
 }
 
 
@@ -53,7 +53,7 @@ Certainty = {
 class Kind:
     """One data set of the suite.
 
-    `images` and `annotations` are places under its folder; `pictures` and `masks` how many the
+    `images` and `annotations` are places under its folder; `image_count` and `masks` how many the
     authors played; `options` go to the reader.
     """
 
@@ -62,7 +62,7 @@ class Kind:
     about: str
     reader: Reader
     split: str
-    pictures: int
+    image_count: int
     masks: int
     images: str
     annotations: str
@@ -86,7 +86,7 @@ class Kind:
             targets=self.masks,
             homepage=self.homepage,
             notes=f"{self.split} belongs in {layout}. Segment Anything played {part} masks on"
-            f" {self.pictures} pictures, faces blurred; its parts of large sets were not"
+            f" {self.images} images, faces blurred; its parts of large sets were not"
             f" published. Reader {self.reader}: {Certainty[self.confidence]}.",
         )
 
@@ -100,10 +100,10 @@ def _id_png(folder: Path, kind: Kind, images: str, masks: str) -> dict[str, Item
 
 
 def _hdf5(folder: Path, kind: Kind, images: str, masks: str) -> dict[str, Item]:
-    return hdf5_ids(folder, _hypersim_picture, "**/*.semantic_instance.hdf5")
+    return hdf5_ids(folder, _hypersim_image, "**/*.semantic_instance.hdf5")
 
 
-def _hypersim_picture(file: Path) -> Path:
+def _hypersim_image(file: Path) -> Path:
     """`scene_cam_00_geometry_hdf5/frame.0000.semantic_instance.hdf5` shows what
     `scene_cam_00_final_preview/frame.0000.tonemap.jpg` does."""
     camera = file.parent.name.removesuffix("_geometry_hdf5")
@@ -152,14 +152,14 @@ def _open(
     annotations: str | None,
     selection: Selection,
 ) -> Listed:
-    pictures, masks = images or kind.images, annotations or kind.annotations
+    images, masks = images or kind.images, annotations or kind.annotations
     named = (kind.name, kind.title.replace(" ", "_"), *_ALIASES.get(kind.name, ()))
-    parts = [part for part in dict.fromkeys((pictures, masks)) if part != "."]
+    parts = [part for part in dict.fromkeys((images, masks)) if part != "."]
     folder = set_folder(kind.card, data, named, parts or ["."])
-    items = READERS[kind.reader](folder, kind, pictures, masks)
+    items = READERS[kind.reader](folder, kind, images, masks)
     if not items:
         raise NotFound(
-            f"data set '{kind.name}': no picture with masks in '{folder}' ({kind.homepage})"
+            f"data set '{kind.name}': no image with masks in '{folder}' ({kind.homepage})"
         )
     return Listed(kind.card, items, selection)
 

@@ -1,4 +1,4 @@
-"""A model with a known answer at every point, for pictures that carry their own position.
+"""A model with a known answer at every point, for images that carry their own position.
 
 Red is x, green is y, both modulo 256, blue holds what is above, so a crop knows where it
 lies. Ellipses answer clicks inside them with three maps of different steepness, some with a
@@ -20,16 +20,16 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, ModelCard
+from segmeter.core.models import ModelCard, Request
 from segmeter.core.prompts import Click
 from segmeter.core.scenes import Scene
 from segmeter.models._enlarging import Enlargement
 from segmeter.models.automatic.candidates import Logits
 
-__all__ = ["Blob", "BlobView", "Blobs", "position_picture"]
+__all__ = ["Blob", "BlobEncodedScene", "Blobs", "position_image"]
 
 Single = npt.NDArray[np.float32]
-_SUMMARY = "ellipses of known logits on a picture that carries its own position, for tests"
+_SUMMARY = "ellipses of known logits on an image that carries its own position, for tests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class Blobs:
     def __init__(self, file: str | Path | None = None) -> None:
         self.blobs = _DEFAULT if file is None else _read(Path(file))
 
-    def look(self, scene: Scene) -> BlobView:
-        return BlobView(scene.pixels, self.blobs)
+    def encode(self, scene: Scene) -> BlobEncodedScene:
+        return BlobEncodedScene(scene.pixels, self.blobs)
 
 
 @dataclass(frozen=True, slots=True)
 class BlobPrediction:
     scores: Single
     maps: Single
-    memory: None = None
+    state: None = None
 
     @property
     def shown(self) -> int:
@@ -109,7 +109,7 @@ class BlobPrediction:
         return Mask.of(self.maps[self.shown if candidate is None else candidate] > 0)
 
 
-class BlobView:
+class BlobEncodedScene:
     """Answers by the last positive click, and by the first pixel where there is none."""
 
     def __init__(self, pixels: npt.NDArray[np.uint8], blobs: Sequence[Blob]) -> None:
@@ -121,8 +121,8 @@ class BlobView:
         self.blobs = tuple(blobs)
         self.shape = (height, width)
 
-    def answer(self, asks: Sequence[Ask]) -> list[BlobPrediction]:
-        return [BlobPrediction(*self._at(*_last_click(ask))) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[BlobPrediction]:
+        return [BlobPrediction(*self._at(*_last_click(request))) for request in requests]
 
     def candidates(self, points: npt.NDArray[np.float64], above: float) -> Logits:
         return self._candidates(points, above, 3)
@@ -157,14 +157,14 @@ class BlobView:
         return np.array(scores, dtype=np.float32), maps
 
 
-def position_picture(height: int, width: int) -> npt.NDArray[np.uint8]:
-    """A picture whose colours tell where each pixel lies."""
+def position_image(height: int, width: int) -> npt.NDArray[np.uint8]:
+    """An image whose colours tell where each pixel lies."""
     y, x = np.mgrid[:height, :width]
     return np.stack([x % 256, y % 256, x // 256 + 16 * (y // 256)], axis=-1).astype(np.uint8)
 
 
-def _last_click(ask: Ask) -> tuple[float, float]:
-    points = [p.point for p in ask.prompts if isinstance(p, Click) and p.positive]
+def _last_click(request: Request) -> tuple[float, float]:
+    points = [p.point for p in request.prompts if isinstance(p, Click) and p.positive]
     return (float(points[-1][0]), float(points[-1][1])) if points else (0.0, 0.0)
 
 

@@ -11,18 +11,18 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, View
+from segmeter.core.models import EncodedScene, Request
 from segmeter.core.prompts import Click
 from segmeter.models._enlarging import Enlargement, Measured
 from segmeter.models.automatic.regions import clean_logits
 
 __all__ = [
-    "AnswersGrids",
-    "AnswersGridsSingly",
     "Candidates",
     "Encoded",
     "Logits",
     "Masks",
+    "PredictsGrids",
+    "PredictsGridsSingly",
     "RefinesCandidates",
     "candidates_of",
 ]
@@ -64,7 +64,7 @@ class Candidates(Protocol):
 
 
 @runtime_checkable
-class AnswersGrids(Protocol):
+class PredictsGrids(Protocol):
     """A view that answers thousands of single clicks with logits of all candidates."""
 
     def candidates(self, points: Points, above: float) -> Candidates:
@@ -77,7 +77,7 @@ class AnswersGrids(Protocol):
 
 
 @runtime_checkable
-class AnswersGridsSingly(Protocol):
+class PredictsGridsSingly(Protocol):
     """A view that also has a mask for each click as if it could mean one thing only."""
 
     def single_candidates(self, points: Points, above: float) -> Candidates:
@@ -189,14 +189,14 @@ class Encoded:
         return Masks(self.scores, self.places, tuple(self.masks(0.0)))
 
 
-def candidates_of(view: View, points: Points, above: float) -> Candidates:
+def candidates_of(encoded: EncodedScene, points: Points, above: float) -> Candidates:
     """Candidates of clicks `(n, 2)`, `(y, x)`, from any view that takes clicks."""
-    if isinstance(view, AnswersGrids):
-        return view.candidates(points, above)
-    asks = [Ask((Click((float(y), float(x))),)) for y, x in points]
+    if isinstance(encoded, PredictsGrids):
+        return encoded.candidates(points, above)
+    requests = [Request((Click((float(y), float(x))),)) for y, x in points]
     found = [
         (float(score), place, prediction.mask(candidate))
-        for place, prediction in enumerate(view.answer(asks))
+        for place, prediction in enumerate(encoded.predict(requests))
         for candidate, score in enumerate(prediction.scores)
     ]
     return _above(found, above)

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, View
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.models import EncodedScene, Model
+from segmeter.core.scenes import Image, Scene
 from segmeter.models.automatic.candidates import (
-    AnswersGrids,
-    AnswersGridsSingly,
     Candidates,
     Logits,
+    PredictsGrids,
+    PredictsGridsSingly,
     RefinesCandidates,
     candidates_of,
 )
@@ -30,7 +30,7 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Candidates of one crop that passed the filters; boxes are in the picture's frame."""
+    """Candidates of one crop that passed the filters; boxes are in the image's frame."""
 
     crop: Crop
     parts: tuple[Candidates, ...]
@@ -57,7 +57,7 @@ class Kept:
                 yield mine, part.take(self.place[mine])
 
     def masks(self, shape: tuple[int, int], threshold: float) -> list[Mask]:
-        """All masks in the picture's frame."""
+        """All masks in the image's frame."""
         made: dict[int, Mask] = {}
         for mine, part in self.groups():
             made |= zip(mine.tolist(), part.masks(threshold), strict=True)
@@ -73,21 +73,21 @@ def crop_candidates(
     `compact` keeps finished masks instead of logits where these lie in the host's memory: a
     grid of 64 x 64 points has 3 GB of them, of which little survives.
     """
-    view = model.look(_cropped(scene, crop))
+    encoded = model.encode(_cropped(scene, crop))
     height, width = crop.shape
     layout = options.grids[crop.layer] if options.grids else grid(options.points_in(crop.layer))
     xy = layout * np.array([width, height])
     # `published` takes a place between pixels for a pixel's number: half a pixel off.
-    clicks = xy[:, ::-1] - (0.5 if options.reading == "sound" else 0.0)
+    clicks = xy[:, ::-1] - (0.5 if options.protocol == "corrected" else 0.0)
     parts = [
-        _filtered(view, clicks[start : start + options.batch], crop, scene, options, compact)
+        _filtered(encoded, clicks[start : start + options.batch], crop, scene, options, compact)
         for start in range(0, len(clicks), options.batch)
     ]
     return _joined(crop, parts)
 
 
 def _filtered(
-    view: View,
+    encoded: EncodedScene,
     clicks: npt.NDArray[np.float64],
     crop: Crop,
     scene: Scene,
@@ -95,7 +95,7 @@ def _filtered(
     compact: bool,
 ) -> Kept:
     """Candidates of some clicks that pass score, stability, cover and the crop's edge."""
-    candidates = _answered(view, clicks, options)
+    candidates = _answered(encoded, clicks, options)
     if options.smallest and options.clean == "logits":
         candidates = candidates.cleaned(options.smallest, options.threshold)
     found = candidates.measure(options.threshold, options.offset)
@@ -120,26 +120,30 @@ def _filtered(
     )
 
 
-def _answered(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
+def _answered(
+    encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
+) -> Candidates:
     if options.output == "single":
-        return _answered_singly(view, clicks, options)
+        return _answered_singly(encoded, clicks, options)
     if not options.refine:
-        return candidates_of(view, clicks, options.score)
-    if not isinstance(view, AnswersGrids) or not isinstance(view, RefinesCandidates):
+        return candidates_of(encoded, clicks, options.score)
+    if not isinstance(encoded, PredictsGrids) or not isinstance(encoded, RefinesCandidates):
         raise BadInput("this model cannot take its masks back; leave refine off")
-    refined = view.refined(clicks, view.candidates(clicks, 0.0))
+    refined = encoded.refined(clicks, encoded.candidates(clicks, 0.0))
     if options.score <= 0:
         return refined
     return refined.take(np.flatnonzero(refined.scores > np.float32(options.score)))
 
 
-def _answered_singly(view: View, clicks: npt.NDArray[np.float64], options: Options) -> Candidates:
-    if options.refine or not isinstance(view, AnswersGridsSingly):
+def _answered_singly(
+    encoded: EncodedScene, clicks: npt.NDArray[np.float64], options: Options
+) -> Candidates:
+    if options.refine or not isinstance(encoded, PredictsGridsSingly):
         raise BadInput(
             "this model has no single mask for a lone click that could be asked for (or refined); "
             "leave output at three"
         )
-    return view.single_candidates(clicks, options.score)
+    return encoded.single_candidates(clicks, options.score)
 
 
 def _joined(crop: Crop, parts: Sequence[Kept]) -> Kept:
@@ -167,7 +171,7 @@ def passes(
         passed &= scores > np.float32(options.score)
     if options.stability > 0:
         passed &= stability >= np.float32(options.stability)
-    if options.reading == "sound":
+    if options.protocol == "corrected":
         passed &= areas > 0
     return passed
 
@@ -183,4 +187,4 @@ def _cropped(scene: Scene, crop: Crop) -> Scene:
         return scene
     name = f"{scene.id}@{crop.left},{crop.top},{crop.right},{crop.bottom}"
     pixels = np.ascontiguousarray(scene.pixels[crop.window])
-    return Picture(scene.dataset, name, pixels, [])
+    return Image(scene.dataset, name, pixels, [])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, Reading
+from segmeter.core.models import Model, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.models.automatic.crop_candidates import Kept, Places, crop_candidates, passes
 from segmeter.models.automatic.grids import Crop, checked_crops
@@ -30,7 +30,7 @@ from segmeter.models.automatic.suppression import suppress_boxes, suppress_masks
 __all__ = ["AutomaticMask", "generate", "generate_each"]
 
 _NEVER = 2.0
-"""A share of the picture that no mask covers."""
+"""A share of the image that no mask covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class AutomaticMask:
     score, stability
         The model's own score, and the share of the mask that a stricter threshold keeps.
     point
-        The click that made it, `(y, x)` in the picture.
+        The click that made it, `(y, x)` in the image.
     crop
         Where the model was looking.
     box
@@ -60,13 +60,16 @@ class AutomaticMask:
     box: tuple[int, int, int, int]
     cleaned: bool = False
 
-    def record(self, reading: Reading = "published") -> dict[str, Any]:
+    def record(self, protocol: ProtocolName = "published") -> dict[str, Any]:
         """The record of SAM's generator, masks as COCO's text.
 
-        `published` gives width and height one short; `sound` counts pixels, and says
+        `published` gives width and height one short; `corrected` counts pixels, and says
         whether the mask was cleaned.
         """
-        (left, top, right, bottom), more = self.box, int(reading == "sound" and self.mask.area > 0)
+        (left, top, right, bottom), more = (
+            self.box,
+            int(protocol == "corrected" and self.mask.area > 0),
+        )
         high, wide = self.crop.shape
         told = {
             "segmentation": self.mask.to_coco(),
@@ -77,11 +80,11 @@ class AutomaticMask:
             "stability_score": self.stability,
             "crop_box": [self.crop.left, self.crop.top, wide, high],
         }
-        return told | ({"cleaned": self.cleaned} if reading == "sound" else {})
+        return told | ({"cleaned": self.cleaned} if protocol == "corrected" else {})
 
 
 def generate(model: Model, scene: Scene, options: Options | None = None) -> list[AutomaticMask]:
-    """Masks of everything in a picture, in the order of the last suppression."""
+    """Masks of everything in an image, in the order of the last suppression."""
     return generate_each(model, scene, [Options() if options is None else options])[0]
 
 
@@ -93,7 +96,7 @@ def generate_each(
     What is asked of the model must be the same in all: grid, crops, threshold, reading.
     """
     if len(scene.shape) != 2:
-        raise BadInput(f"{scene.name} is a volume; automatic masks are made of pictures")
+        raise BadInput(f"{scene.name} is a volume; automatic masks are made of images")
     height, width = scene.shape
     loosest = _loosest(several)
     crops = checked_crops((height, width), loosest.crops, loosest.overlap)
@@ -121,7 +124,7 @@ _ASKED = (
     "refine",
     "edge",
     "output",
-    "reading",
+    "protocol",
 )
 
 
@@ -145,7 +148,7 @@ def _left(kept: Kept, shape: tuple[int, int], options: Options) -> Kept:
     """What the filters and the suppression within a crop leave."""
     passed = np.flatnonzero(passes(kept.scores, kept.stability, kept.areas, shape, options))
     left = kept.take(passed)
-    if options.reading == "sound" and options.smallest and options.clean == "masks":
+    if options.protocol == "corrected" and options.smallest and options.clean == "masks":
         masks = left.masks(shape, options.threshold)
         large = [largest_region(m.bits) >= options.smallest for m in masks]
         left = left.take(np.flatnonzero(large))
@@ -165,7 +168,7 @@ def _without_overlaps(kept: Kept, shape: tuple[int, int], options: Options) -> K
     if options.nms == "masks":
         masks = kept.masks(shape, options.threshold)
         return kept.take(suppress_masks(masks, kept.scores, options.box_nms))
-    return kept.take(suppress_boxes(kept.boxes, kept.scores, options.box_nms, options.reading))
+    return kept.take(suppress_boxes(kept.boxes, kept.scores, options.box_nms, options.protocol))
 
 
 def _between_crops(
@@ -190,7 +193,7 @@ def _by_crop(crops: Sequence[Kept], options: Options) -> tuple[list[Kept], Place
     """Suppression by boxes before anything is drawn: what is left of each crop, and the order."""
     boxes = np.concatenate([kept.boxes for kept in crops])
     preferred = np.repeat([_preference(kept.crop) for kept in crops], [len(kept) for kept in crops])
-    stays = suppress_boxes(boxes, preferred, options.crop_nms, options.reading)
+    stays = suppress_boxes(boxes, preferred, options.crop_nms, options.protocol)
     starts = np.cumsum([0, *(len(kept) for kept in crops)])
     left = []
     for kept, start in zip(crops, starts[:-1], strict=True):
@@ -230,12 +233,12 @@ def _cleaned(masks: Sequence[AutomaticMask], options: Options) -> list[Automatic
         kept = suppress_masks([one.mask for one in after], scores, threshold)
     else:
         boxes = [_tight(one.mask) for one in after]
-        kept = suppress_boxes(boxes, scores, threshold, options.reading)
+        kept = suppress_boxes(boxes, scores, threshold, options.protocol)
     return [after[i] for i in kept]
 
 
 def _clean(one: AutomaticMask, options: Options) -> AutomaticMask:
-    bits, changed = clean_mask(one.mask.dense(), options.smallest, options.reading)
+    bits, changed = clean_mask(one.mask.dense(), options.smallest, options.protocol)
     if not changed:
         return one
     mask = Mask.of(bits)

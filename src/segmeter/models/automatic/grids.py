@@ -1,4 +1,4 @@
-"""Grids of points and crops of a picture, as Segment Anything lays them."""
+"""Grids of points and crops of an image, as Segment Anything lays them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDGE_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """A part of a picture: first column and row, and one past the last."""
+    """A part of an image: first column and row, and one past the last."""
 
     left: int
     top: int
@@ -40,7 +40,7 @@ class Crop:
     def cuts(
         self, boxes: npt.NDArray[np.int64], shape: tuple[int, int], *, scaled: bool = False
     ) -> npt.NDArray[np.bool_]:
-        """Which boxes (in the crop's frame) reach its edge where the picture goes on.
+        """Which boxes (in the crop's frame) reach its edge where the image goes on.
 
         An edge is reached within 20 pixels; `scaled` takes 5 % of the crop's side where that
         is less.
@@ -79,7 +79,7 @@ def grid(side: int) -> npt.NDArray[np.float64]:
 
 
 def crops_of(shape: tuple[int, int], layers: int, overlap: float) -> list[Crop]:
-    """The whole picture, then each layer's crops column by column.
+    """The whole image, then each layer's crops column by column.
 
     >>> [(c.left, c.top, c.right, c.bottom) for c in crops_of((480, 640), 1, 512 / 1500)][1:3]
     [(0, 0, 402, 322), (0, 159, 402, 480)]
@@ -99,16 +99,16 @@ def crops_of(shape: tuple[int, int], layers: int, overlap: float) -> list[Crop]:
 
 
 def checked_crops(shape: tuple[int, int], layers: int, overlap: float) -> list[Crop]:
-    """Crops that can be looked at: none is empty, none was meant larger than the picture."""
+    """Crops that can be looked at: none is empty, none was meant larger than the image."""
     height, width = shape
     crops = crops_of(shape, layers, overlap)
     if layers and overlap > 1:
         raise BadInput(
-            f"crops that overlap by {overlap:g} of the shorter side are larger than the picture "
+            f"crops that overlap by {overlap:g} of the shorter side are larger than the image "
             f"of {width} x {height}; let them overlap by less than 1"
         )
     if any(min(crop.shape) < 1 for crop in crops):
         raise BadInput(
-            f"a picture of {width} x {height} is too small for {layers} layers of crops; take fewer"
+            f"an image of {width} x {height} is too small for {layers} layers of crops; take fewer"
         )
     return crops

@@ -9,7 +9,7 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Model, ModelCard, Reading, Segmentation
+from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.models.automatic.generator import AutomaticMask, generate
 from segmeter.models.automatic.options import Clean, Edge, Nms, Options, Output
@@ -46,7 +46,7 @@ class Automatic:
         See `Options`; what is left open takes the value of the code that came with the
         model: for SAM 2 and later `score=0.8` and small regions cleaned in the logits.
     reading
-        `published`: as SAM's code, faults included; `sound`: see the documentation.
+        `published`: as SAM's code, faults included; `corrected`: see the documentation.
     device, dtype, weights
         Handed to the model.
     """
@@ -73,7 +73,7 @@ class Automatic:
         edge: Edge | None = None,
         output: Output | None = None,
         batch: int | None = None,
-        reading: Reading = "sound",
+        protocol: ProtocolName = "corrected",
         device: str | None = None,
         dtype: str | None = None,
         weights: str | Path | None = None,
@@ -98,9 +98,9 @@ class Automatic:
             "batch": batch,
         }
         known = {key: value for key, value in given.items() if value is not None}
-        Options(**known, reading=reading)  # refused before weights are looked for
+        Options(**known, protocol=protocol)  # refused before weights are looked for
         self.model = clicked_model(model, weights, device, dtype)
-        self.options = Options(**{**defaults_of(self.model), **known, "reading": reading})
+        self.options = Options(**{**defaults_of(self.model), **known, "protocol": protocol})
 
     @cached_property
     def card(self) -> ModelCard:

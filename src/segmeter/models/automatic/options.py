@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = ["Clean", "Edge", "Nms", "Options", "Output"]
 
@@ -34,13 +34,13 @@ class Options:
     Attributes
     ----------
     points
-        Points on a side of the grid over the whole picture.
+        Points on a side of the grid over the whole image.
     crops
-        Layers of crops beyond the whole picture: layer i has 2^i on a side.
+        Layers of crops beyond the whole image: layer i has 2^i on a side.
     fewer
         A crop of layer i has `points / fewer^i` points on a side.
     overlap
-        How far crops overlap, as a share of the picture's shorter side.
+        How far crops overlap, as a share of the image's shorter side.
     score, stability
         A mask stays when the model's own score is above, and its stability at least this;
         0 switches a filter off.
@@ -59,10 +59,10 @@ class Options:
     nms
         `boxes` as published, or `masks`: overlap of the masks themselves.
     covers
-        Masks that cover at least this share of the picture are removed. The paper says 0.95
-        and the code does not do it: None is off in `published` and 0.95 in `sound`.
+        Masks that cover at least this share of the image are removed. The paper says 0.95
+        and the code does not do it: None is off in `published` and 0.95 in `corrected`.
     edge
-        Masks that come near the edge of their crop where the picture goes on are dropped:
+        Masks that come near the edge of their crop where the image goes on are dropped:
         within 20 pixels (`fixed`), or within 5 % of the crop's side where that is less
         (`scaled`).
     output
@@ -93,7 +93,7 @@ class Options:
     edge: Edge = "fixed"
     output: Output = "three"
     batch: int = 512
-    reading: Reading = "published"
+    protocol: ProtocolName = "published"
     grids: tuple[Grid, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -106,10 +106,10 @@ class Options:
 
     @property
     def cover_limit(self) -> float:
-        """The share of the picture from which on a mask is removed; above 1 for never."""
+        """The share of the image from which on a mask is removed; above 1 for never."""
         if self.covers is not None:
             return self.covers
-        return 0.95 if self.reading == "sound" else math.inf
+        return 0.95 if self.protocol == "corrected" else math.inf
 
     def points_in(self, layer: int) -> int:
         """Points on a side in a crop of a layer."""
@@ -152,7 +152,7 @@ class Options:
                 )
 
 
-_CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "reading": Reading}
+_CHOICES = {"clean": Clean, "nms": Nms, "edge": Edge, "output": Output, "protocol": ProtocolName}
 
 
 def _finite(value: object) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.masks import Bits
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = ["clean_logits", "clean_mask", "largest_region"]
 
@@ -14,14 +14,16 @@ LIFT = 10.0
 """How far beyond the threshold SAM 2 puts the logits of what it fills or removes."""
 
 
-def clean_mask(bits: Bits, smallest: int, reading: Reading = "published") -> tuple[Bits, bool]:
+def clean_mask(
+    bits: Bits, smallest: int, protocol: ProtocolName = "published"
+) -> tuple[Bits, bool]:
     """A mask without small holes and then without small islands; whether any were found.
 
     Regions below `smallest` pixels are small. The ground around the object is a region like
     any other. If all islands are small the largest stays; of equal ones that whose first
     2 x 2 block comes first. `published` lets holes, too, be joined across corners.
     """
-    joined = 8 if reading == "published" else 4
+    joined = 8 if protocol == "published" else 4
     labels, areas = _regions(~bits, joined)
     holes = _small(areas, smallest)
     filled = bits | holes[labels]

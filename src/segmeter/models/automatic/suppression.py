@@ -5,7 +5,7 @@ later ones that overlap it by more than the threshold.
 
 `published` compares boxes in single precision and takes the last pixel for the box's end, so
 a mask one pixel wide has a box without area and is never removed; at 0.3, 0.6 and 0.8 an
-overlap of exactly the threshold is above it. `sound` counts pixels in double precision.
+overlap of exactly the threshold is above it. `corrected` counts pixels in double precision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.kernels import compiled
 
 __all__ = ["plain_suppress_boxes", "suppress_boxes", "suppress_masks"]
@@ -33,7 +33,7 @@ def suppress_boxes(
     boxes: npt.ArrayLike,
     scores: npt.ArrayLike,
     threshold: float,
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
 ) -> Places:
     """Indices of the boxes that stay, best first.
 
@@ -47,9 +47,9 @@ def suppress_boxes(
     >>> suppress_boxes([[0, 0, 10, 10], [1, 0, 11, 10], [30, 0, 40, 10]], [.5, .9, .1], 0.7)
     array([1, 2])
     """
-    dtype = np.float32 if reading == "published" else np.float64
+    dtype = np.float32 if protocol == "published" else np.float64
     corners: npt.NDArray[Any] = np.asarray(boxes, dtype=dtype).reshape(-1, 4)
-    if reading == "sound":
+    if protocol == "corrected":
         corners = corners + np.array([0, 0, 1, 1])
     order = _ranked(scores)
     if compiled is None:

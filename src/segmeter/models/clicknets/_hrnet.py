@@ -140,9 +140,9 @@ class HRNet(nn.Module):
         modules = 2 if small else 3
         self.stage4 = nn.Sequential(*(Exchange(widths, blocks) for _ in range(modules)))
 
-    def features(self, picture: Tensor, clicks: Tensor) -> Tensor:
+    def features(self, image: Tensor, clicks: Tensor) -> Tensor:
         """`clicks` is the click branch's output, added inside the stem."""
-        x = F.relu(self.bn1(self.conv1(picture))) + clicks
+        x = F.relu(self.bn1(self.conv1(image))) + clicks
         x = self.layer1(F.relu(self.bn2(self.conv2(x))))
         xs: list[Tensor] = [branch(x) for branch in self.transition1]
         xs = self.stage2(xs)

@@ -44,9 +44,9 @@ class _Extractor(HRNet):
             nn.Conv2d(channels, 1, 1),
         )
 
-    def forward(self, picture: Tensor, clicks: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, image: Tensor, clicks: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and auxiliary logits at a quarter of the resolution."""
-        everything = self.features(picture, clicks)
+        everything = self.features(image, clicks)
         auxiliary = self.aux_head(everything)
         features = self.conv3x3_ocr(everything)
         mixed = self.ocr_distri_head(features, gather(features, auxiliary))
@@ -54,7 +54,7 @@ class _Extractor(HRNet):
 
 
 class RitmNetwork(nn.Module):
-    """Picture `(B, 3, H, W)` in 0..1 and maps `(B, C, H, W)` to logits `(B, 1, H, W)`.
+    """Image `(B, 3, H, W)` in 0..1 and maps `(B, C, H, W)` to logits `(B, 1, H, W)`.
 
     Maps are the previous probabilities (where the network takes them), the positive and
     the negative discs.
@@ -72,12 +72,12 @@ class RitmNetwork(nn.Module):
         )
         self.feature_extractor = _Extractor(shape.width, shape.small, shape.ocr_width)
 
-    def forward(self, picture: Tensor, maps: Tensor) -> Tensor:
-        return enlarge(self.both(picture, maps)[0], picture.shape[-2:])
+    def forward(self, image: Tensor, maps: Tensor) -> Tensor:
+        return enlarge(self.both(image, maps)[0], image.shape[-2:])
 
-    def both(self, picture: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
+    def both(self, image: Tensor, maps: Tensor) -> tuple[Tensor, Tensor]:
         """The logits and the auxiliary logits as the head gives them."""
         small: tuple[Tensor, Tensor] = self.feature_extractor(
-            normalised(picture), self.maps_transform(maps)
+            normalised(image), self.maps_transform(maps)
         )
         return small

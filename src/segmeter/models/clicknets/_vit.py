@@ -97,10 +97,10 @@ class _Backbone(nn.Module):
         self.fc_norm = nn.LayerNorm(dim, eps=1e-6)  # left from pre-training, as is the head
         self.head = nn.Linear(dim, 1000)
 
-    def forward(self, picture: Tensor, clicks: Tensor) -> Tensor:
-        grid = (picture.shape[-2] // self.patch, picture.shape[-1] // self.patch)
+    def forward(self, image: Tensor, clicks: Tensor) -> Tensor:
+        grid = (image.shape[-2] // self.patch, image.shape[-1] // self.patch)
         windows = self._windows(grid)
-        x: Tensor = self.patch_embed(picture) + clicks + self.positions(grid)
+        x: Tensor = self.patch_embed(image) + clicks + self.positions(grid)
         every = 6 if self.depth == 12 else self.depth // 4
         for number, block in enumerate(self.blocks, start=1):
             x = block(x, grid, windows if number % every else (1, 1))
@@ -127,7 +127,7 @@ class _Backbone(nn.Module):
 
 
 class _Norm(nn.GroupNorm):
-    """Normalises over all channels and pixels of one picture."""
+    """Normalises over all channels and pixels of one image."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(1, channels)
@@ -196,7 +196,7 @@ def _double(channels: int) -> nn.Sequential:
 
 
 class SimpleClickNetwork(nn.Module):
-    """Picture `(B, 3, H, W)` in 0..1 and maps `(B, 3, H, W)` to logits `(B, 1, H, W)`."""
+    """Image `(B, 3, H, W)` in 0..1 and maps `(B, 3, H, W)` to logits `(B, 1, H, W)`."""
 
     with_previous = True
 
@@ -207,13 +207,13 @@ class SimpleClickNetwork(nn.Module):
         self.neck = _Neck(shape.dim, shape.neck)
         self.head = _Head(shape.neck, shape.head)
 
-    def forward(self, picture: Tensor, maps: Tensor) -> Tensor:
-        logits = self.small(picture, maps)
-        size = picture.shape[-2:]
+    def forward(self, image: Tensor, maps: Tensor) -> Tensor:
+        logits = self.small(image, maps)
+        size = image.shape[-2:]
         return F.interpolate(logits, size=size, mode="bilinear", align_corners=True)
 
-    def small(self, picture: Tensor, maps: Tensor) -> Tensor:
+    def small(self, image: Tensor, maps: Tensor) -> Tensor:
         """The logits as the head gives them."""
-        tokens = self.backbone(normalised(picture), self.patch_embed_coords(maps))
+        tokens = self.backbone(normalised(image), self.patch_embed_coords(maps))
         logits: Tensor = self.head(self.neck(tokens))
         return logits

@@ -15,7 +15,7 @@ from segmeter.core.scenes import Scene
 from segmeter.models import weights as places
 from segmeter.models.clicknets import containers
 from segmeter.models.clicknets.architectures import Shape
-from segmeter.models.clicknets.view import ClickNetView, Settings
+from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Settings
 
 __all__ = ["ClickNet"]
 
@@ -65,10 +65,10 @@ class ClickNet:
         order = torch.channels_last if device.type == "cpu" else torch.preserve_format
         return network.to(device, memory_format=order)
 
-    def look(self, scene: Scene) -> ClickNetView:
-        if scene.header.kind != "picture":
+    def encode(self, scene: Scene) -> ClickNetEncodedScene:
+        if scene.header.kind != "image":
             raise BadInput(
-                f"{scene.name}: '{self._card.name}' looks at pictures, and this is a volume; "
+                f"{scene.name}: '{self._card.name}' looks at images, and this is a volume; "
                 f"try 'slicewise?model={self._card.name}'"
             )
-        return ClickNetView(self.network, scene, self._settings(scene.dataset))
+        return ClickNetEncodedScene(self.network, scene, self._settings(scene.dataset))

@@ -22,10 +22,10 @@ _STD = (0.229, 0.224, 0.225)
 Spot = tuple[float, float, bool]
 
 
-def normalised(picture: Tensor) -> Tensor:
-    """ImageNet's mean and deviation taken out of a picture in 0..1."""
-    mean = picture.new_tensor(_MEAN).view(1, 3, 1, 1)
-    return (picture - mean) / picture.new_tensor(_STD).view(1, 3, 1, 1)
+def normalised(image: Tensor) -> Tensor:
+    """ImageNet's mean and deviation taken out of an image in 0..1."""
+    mean = image.new_tensor(_MEAN).view(1, 3, 1, 1)
+    return (image - mean) / image.new_tensor(_STD).view(1, 3, 1, 1)
 
 
 def points_tensor(sessions: Sequence[Sequence[Spot]]) -> Tensor:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from segmeter.core.masks import Mask
 from segmeter.models.clicknets.discs import points_tensor, soft_discs
-from segmeter.models.clicknets.view import ClickNetView, Session, batches
+from segmeter.models.clicknets.encoded import ClickNetEncodedScene, Session, batches
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,8 +25,8 @@ class MovableDiscs:
     the one of the click they start with.
     """
 
-    def __init__(self, view: ClickNetView, sessions: Sequence[Session]) -> None:
-        self._view = view
+    def __init__(self, encoded: ClickNetEncodedScene, sessions: Sequence[Session]) -> None:
+        self._encoded = encoded
         self._sessions = list(sessions)
         self.sizes = [session.frame.input for session in sessions]
         self.step_sizes = self.sizes
@@ -35,34 +35,34 @@ class MovableDiscs:
         import torch
 
         last = [session.frame.into(session.spots[-1][:2]) for session in self._sessions]
-        return torch.tensor(last, device=self._view.device)
+        return torch.tensor(last, device=self._encoded.device)
 
     def logits(self, points: Tensor) -> list[Tensor]:
         found: dict[int, Tensor] = {}
         for part in batches(self._sessions):
             group = [self._sessions[i] for i in part]
             found |= dict(
-                zip(part, self._view.logits(group, self._discs(part, points)), strict=True)
+                zip(part, self._encoded.logits(group, self._discs(part, points)), strict=True)
             )
         return [found[i] for i in range(len(self._sessions))]
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
-        threshold = self._view.settings.threshold
+        threshold = self._encoded.settings.threshold
         return [
             Mask.of((session.frame.paste(one.detach().sigmoid()) > threshold).cpu().numpy())
             for session, one in zip(self._sessions, logits, strict=True)
         ]
 
-    def into_answer(self, index: int, mask: Mask) -> Tensor:
+    def into_prediction(self, index: int, mask: Mask) -> Tensor:
         return (self.into_frame(index, mask.dense().astype(np.float32)) > 0.5).float()
 
     def into_frame(self, index: int, plane: npt.NDArray[np.float32]) -> Tensor:
         import torch
 
-        whole = torch.from_numpy(plane).to(self._view.device)
+        whole = torch.from_numpy(plane).to(self._encoded.device)
         return self._sessions[index].frame.cut(whole[None])[0]
 
-    def to_picture(self, points: Tensor) -> list[tuple[float, float]]:
+    def to_image(self, points: Tensor) -> list[tuple[float, float]]:
         pairs = points.detach().tolist()
         return [s.frame.out_of((y, x)) for s, (y, x) in zip(self._sessions, pairs, strict=True)]
 
@@ -72,7 +72,7 @@ class MovableDiscs:
 
         group = [self._sessions[i] for i in part]
         spots = [[(*s.frame.into(p[:2]), p[2]) for p in s.spots] for s in group]
-        table = points_tensor(spots).to(self._view.device)
+        table = points_tensor(spots).to(self._encoded.device)
         place = torch.zeros(table.shape[:3], dtype=torch.bool, device=table.device)
         for b, session in enumerate(group):
             sign = session.spots[-1][2]

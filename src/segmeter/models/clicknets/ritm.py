@@ -13,7 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.models import ModelCard
 from segmeter.models.clicknets.architectures import RITM, Ritm
 from segmeter.models.clicknets.clicknet import ClickNet
-from segmeter.models.clicknets.view import Settings
+from segmeter.models.clicknets.encoded import Settings
 from segmeter.models.clicknets.zoom import Zoom
 
 __all__ = ["ritm_settings"]

@@ -1,7 +1,7 @@
 """SimpleClick: interactive segmentation with plain vision transformers.
 
 Q. Liu, Z. Xu, G. Bertasius, M. Niethammer, "SimpleClick: Interactive Image Segmentation
-with Simple Vision Transformers", ICCV 2023. The picture is always zoomed to 448 x 448
+with Simple Vision Transformers", ICCV 2023. The image is always zoomed to 448 x 448
 (672 x 672 on DAVIS), aspect not kept, from the first click on.
 """
 
@@ -13,7 +13,7 @@ from segmeter.core import catalogue
 from segmeter.core.models import ModelCard
 from segmeter.models.clicknets.architectures import SIMPLECLICK, SimpleClick
 from segmeter.models.clicknets.clicknet import ClickNet
-from segmeter.models.clicknets.view import Settings
+from segmeter.models.clicknets.encoded import Settings
 from segmeter.models.clicknets.zoom import Zoom
 
 __all__ = ["simpleclick_settings"]

@@ -1,4 +1,4 @@
-"""Zooming in: the part of the picture that a click network is shown.
+"""Zooming in: the part of the image that a click network is shown.
 
 From the click after the first ones on, the network sees a box around the object it found
 so far, enlarged. The box is kept from click to click and changes only when it has to.
@@ -22,21 +22,21 @@ Spot = tuple[float, float, bool]
 
 @dataclass(frozen=True, slots=True)
 class ZoomFrame:
-    """How the picture becomes the network's input and the output a map of the picture.
+    """How the image becomes the network's input and the output a map of the image.
 
-    `shown` is the box the network sees, None for the whole picture at its own size;
+    `shown` is the box the network sees, None for the whole image at its own size;
     `pasted` the box its answer is put into. They differ in one odd case: when nothing is
-    above the threshold any more, RITM shows the whole picture again, and yet squeezes the
+    above the threshold any more, RITM shows the whole image again, and yet squeezes the
     answer into the box it had kept.
     """
 
-    picture: tuple[int, int]
+    image: tuple[int, int]
     input: tuple[int, int]
     shown: ZoomBox | None
     pasted: ZoomBox | None
 
     def into(self, point: tuple[float, float]) -> tuple[float, float]:
-        """A point of the picture in the network's input; not rounded."""
+        """A point of the image in the network's input; not rounded."""
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
@@ -46,7 +46,7 @@ class ZoomFrame:
         )
 
     def out_of(self, point: tuple[float, float]) -> tuple[float, float]:
-        """A point of the network's input in the picture."""
+        """A point of the network's input in the image."""
         if self.shown is None:
             return point
         top, bottom, left, right = self.shown
@@ -56,18 +56,18 @@ class ZoomFrame:
         )
 
     def cut(self, whole: Tensor) -> Tensor:
-        """`(C, H, W)` of the picture as the network sees it."""
+        """`(C, H, W)` of the image as the network sees it."""
         if self.shown is None:
             return whole
         top, bottom, left, right = self.shown
         return _resized(whole[:, top : bottom + 1, left : right + 1], self.input)
 
     def paste(self, answer: Tensor) -> Tensor:
-        """The network's map `(h, w)` at the picture's size; 0 outside the box."""
+        """The network's map `(h, w)` at the image's size; 0 outside the box."""
         if self.pasted is None:
             return answer
         top, bottom, left, right = self.pasted
-        whole = answer.new_zeros(self.picture)
+        whole = answer.new_zeros(self.image)
         size = (bottom - top + 1, right - left + 1)
         whole[top : bottom + 1, left : right + 1] = _resized(answer[None], size)[0]
         return whole
@@ -82,8 +82,8 @@ class Zoom:
     target
         Long side of the input, or its exact size; None never zooms.
     skip_clicks
-        The picture is shown whole up to this many clicks; with -1 a box is kept from the
-        first click on, at first the whole picture.
+        The image is shown whole up to this many clicks; with -1 a box is kept from the
+        first click on, at first the whole image.
     expansion, min_crop
         The object's box is made this much larger, and no side smaller than that.
     replace_below
@@ -106,23 +106,23 @@ class Zoom:
 
         `found` is the last map of probabilities, all zero before the first answer.
         """
-        picture = (found.shape[0], found.shape[1])
-        whole = ZoomFrame(picture, picture, None, kept)
+        image = (found.shape[0], found.shape[1])
+        whole = ZoomFrame(image, image, None, kept)
         if self.target is None or len(spots) <= self.skip_clicks:
             return whole, kept
         box = self._object_box(found, spots)
         if box is None:
             if self.skip_clicks >= 0:
                 return whole, kept
-            box = _all(picture)
+            box = _all(image)
         if kept is None or self._outgrown(kept, box, spots):
             kept = box
-        return ZoomFrame(picture, self._input_size(kept), kept, kept), kept
+        return ZoomFrame(image, self._input_size(kept), kept, kept), kept
 
-    def looks_again(self, found: Tensor, kept: ZoomBox | None) -> bool:
+    def encodes_again(self, found: Tensor, kept: ZoomBox | None) -> bool:
         """Whether the first answer is at once asked for again, zoomed in.
 
-        Only with `skip_clicks` 0, and for an object much smaller than the picture.
+        Only with `skip_clicks` 0, and for an object much smaller than the image.
         """
         if self.target is None or kept is not None or self.skip_clicks > 0:
             return False
@@ -178,8 +178,8 @@ def _overlap1d(a: tuple[int, int], b: tuple[int, int]) -> float:
     return shared / max(1e-6, max(a[1], b[1]) - min(a[0], b[0]) + 1)
 
 
-def _all(picture: tuple[int, int]) -> ZoomBox:
-    return 0, picture[0] - 1, 0, picture[1] - 1
+def _all(image: tuple[int, int]) -> ZoomBox:
+    return 0, image[0] - 1, 0, image[1] - 1
 
 
 def _around(found: Tensor) -> ZoomBox | None:

@@ -1,4 +1,4 @@
-"""Detectors: pictures in, boxes with classes and scores out, to prompt a segmenter with."""
+"""Detectors: images in, boxes with classes and scores out, to prompt a segmenter with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COCO_CATEGORIES: tuple[int, ...] = tuple(n for n in range(1, 91) if n not in _NE
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A box in the picture's pixels, its class as the data set numbers it, and a score.
+    """A box in the image's pixels, its class as the data set numbers it, and a score.
 
     The box's corners are as the detector gives them; they may lie a little outside.
     """

@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float32]
 
 
 class OnnxFile:
-    """The network of a detector: found when made, opened at the first picture."""
+    """The network of a detector: found when made, opened at the first image."""
 
     def __init__(self, name: str, weights: str | None, inputs: frozenset[str]) -> None:
         self.name, self._inputs = name, inputs

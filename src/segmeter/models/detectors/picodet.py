@@ -52,7 +52,7 @@ class PicoDet:
         )
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the picture's pixels, the best first."""
+        """Boxes in the image's pixels, the best first."""
         from PIL import Image
 
         height, width = pixels.shape[:2]

@@ -60,7 +60,7 @@ class YoloxNano:
         )
 
     def detect(self, pixels: Pixels) -> list[Detection]:
-        """Boxes in the picture's pixels, the best first."""
+        """Boxes in the image's pixels, the best first."""
         frame, scale = _letter_box(pixels)
         rows = _decoded(self._network.run({"images": frame})[0]).astype(float)
         scores = rows[:, 4:5] * rows[:, 5:]
@@ -78,7 +78,7 @@ class YoloxNano:
 
 
 def _letter_box(pixels: Pixels) -> tuple[Array, float]:
-    """The picture in the square's top left corner, blue first, on grey; and its scale."""
+    """The image in the square's top left corner, blue first, on grey; and its scale."""
     import cv2
 
     height, width = pixels.shape[:2]

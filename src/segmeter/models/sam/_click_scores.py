@@ -32,7 +32,7 @@ def clicks_at_once(device: str, clicks: int) -> int:
 
 @torch.no_grad()
 def single_click_scores(
-    view: Any,
+    encoded: Any,
     points: npt.NDArray[np.int64],
     target: Target,
     judge_pair: JudgePair,
@@ -55,7 +55,7 @@ def single_click_scores(
         Width of the boundary's band; 0 leaves Boundary IoU out.
     half
         Compute in float16, the default on CUDA; in float32 masks are those of `answer`. Of
-        3111 clicks with MobileSAM on GrabCut's first pictures, IoU changed by 1e-5 in the
+        3111 clicks with MobileSAM on GrabCut's first images, IoU changed by 1e-5 in the
         median and by 6e-4 at most in 99 %. Where the model can hardly decide which of its
         masks to show, a click may get another one (0.17 in one case). bfloat16 decides
         otherwise at one click in a hundred, so it is not used (perf/clickmap.py --error).
@@ -64,14 +64,14 @@ def single_click_scores(
     compiled
         Let torch compile decoder and judge; worth it from some ten thousand clicks on.
     """
-    device = view.network.device
+    device = encoded.network.device
     on_cuda = device.type == "cuda"
     half = on_cuda if half is None else half
-    clicks = view.single_clicks(dtype or (torch.float16 if half else torch.float32))
+    clicks = encoded.single_clicks(dtype or (torch.float16 if half else torch.float32))
     if clicks is None:
         return None
     decode = torch.compile(clicks.logits, dynamic=False) if compiled else clicks.logits
-    judge = _device_judge(view, target, clicks.dtype, band_px, compiled) if on_cuda else None
+    judge = _device_judge(encoded, target, clicks.dtype, band_px, compiled) if on_cuda else None
     size = clicks_at_once(device.type, len(points))
     scores = []
     for logits in _decoded(decode, clicks.tokens, torch.from_numpy(points).to(device), size):
@@ -79,7 +79,7 @@ def single_click_scores(
             # Left on the device: waiting for each batch would leave it idle between them.
             scores.append(judge(logits))
         else:
-            pairs = [judge_pair(target, mask) for mask in view.masks_of(logits.float())]
+            pairs = [judge_pair(target, mask) for mask in encoded.masks_of(logits.float())]
             scores.append(torch.tensor(pairs, dtype=torch.float64))
         if progress is not None:
             progress(min(size * len(scores), len(points)), len(points))
@@ -104,8 +104,8 @@ def _decoded(
 
 
 def _device_judge(
-    view: Any, target: Target, dtype: torch.dtype, band_px: int, compiled: bool
+    encoded: Any, target: Target, dtype: torch.dtype, band_px: int, compiled: bool
 ) -> DeviceJudge:
-    like = torch.empty(0, dtype=dtype, device=view.network.device)
-    low = 4 * view.network.prompts.grid_side
-    return DeviceJudge(view.frame, target, low, like, band_px, compiled)
+    like = torch.empty(0, dtype=dtype, device=encoded.network.device)
+    low = 4 * encoded.network.prompts.grid_side
+    return DeviceJudge(encoded.frame, target, low, like, band_px, compiled)

@@ -1,7 +1,7 @@
 """SAM as captured CUDA graphs: one replay in place of some hundreds of launches.
 
 A round of a session asks for one to a few masks, and launching the decoder's kernels takes
-longer than running them; so it is with the encoder and a picture. A decoder's graph, from the
+longer than running them; so it is with the encoder and an image. A decoder's graph, from the
 points to which mask is shown, is captured for each batch size, number of tokens and kind of
 dense prompt, and serves all scenes of a network: the scene's embedding is copied into the
 graph's own buffers, 16 MB on the device, when another scene is asked about. The kernels are
@@ -27,7 +27,7 @@ from segmeter.models.sam._decoder import Embedding
 from segmeter.models.sam._policy import chosen_of, fed_back, shown_masks
 
 if TYPE_CHECKING:
-    from segmeter.models.sam._encoded import Network, SamView
+    from segmeter.models.sam._encoded import Network, SamEncodedScene
 
 __all__ = ["DecoderGraphs", "EncoderGraph", "eagerly", "graphs_of"]
 
@@ -78,7 +78,7 @@ class _Captured:
 
 
 class EncoderGraph:
-    """An encoder that is captured at the second picture of a size."""
+    """An encoder that is captured at the second image of a size."""
 
     def __init__(self) -> None:
         self._seen: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ class _Decoder:
     copied: torch.cuda.Event
     dense: Tensor
 
-    def answer(
+    def predict(
         self,
         points: Floats,
         labels: npt.NDArray[np.int64],
@@ -131,8 +131,8 @@ class _Decoder:
         self.copied.record()
         if masks:
             torch.stack(list(masks), out=self.dense)
-        logits, scores, shown, chosen, fed = self.captured.replayed()
-        return logits, scores, shown, chosen, fed
+        logits, scores, shown, chosen, mask_fed_back = self.captured.replayed()
+        return logits, scores, shown, chosen, mask_fed_back
 
 
 class DecoderGraphs:
@@ -146,11 +146,11 @@ class DecoderGraphs:
         self._position: Tensor | None = None
         self._scale: Tensor | None = None
         self._seen: set[Key] = set()
-        self._shown: Callable[[], SamView | None] = lambda: None
+        self._shown: Callable[[], SamEncodedScene | None] = lambda: None
 
     def decoded(
         self,
-        view: SamView,
+        encoded: SamEncodedScene,
         points: Floats,
         labels: npt.NDArray[np.int64],
         masks: Sequence[Tensor | None],
@@ -163,43 +163,45 @@ class DecoderGraphs:
         known = [mask for mask in masks if mask is not None]
         if len(masks) > MOST_TOGETHER or len(known) not in (0, len(masks)):
             return None
-        policy = view.policy
+        policy = encoded.policy
         key = (len(masks), points.shape[1], bool(known), policy.masks, policy.offset)
         if key not in self._graphs and key not in self._seen:
             self._seen.add(key)  # capturing pays from the second time on
             return None
-        self._show(view)
-        return self._graph(key, view).answer(points, labels, first, known)
+        self._show(encoded)
+        return self._graph(key, encoded).predict(points, labels, first, known)
 
-    def _show(self, view: SamView) -> None:
+    def _show(self, encoded: SamEncodedScene) -> None:
         """Bring a view's embedding into the buffers that the graphs read."""
-        if self._shown() is view:
+        if self._shown() is encoded:
             return
         if self._image is None or self._scale is None:
-            fine = view.embedding.fine
+            fine = encoded.embedding.fine
             self._image = Embedding(
-                view.embedding.cells.clone(),
+                encoded.embedding.cells.clone(),
                 None if fine is None else (fine[0].clone(), fine[1].clone()),
             )
-            self._position = view.position.clone()
-            self._scale = torch.tensor(view.frame.scale, device=view.embedding.cells.device)
+            self._position = encoded.position.clone()
+            self._scale = torch.tensor(encoded.frame.scale, device=encoded.embedding.cells.device)
         else:
-            self._image.cells.copy_(view.embedding.cells)
-            for own, theirs in zip(self._image.fine or (), view.embedding.fine or (), strict=True):
+            self._image.cells.copy_(encoded.embedding.cells)
+            for own, theirs in zip(
+                self._image.fine or (), encoded.embedding.fine or (), strict=True
+            ):
                 own.copy_(theirs)
-            self._scale.copy_(torch.tensor(view.frame.scale))
-        self._shown = weakref.ref(view)
+            self._scale.copy_(torch.tensor(encoded.frame.scale))
+        self._shown = weakref.ref(encoded)
 
-    def _graph(self, key: Key, view: SamView) -> _Decoder:
+    def _graph(self, key: Key, encoded: SamEncodedScene) -> _Decoder:
         if key in self._graphs:
             self._graphs.move_to_end(key)
             return self._graphs[key]
         while len(self._graphs) >= MOST_GRAPHS:
             self._graphs.popitem(last=False)
-        self._graphs[key] = self._capture(key, view)
+        self._graphs[key] = self._capture(key, encoded)
         return self._graphs[key]
 
-    def _capture(self, key: Key, view: SamView) -> _Decoder:
+    def _capture(self, key: Key, encoded: SamEncodedScene) -> _Decoder:
         network, image, scale = self._network(), self._image, self._scale
         assert network is not None  # the view that asks holds it
         assert image is not None
@@ -209,7 +211,7 @@ class DecoderGraphs:
         low = 4 * network.prompts.grid_side
         dense = torch.zeros(batch, 1, low, low, device=network.device)
         # The graph belongs to all views of this policy, and must not keep this one alive.
-        second, policy = network.second, view.policy
+        second, policy = network.second, encoded.policy
 
         def run() -> Decoded:
             place = asked[:, : 2 * tokens].reshape(batch, tokens, 2)

@@ -3,7 +3,7 @@
 Written from the papers of SAM (arXiv 2304.02643), SAM 2 (2408.00714) and SAM-HQ
 (2306.01567); parameter names are those of the original SAM, so its files load as they are.
 
-The picture stays a list of tokens `(asks, cells, channels)` from beginning to end. The 2 x 2
+The image stays a list of tokens `(requests, cells, channels)` from beginning to end. The 2 x 2
 convolutions with stride 2 that shrink a mask prompt and enlarge the answer never mix two
 cells, so each is one matrix product on that list, and pixels are put in their places once,
 when there are four values left of each.
@@ -42,7 +42,7 @@ NOT_A_POINT = -1
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A picture after the image encoder.
+    """An image after the image encoder.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class PromptEncoder(nn.Module):
 
 
 class MaskDecoder(nn.Module):
-    """From picture and prompts to four masks and the scores the network gives them.
+    """From image and prompts to four masks and the scores the network gives them.
 
     Mask 0 is the single-mask answer, masks 1 to 3 are the three of an ambiguous prompt.
     """

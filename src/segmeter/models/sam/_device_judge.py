@@ -41,11 +41,13 @@ class DeviceJudge:
             pack(torch.from_numpy(bits)[None].to(like.device))
             for bits in (target.mask.dense(), ~ignored.dense())
         )
-        self._truth = whole & self._judged
+        self._ground_truth = whole & self._judged
         self._band = whole & ~erode(whole, reach) & self._judged
         # Where all of a band is ignored, bands of what is judged count (`measures.bands`).
         self._hidden = bool(reach) and not bool(self._band.any())
-        self._inner = self._truth & ~erode(self._truth, reach) if self._hidden else self._band
+        self._inner = (
+            self._ground_truth & ~erode(self._ground_truth, reach) if self._hidden else self._band
+        )
         self._score = torch.compile(self._scores, dynamic=False) if compiled else self._scores
 
     def __call__(self, logits: Tensor) -> Tensor:
@@ -55,21 +57,24 @@ class DeviceJudge:
         return torch.cat([self._score(part) for part in parts])
 
     def _scores(self, logits: Tensor) -> Tensor:
-        guess = pack(self._rows @ logits @ self._columns.T > 0)
-        iou = self._ratio(guess, self._truth)
+        prediction = pack(self._rows @ logits @ self._columns.T > 0)
+        iou = self._ratio(prediction, self._ground_truth)
         if not self._reach:
             return torch.stack([iou, torch.full_like(iou, torch.nan)], dim=1)
-        band = guess & ~erode(guess, self._reach)
+        band = prediction & ~erode(prediction, self._reach)
         boundary = self._ratio(band, self._band)
         if self._hidden:
-            seen = guess & self._judged
+            seen = prediction & self._judged
             inner = self._ratio(seen & ~erode(seen, self._reach), self._inner)
             boundary = torch.where(count(band & self._judged) == 0, inner, boundary)
-        return torch.stack([iou, boundary.masked_fill(count(guess) == 0, 0.0)], dim=1)
+        return torch.stack([iou, boundary.masked_fill(count(prediction) == 0, 0.0)], dim=1)
 
-    def _ratio(self, guess: Tensor, truth: Tensor) -> Tensor:
-        """IoU of sets with one truth; 1 where neither holds a judged pixel."""
-        both, either = count(guess & truth), count((guess | truth) & self._judged)
+    def _ratio(self, prediction: Tensor, ground_truth: Tensor) -> Tensor:
+        """IoU of sets with one ground truth; 1 where neither holds a judged pixel."""
+        both, either = (
+            count(prediction & ground_truth),
+            count((prediction | ground_truth) & self._judged),
+        )
         return torch.where(either > 0, both / either.clamp_min(1), 1.0)
 
 

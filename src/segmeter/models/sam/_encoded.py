@@ -1,4 +1,4 @@
-"""A SAM that has looked at a picture: prompts in, masks out, many at once."""
+"""A SAM that has looked at an image: prompts in, masks out, many at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction, Reading, View
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, Point, Prompt, signs
 from segmeter.models.sam._cuda_graphs import Decoded, Floats, graphs_of
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from segmeter.models.sam._movable_click import MovablePoints
     from segmeter.models.sam._single_clicks import SingleClicks
 
-__all__ = ["Network", "SamPrediction", "SamView", "fused_steps"]
+__all__ = ["Network", "SamEncodedScene", "SamPrediction", "fused_steps"]
 
 HINT_LOGIT = 10.0
 """How sure a mask given by a person is, in logits."""
@@ -52,7 +52,7 @@ class Network(Protocol):
     second: bool  # SAM 2 and later: fall-back, clamped feedback, a padding point beside boxes
 
     def encode(self, pixels: Tensor) -> Embedding:
-        """The picture's embedding, from `(1, 3, side, side)`."""
+        """The image's embedding, from `(1, 3, side, side)`."""
         ...
 
     def frame(self, shape: tuple[int, int]) -> Frame: ...
@@ -62,11 +62,13 @@ class Network(Protocol):
 class SamPrediction:
     """Four candidates by token number: 0 is the single mask, 1 to 3 are the three."""
 
-    view: SamView
+    encoded: SamEncodedScene
     logits: Tensor  # (4, low, low) float32 on the network's device
     scores: npt.NDArray[np.float32]
     shown: int
-    fed: Tensor | None = None  # (1, low, low), the memory where it was made with the answer
+    mask_fed_back: Tensor | None = (
+        None  # (1, low, low), the state where it was made with the answer
+    )
     drawn: Mask | None = None  # the shown mask where it was made with the answer
 
     @property
@@ -75,18 +77,18 @@ class SamPrediction:
         return (1, 2, 3) if self.shown else (0,)
 
     @property
-    def memory(self) -> Tensor:
+    def state(self) -> Tensor:
         """Low-resolution logits of the mask shown, `(1, low, low)`."""
-        if self.fed is not None:
-            return self.fed
-        view, shown = self.view, self.logits[self.shown : self.shown + 1]
-        return fed_back(view.policy, view.network.second, shown)
+        if self.mask_fed_back is not None:
+            return self.mask_fed_back
+        encoded, shown = self.encoded, self.logits[self.shown : self.shown + 1]
+        return fed_back(encoded.policy, encoded.network.second, shown)
 
     def mask(self, candidate: int | None = None) -> Mask:
         index = self.shown if candidate is None else candidate
         if self.drawn is not None and index == self.shown:
             return self.drawn
-        return self.view.masks_of(self.logits[index : index + 1])[0]
+        return self.encoded.masks_of(self.logits[index : index + 1])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +100,14 @@ class _Batch:
     scores: Tensor  # (B, 4)
     shown: Tensor  # (B,)
     chosen: Tensor  # (B, low, low), the logits of the masks shown
-    fed: Tensor  # (B, low, low), what of them goes back in as a prompt
+    mask_fed_back: Tensor  # (B, low, low), what of them goes back in as a prompt
 
     def leaving(self) -> _Batch:
         """With scores and choices on their way to the host."""
         return replace(self, scores=leaving(self.scores), shown=leaving(self.shown))
 
 
-class SamView:
+class SamEncodedScene:
     """Answers prompts on one embedding."""
 
     graphs = True
@@ -126,21 +128,24 @@ class SamView:
         with torch.no_grad():
             self.position = network.prompts.position() if position is None else position
 
-    def with_policy(self, policy: Policy) -> SamView:
-        """The same embedding, answered in another reading."""
-        return SamView(self.network, self.frame, self.embedding, policy, self.position)
+    def with_policy(self, policy: Policy) -> SamEncodedScene:
+        """The same embedding, answered in another protocol."""
+        return SamEncodedScene(self.network, self.frame, self.embedding, policy, self.position)
 
     @torch.no_grad()
     def start_beside(
-        self, views: Sequence[View], asks: Sequence[Ask]
+        self, encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
     ) -> Callable[[], Sequence[Prediction]]:
         """Begin answers on several views of this network: together on a GPU, else one by one."""
-        own = [view for view in views if isinstance(view, SamView)]
-        if self.network.device.type != "cpu" and len(own) == len(views):
+        own = [encoded for encoded in encoded_scenes if isinstance(encoded, SamEncodedScene)]
+        if self.network.device.type != "cpu" and len(own) == len(encoded_scenes):
             from segmeter.models.sam._batched_scenes import start_together
 
-            return start_together(own, asks)
-        found = [view.answer([ask])[0] for view, ask in zip(views, asks, strict=True)]
+            return start_together(own, requests)
+        found = [
+            encoded.predict([request])[0]
+            for encoded, request in zip(encoded_scenes, requests, strict=True)
+        ]
         return lambda: found
 
     @property
@@ -152,26 +157,26 @@ class SamView:
         return sum(t.numel() * t.element_size() for t in tensors)
 
     @torch.no_grad()
-    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """One prediction per ask. Asks with equally many tokens share a pass of the decoder."""
-        return self._predictions(len(asks), list(self._decoded(asks)))
+        return self._predictions(len(requests), list(self._decoded(requests)))
 
     @property
-    def works_beside(self) -> bool:
+    def works_concurrently(self) -> bool:
         """Whether a device of its own answers while the caller goes on."""
         return self.network.device.type == "cuda"
 
     @torch.no_grad()
-    def start_answer(
-        self, asks: Sequence[Ask]
+    def start_predict(
+        self, requests: Sequence[Request]
     ) -> Callable[[], tuple[list[Prediction], list[Mask]]]:
         """Begin; a GPU brings logits, choice and masks by itself while the caller goes on."""
-        if not self.works_beside:
-            predictions = self.answer(asks)
+        if not self.works_concurrently:
+            predictions = self.predict(requests)
             masks = self.render(predictions)
             return lambda: (predictions, masks)
         batches, drawn = [], []
-        for batch in self._decoded(asks):
+        for batch in self._decoded(requests):
             drawn.append([leaving(part) for part in self.bits_of(batch.chosen)])
             batches.append(batch.leaving())
         wait = all_done(self.network.device)
@@ -182,18 +187,20 @@ class SamView:
             for batch, parts in zip(batches, drawn, strict=True):
                 own = (Mask.of(one) for part in parts for one in part.numpy())
                 masks |= zip(batch.group, own, strict=True)
-            return self._predictions(len(asks), batches), [masks[i] for i in range(len(asks))]
+            return self._predictions(len(requests), batches), [
+                masks[i] for i in range(len(requests))
+            ]
 
         return finish
 
-    def _decoded(self, asks: Sequence[Ask]) -> Iterator[_Batch]:
+    def _decoded(self, requests: Sequence[Request]) -> Iterator[_Batch]:
         """Logits, scores and choices, pass by pass."""
-        sets = [self.tokens(ask.prompts) for ask in asks]
+        sets = [self.tokens(request.prompts) for request in requests]
         for group in self.groups([len(labels) for _, labels in sets]):
             points = np.array([sets[i][0] for i in group], np.float32).reshape(len(group), -1, 2)
             labels = np.array([sets[i][1] for i in group], np.int64).reshape(len(group), -1)
-            masks = [self.mask_prompt(asks[i]) for i in group]
-            first = [self.is_ambiguous(asks[i]) for i in group]
+            masks = [self.mask_prompt(requests[i]) for i in group]
+            first = [self.is_ambiguous(requests[i]) for i in group]
             found = self._replayed(points, labels, masks, first)
             yield _Batch(group, *(found or self.decoded(points, labels, masks, first)))
 
@@ -222,8 +229,8 @@ class SamView:
         for batch in batches:
             scores = batch.scores.cpu().numpy().copy()  # pinned memory goes back
             for at, (i, shown) in enumerate(zip(batch.group, batch.shown.tolist(), strict=True)):
-                fed = batch.fed[at : at + 1]
-                found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, fed)
+                mask_fed_back = batch.mask_fed_back[at : at + 1]
+                found[i] = SamPrediction(self, batch.logits[at], scores[at], shown, mask_fed_back)
         return [found[i] for i in range(count)]
 
     def encode_points(self, points: Tensor, labels: Tensor) -> Tensor:
@@ -275,10 +282,10 @@ class SamView:
             part = torch.stack(list(logits[start : start + step]))[:, None]
             yield self.frame.leave(part)[:, 0] > self.policy.threshold
 
-    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+    def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Published: not while there is at most one click of each sign, faulty as it is."""
         only_clicks = all(isinstance(p, Click) for p in prompts)
-        if reading == "sound" or not only_clicks or self.policy.masks == "zeroshot":
+        if protocol == "corrected" or not only_clicks or self.policy.masks == "zeroshot":
             return True
         return max(signs(prompts)) > 1
 
@@ -287,9 +294,9 @@ class SamView:
         several = arriving(np.array(first, np.bool_), scores.device)
         return shown_masks(self.policy, self.network.second, logits, scores, several)
 
-    def is_ambiguous(self, ask: Ask) -> bool:
+    def is_ambiguous(self, request: Request) -> bool:
         """Whether the prompts may mean several things, so that three masks are offered."""
-        return is_ambiguous(ask, self.policy, self.network.second)
+        return is_ambiguous(request, self.policy, self.network.second)
 
     def single_clicks(self, dtype: torch.dtype = torch.float32) -> SingleClicks | None:
         """A decoder for thousands of single clicks; SAM-HQ's refinement has no such way."""
@@ -340,11 +347,11 @@ class SamView:
 
         return refined(self, points, candidates)
 
-    def movable_clicks(self, asks: Sequence[Ask]) -> MovablePoints:
+    def movable_clicks(self, requests: Sequence[Request]) -> MovablePoints:
         """The same asks with the last click free to move, for whoever follows a gradient."""
         from segmeter.models.sam._movable_click import MovablePoints
 
-        return MovablePoints(self, asks)
+        return MovablePoints(self, requests)
 
     def tokens(self, prompts: Sequence[Prompt]) -> tuple[list[Point], list[int]]:
         """Points `(y, x)` and labels; the last box counts, and its corners come last."""
@@ -352,11 +359,11 @@ class SamView:
             raise BadInput("this model takes boxes only; choose a user who draws boxes")
         return labelled_points(prompts, self.network.second, self.policy.half_open)
 
-    def mask_prompt(self, ask: Ask) -> Tensor | None:
+    def mask_prompt(self, request: Request) -> Tensor | None:
         """Low-resolution logits: a hint just given, else the memory, else an earlier hint."""
-        hint, device = hint_of(ask), self.network.device
+        hint, device = hint_of(request), self.network.device
         if hint is None:
-            return None if ask.memory is None else torch.as_tensor(ask.memory, device=device)
+            return None if request.state is None else torch.as_tensor(request.state, device=device)
         bits = torch.from_numpy(hint.mask.dense()).to(device)
         low = self.frame.shrink(bits[None, None].float(), 4 * self.network.prompts.grid_side)
         return HINT_LOGIT * (2 * low[0] - 1)

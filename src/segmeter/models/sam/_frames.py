@@ -1,4 +1,4 @@
-"""Frames: how a picture is brought into a network's square, and its answers back out."""
+"""Frames: how an image is brought into a network's square, and its answers back out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Frame", "Padded", "Squeezed"]
 
 
 class Frame(Protocol):
-    """Where a picture's pixels lie in the square that a network sees."""
+    """Where an image's pixels lie in the square that a network sees."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -41,7 +41,7 @@ class Frame(Protocol):
 
     @property
     def scale(self) -> tuple[float, float]:
-        """Pixels of the square for each pixel of the picture, `(y, x)`."""
+        """Pixels of the square for each pixel of the image, `(y, x)`."""
         ...
 
     def enter(self, pixels: Pixels, device: torch.device) -> Tensor:
@@ -53,7 +53,7 @@ class Frame(Protocol):
         ...
 
     def leave(self, logits: Tensor) -> Tensor:
-        """Low-resolution logits `(B, 1, h, w)` at the picture's size `(B, 1, H, W)`."""
+        """Low-resolution logits `(B, 1, h, w)` at the image's size `(B, 1, H, W)`."""
         ...
 
     def enlargement(self, low: tuple[int, int]) -> Enlargement:
@@ -63,7 +63,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Squeezed:
-    """SAM 2's way: the picture fills the square, whatever its aspect."""
+    """SAM 2's way: the image fills the square, whatever its aspect."""
 
     shape: tuple[int, int]
     side: int = 1024
@@ -105,7 +105,7 @@ class Padded:
 
     @property
     def inside(self) -> tuple[int, int]:
-        """Size of the picture within the square."""
+        """Size of the image within the square."""
         height, width = self.shape
         scale = self.side / max(height, width)
         return int(height * scale + 0.5), int(width * scale + 0.5)

@@ -3,7 +3,7 @@
 Written from the papers of Hiera (arXiv 2306.00989) and SAM 2 (2408.00714); parameter names are
 those of the hub's files. The order of the arithmetic is that of `transformers`, so embeddings
 are equal bit for bit (tests/models/sam/test_hiera.py), but importing it costs nothing beside torch,
-position codes that SAM 2's pictures never need are not made, and attention is computed once.
+position codes that SAM 2's images never need are not made, and attention is computed once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class HieraSizes:
     """What tells one Hiera from another; those not given are SAM 2 tiny's.
 
     `windows` is the side of a stage's attention windows; blocks in `everywhere` have none and
-    look at the whole picture. A stage after the first starts with a block that halves both
+    look at the whole image. A stage after the first starts with a block that halves both
     sides while it still has the windows of the stage before.
     """
 
@@ -190,7 +190,7 @@ class Sam2Encoder(nn.Module):
         self.no_memory_embedding = nn.Parameter(torch.zeros(1, 1, width))
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Fine, middle and coarse maps `(B, C, h, w)` of pictures `(B, 3, side, side)`."""
+        """Fine, middle and coarse maps `(B, C, h, w)` of images `(B, 3, side, side)`."""
         fine, middle, coarse, _ = self._pyramid(self.backbone(pixels))
         coarse = coarse + self.no_memory_embedding.reshape(1, -1, 1, 1)
         return self.conv_s0(fine), self.conv_s1(middle), coarse

@@ -4,7 +4,7 @@ MobileSAM is wholly our own, and so is SAM 2 (`_sam2`).
 
 Our decoder gives all four masks in one pass, batches asks with their own mask prompts, and
 keeps to the originals where `transformers` does not: its SAM decoder normalises with another
-epsilon (1e-6 for 1e-5), its SAM-HQ decoder enlarges the picture's embedding as it was before
+epsilon (1e-6 for 1e-5), its SAM-HQ decoder enlarges the image's embedding as it was before
 the prompts were looked at.
 """
 
@@ -255,7 +255,7 @@ def _flat(grid: Tensor) -> Tensor:
 
 
 def _sizes(config: Any) -> tuple[int, int]:
-    """Side of the picture in pixels and in cells."""
+    """Side of the image in pixels and in cells."""
     side, patch = config.image_size, config.patch_size
     side, patch = (v if isinstance(v, int) else v[0] for v in (side, patch))
     return side, side // patch

@@ -1,9 +1,9 @@
-"""Pillow's bilinear enlarging of 8-bit pictures, on a device: the same bytes, without the host.
+"""Pillow's bilinear enlarging of 8-bit images, on a device: the same bytes, without the host.
 
 Pillow weighs the pixels within reach of each new one in whole numbers of 2^-22, first along
 the rows, then along the columns, and rounds to 8 bits after each. Sums of whole numbers do not
 depend on their order, so a GPU finds exactly what Pillow does (tests/models/sam/test_frames.py).
-Where a picture gets smaller, versions of Pillow differ in which axis comes first: that is left
+Where an image gets smaller, versions of Pillow differ in which axis comes first: that is left
 to Pillow itself.
 """
 

@@ -21,7 +21,7 @@ from segmeter.models.automatic.candidates import Candidates, Logits
 from segmeter.models.automatic.regions import clean_logits
 from segmeter.models.sam._decoder import NOT_A_POINT
 from segmeter.models.sam._device_copies import fetched
-from segmeter.models.sam._encoded import RENDERED_PIXELS, SamView, fused_steps
+from segmeter.models.sam._encoded import RENDERED_PIXELS, SamEncodedScene, fused_steps
 from segmeter.models.sam._policy import MOST_FEEDBACK, STABLE, stability
 
 __all__ = ["DeviceLogits", "candidates_of", "refined"]
@@ -43,7 +43,7 @@ class DeviceLogits:
     scores: npt.NDArray[np.float32]
     places: npt.NDArray[np.intp]
     maps: Tensor
-    view: SamView
+    encoded: SamEncodedScene
 
     def measure(self, threshold: float, offset: float) -> Measured:
         found = [_table(values, threshold, offset) for values in self._enlarged()]
@@ -52,7 +52,7 @@ class DeviceLogits:
 
     def take(self, kept: npt.NDArray[np.intp]) -> DeviceLogits:
         chosen = torch.from_numpy(kept).to(self.maps.device)
-        return DeviceLogits(self.scores[kept], self.places[kept], self.maps[chosen], self.view)
+        return DeviceLogits(self.scores[kept], self.places[kept], self.maps[chosen], self.encoded)
 
     def masks(self, threshold: float) -> list[Mask]:
         found: list[Mask] = []
@@ -64,19 +64,21 @@ class DeviceLogits:
 
     def values(self) -> npt.NDArray[np.float32]:
         parts = [values.cpu().numpy() for values in self._enlarged()]
-        return np.concatenate(parts) if parts else np.zeros((0, *self.view.frame.shape), np.float32)
+        return (
+            np.concatenate(parts) if parts else np.zeros((0, *self.encoded.frame.shape), np.float32)
+        )
 
     def cleaned(self, smallest: int, threshold: float) -> DeviceLogits:
         maps = clean_logits(self.maps.cpu().numpy(), smallest, threshold)
         there = torch.from_numpy(maps).to(self.maps.device)
-        return DeviceLogits(self.scores, self.places, there, self.view)
+        return DeviceLogits(self.scores, self.places, there, self.encoded)
 
     def _enlarged(self) -> Iterator[Tensor]:
-        height, width = self.view.frame.shape
-        largest = max(height * width, self.view.frame.side**2)  # what a map becomes on its way
+        height, width = self.encoded.frame.shape
+        largest = max(height * width, self.encoded.frame.side**2)  # what a map becomes on its way
         step = max(1, 8 * RENDERED_PIXELS // largest)
         for start in range(0, len(self.maps), step):
-            yield self.view.frame.leave(self.maps[start : start + step, None])[:, 0]
+            yield self.encoded.frame.leave(self.maps[start : start + step, None])[:, 0]
 
 
 def together(device: torch.device) -> int:
@@ -84,79 +86,81 @@ def together(device: torch.device) -> int:
     most = TOGETHER.get(device.type, 64)
     if device.type != "cuda":
         return most
-    memory = torch.cuda.get_device_properties(device).total_memory
-    return int(min(most, max(16, memory // CLICK_BYTES)))
+    state = torch.cuda.get_device_properties(device).total_memory
+    return int(min(most, max(16, state // CLICK_BYTES)))
 
 
 @torch.no_grad()
 def candidates_of(
-    view: SamView, points: Points, above: float, tokens: Sequence[int] = (1, 2, 3)
+    encoded: SamEncodedScene, points: Points, above: float, tokens: Sequence[int] = (1, 2, 3)
 ) -> Candidates:
     """The three masks of each lone click whose score is above a number; or of other tokens."""
-    device = view.network.device
+    device = encoded.network.device
     places = torch.tensor(points, dtype=torch.float32, device=device)
     step = together(device)
     parts = []
     for start in range(0, len(places), step):
-        maps, scores, of = _decoded(view, places[start : start + step], above, tokens)
+        maps, scores, of = _decoded(encoded, places[start : start + step], above, tokens)
         parts.append((maps, scores, of + start))
-    return _gathered(view, parts)
+    return _gathered(encoded, parts)
 
 
 @torch.no_grad()
-def refined(view: SamView, points: Points, candidates: Candidates) -> Candidates:
+def refined(encoded: SamEncodedScene, points: Points, candidates: Candidates) -> Candidates:
     """Each candidate again, from its click and its own logits; the single mask is taken.
 
     SAM 2 falls back to the best of three where the single mask is unstable.
     """
     if not isinstance(candidates, Logits | DeviceLogits):
         raise BadInput("a view refines only candidates that a view of its kind made")
-    device = view.network.device
+    device = encoded.network.device
     maps = torch.as_tensor(candidates.maps, device=device).clamp(-MOST_FEEDBACK, MOST_FEEDBACK)
     clicks = torch.tensor(points[candidates.places], dtype=torch.float32, device=device)
     parts = []
-    step = min(together(device), 128)  # with pictures of their own from the start
+    step = min(together(device), 128)  # with images of their own from the start
     for start in range(0, len(maps), step):
-        dense = view.network.prompts.masks(maps[start : start + step, None])
-        logits, scores = view.decode(_tokens(view, clicks[start : start + step]), dense)
+        dense = encoded.network.prompts.masks(maps[start : start + step, None])
+        logits, scores = encoded.decode(_tokens(encoded, clicks[start : start + step]), dense)
         shown = torch.zeros(len(logits), dtype=torch.long, device=device)
-        if view.network.second:
+        if encoded.network.second:
             shown = (1 + scores[:, 1:].argmax(dim=1)).where(stability(logits[:, 0]) < STABLE, 0)
         rows = torch.arange(len(logits), device=device)
         parts.append((logits[rows, shown], scores[rows, shown], rows + start))
-    again = _gathered(view, parts)
+    again = _gathered(encoded, parts)
     chosen = candidates.places[again.places]
     if isinstance(again, Logits):
         return Logits(again.scores, chosen, again.maps, again.to, again.threads)
-    return DeviceLogits(again.scores, chosen, again.maps, again.view)
+    return DeviceLogits(again.scores, chosen, again.maps, again.encoded)
 
 
-def _decoded(view: SamView, points: Tensor, above: float, tokens: Sequence[int]) -> Parts:
-    clicks = view.grid_clicks
+def _decoded(
+    encoded: SamEncodedScene, points: Tensor, above: float, tokens: Sequence[int]
+) -> Parts:
+    clicks = encoded.grid_clicks
     if clicks is not None:
         return clicks.candidates(clicks.tokens(points), above, tokens)
-    logits, scores = view.decode(_tokens(view, points), view.network.prompts.no_mask())
+    logits, scores = encoded.decode(_tokens(encoded, points), encoded.network.prompts.no_mask())
     own = scores[:, list(tokens)]
     passed = own > above if above > 0 else torch.ones_like(own, dtype=torch.bool)
     return logits[:, list(tokens)][passed], own[passed], passed.nonzero()[:, 0]
 
 
-def _tokens(view: SamView, points: Tensor) -> Tensor:
+def _tokens(encoded: SamEncodedScene, points: Tensor) -> Tensor:
     both = torch.stack([points, torch.zeros_like(points)], dim=1)
     labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
-    return view.encode_points(both, labels)
+    return encoded.encode_points(both, labels)
 
 
-def _gathered(view: SamView, parts: list[Parts]) -> Logits | DeviceLogits:
-    side = 4 * view.network.prompts.grid_side
+def _gathered(encoded: SamEncodedScene, parts: list[Parts]) -> Logits | DeviceLogits:
+    side = 4 * encoded.network.prompts.grid_side
     if parts:
         maps, scores, places = (torch.cat(column) for column in zip(*parts, strict=True))
     else:
         maps, scores, places = torch.zeros(0, side, side), torch.zeros(0), torch.zeros(0).long()
     own, of = scores.float().cpu().numpy(), places.cpu().numpy().astype(np.intp)
-    if view.network.device.type != "cpu":
-        return DeviceLogits(own, of, maps, view)
-    to = view.frame.enlargement((side, side))
+    if encoded.network.device.type != "cpu":
+        return DeviceLogits(own, of, maps, encoded)
+    to = encoded.frame.enlargement((side, side))
     return Logits(own, of, maps.numpy(), to, torch.get_num_threads())
 
 

@@ -1,4 +1,4 @@
-"""Which of a SAM's masks is shown and what goes back in: the rules of wrappers and readings."""
+"""Which of a SAM's masks is shown and what goes back in: the rules of wrappers and protocols."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from torch import Tensor
 
 __all__ = ["Choice", "Masks", "Policy", "chosen_of", "fed_back", "shown_masks", "stability"]
 
-Choice = Literal["published", "sound"]
-Masks = Literal["published", "sound", "zeroshot"]
+Choice = Literal["published", "corrected"]
+Masks = Literal["published", "corrected", "zeroshot"]
 
 STABILITY_OFFSET, STABLE = 0.05, 0.98
 """SAM 2 keeps its single mask when its area hardly changes with the threshold."""
@@ -25,12 +25,12 @@ class Policy:
     """Where the published wrappers and good sense differ, and which mask a kind shows.
 
     `masks`: `published` shows the best of three at every click (SAM) or the single mask with
-    the stability fall-back (SAM 2); `sound` the best of three for one lone click and the
+    the stability fall-back (SAM 2); `corrected` the best of three for one lone click and the
     single mask afterwards, for all; `zeroshot` does as Segment Anything's own evaluation: the
     best of three for a lone click (with the first SAM also for a lone box), then the single
     mask (SAM 2 with its fall-back), and every round's logits go back in; `single` always shows
     the single mask, as MedSAM was trained, `best` the best of three. `points`: `published`
-    scales pixel indices, `sound` pixel centres.
+    scales pixel indices, `corrected` pixel centres.
 
     IntRaBench adds three: a `threshold` of 0.5 on SAM's logits where 0 is meant, `sigmoid`
     of the logits handed back as mask prompt, and boxes whose last pixel is the one beyond.
@@ -46,7 +46,7 @@ class Policy:
     @property
     def offset(self) -> float:
         """Where in a pixel a point lies that is scaled."""
-        return 0.5 if self.points == "sound" else 0.0
+        return 0.5 if self.points == "corrected" else 0.0
 
 
 def shown_masks(
@@ -58,7 +58,7 @@ def shown_masks(
         return best if policy.masks == "best" else torch.zeros_like(best)
     if policy.masks == "published":
         several = torch.full_like(several, not second)
-    if second and policy.masks != "sound":
+    if second and policy.masks != "corrected":
         several = several | (stability(logits[:, 0]) < STABLE)
     return best.where(several, 0)
 

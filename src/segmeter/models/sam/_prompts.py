@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble, Words
 from segmeter.models.sam._decoder import NOT_A_POINT
 from segmeter.models.sam._policy import Policy
@@ -53,23 +53,23 @@ def _clicks(prompt: Prompt) -> list[tuple[Point, bool]]:
             return []
 
 
-def is_ambiguous(ask: Ask, policy: Policy, second: bool) -> bool:
+def is_ambiguous(request: Request, policy: Policy, second: bool) -> bool:
     """Whether the prompts may mean several things, so that three masks are offered.
 
     A lone click does; by the first SAM's own rule a lone box does too, and neither does
     once logits are fed back.
     """
     if policy.masks != "zeroshot" or second:
-        return len(ask.prompts) == 1 and isinstance(ask.prompts[0], Click)
-    alone = len(ask.prompts) == 1 and ask.memory is None
-    return alone and isinstance(ask.prompts[0], Click | Box)
+        return len(request.prompts) == 1 and isinstance(request.prompts[0], Click)
+    alone = len(request.prompts) == 1 and request.state is None
+    return alone and isinstance(request.prompts[0], Click | Box)
 
 
-def hint_of(ask: Ask) -> MaskHint | None:
+def hint_of(request: Request) -> MaskHint | None:
     """The mask that goes in as a prompt: a hint just given, else the memory, else an earlier."""
-    hints = [p for p in ask.prompts if isinstance(p, MaskHint)]
-    fresh = bool(ask.prompts) and isinstance(ask.prompts[-1], MaskHint)
-    return hints[-1] if hints and (fresh or ask.memory is None) else None
+    hints = [p for p in request.prompts if isinstance(p, MaskHint)]
+    fresh = bool(request.prompts) and isinstance(request.prompts[-1], MaskHint)
+    return hints[-1] if hints and (fresh or request.state is None) else None
 
 
 def of_equal_size(sizes: Sequence[int], together: int) -> Iterator[list[int]]:

@@ -1,13 +1,13 @@
 """Thousands of single clicks on one embedding: SAM's decoder with all that is shared done once.
 
-Every click meets the same picture, so what the first block makes of the picture is
-computed once. From then on each click has a picture of its own, but never more than eight
+Every click meets the same image, so what the first block makes of the image is
+computed once. From then on each click has an image of its own, but never more than eight
 tokens to compare it with; instead of projecting 4096 cells to keys, values and queries the
 few tokens are brought into the cells' space:
 
     q . (W c) = (W' q) . c        sum_i p_i (W c_i) = W (sum_i p_i c_i)
 
-which halves the arithmetic and leaves no projected copy of the picture behind. Only the
+which halves the arithmetic and leaves no projected copy of the image behind. Only the
 mask that will be shown is made.
 """
 
@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segmeter.models.sam._decoder import NOT_A_POINT, Embedding, from_cells
-from segmeter.models.sam._encoded import SamView
+from segmeter.models.sam._encoded import SamEncodedScene
 from segmeter.models.sam._policy import STABLE, stability
 
 __all__ = ["SingleClicks"]
@@ -34,16 +34,16 @@ HEADS = 8
 class SingleClicks:
     """Answers one positive click each, without memory, many at a time."""
 
-    def __init__(self, view: SamView, dtype: torch.dtype = torch.float32) -> None:
-        self.view, self.dtype = view, dtype
-        decoder: Any = _in_precision(view.network.decoder, dtype)
+    def __init__(self, encoded: SamEncodedScene, dtype: torch.dtype = torch.float32) -> None:
+        self.encoded, self.dtype = encoded, dtype
+        decoder: Any = _in_precision(encoded.network.decoder, dtype)
         self._decoder, self._blocks = decoder, list(decoder.transformer.layers)
         self._own = decoder._own_tokens()
-        embedding = view.embedding
+        embedding = encoded.embedding
         self._fine = None if embedding.fine is None else [f.to(dtype) for f in embedding.fine]
         with torch.no_grad():
-            self._cells = (embedding.cells + view.network.prompts.no_mask())[0].to(dtype)
-            self._position = view.position[0].to(dtype)
+            self._cells = (embedding.cells + encoded.network.prompts.no_mask())[0].to(dtype)
+            self._position = encoded.position[0].to(dtype)
             self._placed = self._cells + self._position
             first = self._blocks[0].cross_attn_token_to_image
             self._keys = _heads(first.k_proj(self._placed)[None])
@@ -53,7 +53,7 @@ class SingleClicks:
         """Prompt tokens `(B, 2, width)` of scene points `(B, 2)`, `(y, x)`."""
         both = torch.stack([points, torch.zeros_like(points)], dim=1)
         labels = torch.tensor([1, NOT_A_POINT], device=points.device).expand(len(points), 2)
-        return self.view.encode_points(both, labels).to(self.dtype)
+        return self.encoded.encode_points(both, labels).to(self.dtype)
 
     def logits(self, sparse: Tensor) -> Tensor:
         """Low-resolution logits `(B, low, low)` of the mask that is shown for each click."""
@@ -66,7 +66,7 @@ class SingleClicks:
         mlps = self._decoder.output_hypernetworks_mlps
         heads = torch.stack([mlp(tokens[:, skip + 1 + i]) for i, mlp in enumerate(mlps)], dim=2)
         chosen = heads.take_along_dim(best[:, None, None], dim=2)
-        if not (self.view.network.second and self.view.policy.masks == "published"):
+        if not (self.encoded.network.second and self.encoded.policy.masks == "published"):
             return self._masks(cells, chosen)[:, 0]
         single, other = self._masks(cells, torch.cat([heads[:, :, :1], chosen], dim=2)).unbind(1)
         return single.where((stability(single.float()) >= STABLE)[:, None, None], other)
@@ -104,7 +104,7 @@ class SingleClicks:
         tokens, cells = self._second_block(tokens, cells, start)
         transformer = self._decoder.transformer
         asked = transformer.final_attn_token_to_image
-        seen = self._look(asked, tokens + start, cells)
+        seen = self._encode(asked, tokens + start, cells)
         return transformer.norm_final_attn(tokens + seen), cells
 
     def _first_block(self, start: Tensor) -> tuple[Tensor, Tensor]:
@@ -116,11 +116,11 @@ class SingleClicks:
         return tokens, block.norm4(self._cells + _told(told, tokens, scores + offset))
 
     def _first_tokens(self, start: Tensor) -> Tensor:
-        """The tokens after the first block; all of them look at the same picture."""
+        """The tokens after the first block; all of them look at the same image."""
         block = self._blocks[0]
         tokens = block.norm1(block.self_attn(start, start, start))
         looked = block.cross_attn_token_to_image
-        # All tokens of all clicks ask the same picture: one long list of questions.
+        # All tokens of all clicks ask the same image: one long list of questions.
         asked = _heads(looked.q_proj(tokens + start).flatten(0, 1)[None])
         seen = F.scaled_dot_product_attention(asked, self._keys, self._values)
         seen = seen[0].transpose(0, 1).reshape(*tokens.shape[:2], -1)
@@ -132,7 +132,7 @@ class SingleClicks:
         block = self._blocks[1]
         asking = tokens + start
         tokens = block.norm1(tokens + block.self_attn(asking, asking, tokens))
-        looked = self._look(block.cross_attn_token_to_image, tokens + start, cells)
+        looked = self._encode(block.cross_attn_token_to_image, tokens + start, cells)
         tokens = block.norm2(tokens + looked)
         tokens = block.norm3(tokens + block.mlp(tokens))
         told = block.cross_attn_image_to_token
@@ -140,8 +140,8 @@ class SingleClicks:
         scores = self._compare(questions, cells) + offset
         return tokens, block.norm4(cells + _told(told, tokens, scores))
 
-    def _look(self, attention: Any, tokens: Tensor, cells: Tensor) -> Tensor:
-        """What tokens see in pictures of their own, `(B, T, C)`."""
+    def _encode(self, attention: Any, tokens: Tensor, cells: Tensor) -> Tensor:
+        """What tokens see in images of their own, `(B, T, C)`."""
         # The keys' bias adds the same to all cells and falls out of the softmax.
         questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
         shares = self._compare(questions, cells).softmax(dim=2)

@@ -22,7 +22,7 @@ _HEAD_WIDTH = 32
 
 
 class TinyVit(nn.Module):
-    """A picture `(B, 3, 1024, 1024)` to its embedding `(B, 256, 64, 64)`.
+    """An image `(B, 3, 1024, 1024)` to its embedding `(B, 256, 64, 64)`.
 
     LiteMedSAM's is `fine`: its first two convolutions see one pixel each and halve nothing,
     so that 256 pixels a side give 64 cells too.
@@ -148,7 +148,7 @@ class _WindowBlock(nn.Module):
         return out
 
     def _attend(self, x: Tensor) -> Tensor:
-        """Windows reach past the picture; what they find there are zeros, and they count."""
+        """Windows reach past the image; what they find there are zeros, and they count."""
         batch, height, width, channels = x.shape
         side = self.window
         padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))

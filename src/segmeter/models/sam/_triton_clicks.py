@@ -64,13 +64,13 @@ class FusedClicks(SingleClicks):
 
 
 def _looked(attention: Any, tokens: Tensor, cells: Tensor, placed: Tensor) -> Tensor:
-    """What tokens see in pictures of their own, `(B, T, C)`."""
+    """What tokens see in images of their own, `(B, T, C)`."""
     questions, _ = _into_cells(attention.q_proj(tokens), attention.k_proj)
     return _seen(attention, _compared(questions, placed).softmax(dim=2) @ cells)
 
 
 def _compared(questions: Tensor, placed: Tensor) -> Tensor:
-    """Scores `(B, HEADS * T, N)`; `placed` is one picture `(N, C)` or one each."""
+    """Scores `(B, HEADS * T, N)`; `placed` is one image `(N, C)` or one each."""
     if placed.ndim == 2:
         return (questions.flatten(0, 1) @ placed.T).view(*questions.shape[:2], -1)
     return questions @ placed.transpose(1, 2)

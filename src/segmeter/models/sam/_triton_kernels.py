@@ -28,7 +28,7 @@ def settled(
 ) -> tuple[Tensor, Tensor]:
     """Normed `cells + told + bias`, `(B, N, C)`, and the same with the positions added.
 
-    `cells` is `(N, C)`, one picture for all, or `(B, N, C)`.
+    `cells` is `(N, C)`, one image for all, or `(B, N, C)`.
     """
     batch, count, width = told.shape
     out, placed = told.new_empty(told.shape), told.new_empty(told.shape)

@@ -1,4 +1,4 @@
-"""SAM's two-way transformer: tokens look at the picture, and the picture at the tokens.
+"""SAM's two-way transformer: tokens look at the image, and the image at the tokens.
 
 Written from the paper (arXiv 2304.02643); parameter names are those of the original.
 """
@@ -16,7 +16,7 @@ _STRETCH = 128
 
 
 class TwoWayTransformer(nn.Module):
-    """Two blocks, and a last look from the tokens to the picture."""
+    """Two blocks, and a last look from the tokens to the image."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class TwoWayTransformer(nn.Module):
 
 
 class _TwoWayBlock(nn.Module):
-    """Tokens among themselves, tokens to picture, a perceptron, picture to tokens."""
+    """Tokens among themselves, tokens to image, a perceptron, image to tokens."""
 
     def __init__(self, width: int, first: bool) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ _WINDOW = 14
 
 
 class SamVit(nn.Module):
-    """A picture `(B, 3, side, side)` to its embedding `(B, 256, side / 16, side / 16)`.
+    """An image `(B, 3, side, side)` to its embedding `(B, 256, side / 16, side / 16)`.
 
     Windows of 14 cells a side, but for the blocks in `everywhere`, which see all cells.
     """
@@ -88,7 +88,7 @@ class _Block(nn.Module):
         return out + self.Adapter(normal) if hasattr(self, "Adapter") else out
 
     def _windowed(self, x: Tensor) -> Tensor:
-        """Windows reach past the picture; what they find there are zeros, and they count."""
+        """Windows reach past the image; what they find there are zeros, and they count."""
         batch, height, width, channels = x.shape
         side = self.reach
         padded = F.pad(x, (0, 0, 0, -width % side, 0, -height % side))

@@ -19,13 +19,13 @@ from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
 
 if TYPE_CHECKING:
-    from segmeter.models.sam._encoded import Network, SamView
+    from segmeter.models.sam._encoded import Network, SamEncodedScene
     from segmeter.models.sam._policy import Policy
 
 __all__ = ["ABILITIES", "Kind", "Sam"]
 
-Choice = Literal["published", "sound"]
-Masks = Literal["published", "sound", "zeroshot"]
+Choice = Literal["published", "corrected"]
+Masks = Literal["published", "corrected", "zeroshot"]
 Resize = Literal["float", "pillow"]
 Family = Literal["sam", "sam-hq", "mobile-sam", "sam2", "sam3", "edgetam"]
 
@@ -55,10 +55,10 @@ class Sam:
     device, dtype
         `auto`, `cpu`, `cuda`...; `float32`, `bfloat16` or `float16`.
     masks, points
-        `published` or `sound`: which mask is shown, and where in a pixel a click lies;
+        `published` or `corrected`: which mask is shown, and where in a pixel a click lies;
         `masks=zeroshot` does as Segment Anything's own evaluation, not as click benchmarks.
     resize
-        How the first SAM's picture is brought to size: in `float`, as click benchmarks do, or
+        How the first SAM's image is brought to size: in `float`, as click benchmarks do, or
         by `pillow` in 8 bits, as Meta's own predictor does (the default of `masks=zeroshot`).
         Later SAMs know `float` only.
     """
@@ -80,8 +80,10 @@ class Sam:
         if self.resize not in get_args(Resize):
             raise BadInput(f"'{kind.name}': resize={resize} is neither float nor pillow")
         for option, value in (("masks", masks), ("points", points)):
-            if value not in ("published", "sound") and (option, value) != ("masks", "zeroshot"):
-                raise BadInput(f"'{kind.name}': {option}={value} is neither published nor sound")
+            if value not in ("published", "corrected") and (option, value) != ("masks", "zeroshot"):
+                raise BadInput(
+                    f"'{kind.name}': {option}={value} is neither published nor corrected"
+                )
         self.weights_path = weight_files.find(kind.name, weights, kind.hub)
         if self.weights_path != weight_files.ABSENT:
             self._check()
@@ -119,39 +121,42 @@ class Sam:
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
-    def look(self, scene: Scene) -> SamView:
-        """Embed the picture."""
-        return self.look_together([scene])[0]
+    def encode(self, scene: Scene) -> SamEncodedScene:
+        """Embed the image."""
+        return self.encode_together([scene])[0]
 
-    def look_together(self, pictures: Sequence[Scene]) -> list[SamView]:
-        """Embed pictures of one size in one pass of the encoder."""
+    def encode_together(self, images: Sequence[Scene]) -> list[SamEncodedScene]:
+        """Embed images of one size in one pass of the encoder."""
         import torch
 
         from segmeter.models.sam._batched_scenes import separated
-        from segmeter.models.sam._encoded import SamView
+        from segmeter.models.sam._encoded import SamEncodedScene
         from segmeter.models.sam._frames import Padded
         from segmeter.models.sam._policy import Policy
 
-        for scene in pictures:
-            if scene.header.kind != "picture":
-                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at pictures")
-        height, width = pictures[0].shape
+        for scene in images:
+            if scene.header.kind != "image":
+                raise BadInput(f"{scene.name} is a volume, and {self.kind.name} looks at images")
+        height, width = images[0].shape
         frame = self.network.frame((height, width))
         if self.resize == "pillow" and isinstance(frame, Padded):
             frame = replace(frame, pillow=True)
         with torch.no_grad():
-            pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in pictures])
+            pixels = torch.cat([frame.enter(p.pixels, self.network.device) for p in images])
             whole = self.network.encode(pixels)
             position = self.network.prompts.position()
         policy = Policy(self.masks, self.points)
-        return [SamView(self.network, frame, part, policy, position) for part in separated(whole)]
+        return [
+            SamEncodedScene(self.network, frame, part, policy, position)
+            for part in separated(whole)
+        ]
 
-    def slice_policy(self, reading: Choice) -> Policy:
+    def slice_policy(self, protocol: Choice) -> Policy:
         """On slices of a volume: `published` as IntRaBench has it, faults included."""
         from segmeter.models.sam._policy import Policy
 
-        if reading == "sound":
-            return Policy("sound", "sound")
+        if protocol == "corrected":
+            return Policy("corrected", "corrected")
         first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
         return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 

@@ -3,7 +3,7 @@
 Written from the paper (Wang et al., arXiv 2310.15161); parameter names are those of the
 published checkpoints `sam_med3d.pth` and `sam_med3d_turbo.pth`.
 
-The cells stay a list of tokens `(asks, cells, channels)`. Positions follow the original
+The cells stay a list of tokens `(requests, cells, channels)`. Positions follow the original
 network, which it was trained with: those of the cells have their first two axes swapped
 against those of the points, and the sine stands twice.
 """

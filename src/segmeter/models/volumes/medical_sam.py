@@ -13,14 +13,14 @@ import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
-from segmeter.core.models import ModelCard, Reading
-from segmeter.core.scenes import Picture, Pixels, Scene
+from segmeter.core.models import ModelCard, ProtocolName
+from segmeter.core.scenes import Image, Pixels, Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand, PackageArchive
 
 if TYPE_CHECKING:
-    from segmeter.models.sam._encoded import SamView
+    from segmeter.models.sam._encoded import SamEncodedScene
     from segmeter.models.sam._policy import Policy
     from segmeter.models.volumes._medical_networks import MedicalNetwork
 
@@ -75,7 +75,7 @@ KINDS = (
 
 
 class MedicalSam:
-    """A medical SAM kind for pictures and for slices of volumes.
+    """A medical SAM kind for images and for slices of volumes.
 
     Files are found and checked when it is made; the network is loaded at the first look.
 
@@ -129,50 +129,52 @@ class MedicalSam:
 
         return device_name(self.network.device) if "network" in self.__dict__ else self._device
 
-    def look(self, scene: Scene) -> SamView:
-        """Embed a picture."""
-        if not isinstance(scene, Picture):
+    def encode(self, scene: Scene) -> SamEncodedScene:
+        """Embed an image."""
+        if not isinstance(scene, Image):
             raise BadInput(
                 f"{scene.name} is a volume; '{self.kind.name}' sees its slices as"
                 f" 'slicewise?model={self.kind.name}'"
             )
-        return self._views([scene.pixels])[0]
+        return self._encoded_scenes([scene.pixels])[0]
 
-    def look_values(self, values: Sequence[Values]) -> list[SamView]:
+    def encode_values(self, values: Sequence[Values]) -> list[SamEncodedScene]:
         """Embed slices `(Y, X)` of grey values, all of one size, together."""
-        return self._views([np.broadcast_to(v[:, :, None], (*v.shape, 3)) for v in values])
+        return self._encoded_scenes([np.broadcast_to(v[:, :, None], (*v.shape, 3)) for v in values])
 
-    def slice_policy(self, reading: Reading) -> Policy:
+    def slice_policy(self, protocol: ProtocolName) -> Policy:
         """One mask for those trained on boxes; SAM-Med2D shows the best of three.
 
         In the published code all three take the far corner of a box one pixel beyond the
-        last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both readings.
+        last. SAM-Med2D is fed the sigmoid in its own tests too: that stays in both protocols.
         """
         from segmeter.models.sam._policy import Policy
 
         with_clicks = "click" in self.kind.abilities
         return Policy(
             masks="best" if with_clicks else "single",
-            points=reading,
+            points=protocol,
             sigmoid=with_clicks,
-            half_open=reading == "published",
+            half_open=protocol == "published",
             boxes_only=not with_clicks,
         )
 
-    def _views(self, pictures: Sequence[Pixels]) -> list[SamView]:
+    def _encoded_scenes(self, images: Sequence[Pixels]) -> list[SamEncodedScene]:
         import torch
 
         from segmeter.models.sam._batched_scenes import separated
-        from segmeter.models.sam._encoded import SamView
+        from segmeter.models.sam._encoded import SamEncodedScene
 
-        network, policy = self.network, self.slice_policy("sound")
-        height, width = pictures[0].shape[:2]
+        network, policy = self.network, self.slice_policy("corrected")
+        height, width = images[0].shape[:2]
         frame = network.frame((height, width))
         with torch.no_grad():
-            pixels = torch.cat([frame.enter(p, network.device) for p in pictures])
+            pixels = torch.cat([frame.enter(p, network.device) for p in images])
             whole = network.encode(pixels)
             position = network.prompts.position()
-        return [SamView(network, frame, part, policy, position) for part in separated(whole)]
+        return [
+            SamEncodedScene(network, frame, part, policy, position) for part in separated(whole)
+        ]
 
 
 def _maker(kind: MedicalKind) -> Callable[..., Any]:

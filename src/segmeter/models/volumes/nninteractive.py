@@ -24,12 +24,12 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
 
-__all__ = ["NnInteractive", "NnInteractiveView", "PackageSession"]
+__all__ = ["NnInteractive", "NnInteractiveEncodedScene", "PackageSession"]
 
 _NAME = "nninteractive"
 _SUMMARY = "nnInteractive through its package (needs nnInteractive)"
@@ -73,7 +73,7 @@ class NnInteractive:
                 " pip install nnInteractive"
             )
         self._device = device
-        self._shown_by: NnInteractiveView | None = None
+        self._shown_by: NnInteractiveEncodedScene | None = None
         self.folder = _folder(weights)
         self._checkpoint = _checked(self.folder)
 
@@ -102,14 +102,14 @@ class NnInteractive:
         session: PackageSession = made
         return session
 
-    def look(self, scene: Scene) -> NnInteractiveView:
+    def encode(self, scene: Scene) -> NnInteractiveEncodedScene:
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is a picture, and '{_NAME}' looks at volumes")
-        return NnInteractiveView(self, scene)
+            raise BadInput(f"{scene.name} is an image, and '{_NAME}' looks at volumes")
+        return NnInteractiveEncodedScene(self, scene)
 
-    def show(self, view: NnInteractiveView) -> bool:
+    def show(self, encoded: NnInteractiveEncodedScene) -> bool:
         """Give the session to a view; whether it was another's, whose prompts are gone."""
-        mine, self._shown_by = self._shown_by is view, view
+        mine, self._shown_by = self._shown_by is encoded, encoded
         return not mine
 
 
@@ -119,10 +119,10 @@ class SharedSession(Protocol):
     @property
     def session(self) -> PackageSession: ...
 
-    def show(self, view: NnInteractiveView) -> bool: ...
+    def show(self, encoded: NnInteractiveEncodedScene) -> bool: ...
 
 
-class NnInteractiveView:
+class NnInteractiveEncodedScene:
     """One volume in the package's session, which is shown it again after another was.
 
     A box over several slices is given whole to a checkpoint that takes such boxes, and as the
@@ -134,10 +134,10 @@ class NnInteractiveView:
         self._shown: npt.NDArray[np.uint8] = np.zeros(volume.shape, np.uint8)
         self._played: tuple[Prompt, ...] = ()
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
         """Each ask by itself: what was said before is said again where it differs."""
         with _alone():
-            return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
+            return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def _one(self, prompts: tuple[Prompt, ...]) -> Mask:
         if not prompts:

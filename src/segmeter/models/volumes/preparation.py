@@ -1,7 +1,7 @@
-"""How the values of a volume become what a network for pictures was trained on.
+"""How the values of a volume become what a network for images was trained on.
 
 `published` is what IntRaBench does for each family, faults included: CT is clipped like MR,
-and medical networks see only the voxels above 0. `sound` knows the modality: CT is shown in
+and medical networks see only the voxels above 0. `corrected` knows the modality: CT is shown in
 a window of Hounsfield units, everything else between percentiles of what is not background.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = [
     "CT_WINDOW",
@@ -73,10 +73,10 @@ _SOUND = Preparation("window", "round")
 _SOUND_FINE = Preparation("window", "none")
 
 
-def preparation_of(family: str, reading: Reading) -> Preparation:
+def preparation_of(family: str, protocol: ProtocolName) -> Preparation:
     """How slices are prepared for a family of networks."""
     published = PREPARATIONS.get(family, PREPARATIONS["sam"])
-    if reading == "published":
+    if protocol == "published":
         return published
     fine = published.rounding in ("none", "clip only")
     return published if published.scope == "window" else _SOUND_FINE if fine else _SOUND

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, ModelCard, Reading
+from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from segmeter.models.volumes._sam3d_networks import SamMed3dNetwork
 
-__all__ = ["SamMed3d", "SamMed3dPrediction", "SamMed3dView"]
+__all__ = ["SamMed3d", "SamMed3dEncodedScene", "SamMed3dPrediction"]
 
 Values = npt.NDArray[np.float32]
 Point3 = tuple[float, float, float]
@@ -55,11 +55,11 @@ class SamMed3d(CheckpointModel):
         tensors = weight_files.named_tensors(self.weights_path, "model_state_dict")
         return self.filled(SamMed3dNetwork(), tensors, _SPARE)
 
-    def look(self, scene: Scene) -> SamMed3dView:
+    def encode(self, scene: Scene) -> SamMed3dEncodedScene:
         """Resample; cubes are embedded when prompts say where they lie."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is a picture, and '{self.name}' looks at volumes")
-        return SamMed3dView(self.network, scene)
+            raise BadInput(f"{scene.name} is an image, and '{self.name}' looks at volumes")
+        return SamMed3dEncodedScene(self.network, scene)
 
 
 @runtime_checkable
@@ -70,24 +70,26 @@ class _KnowsItsFile(Protocol):
     def grid(self) -> Any: ...
 
 
-class SamMed3dView:
+class SamMed3dEncodedScene:
     """A volume at 1.5 mm; the network sees one cube of it.
 
-    The network was trained on axes right, anterior, superior. `sound` puts every volume so;
+    The network was trained on axes right, anterior, superior. `corrected` puts every volume so;
     `published` leaves the file's axes as they are. Published too: voxel sizes are read from
     the affine's diagonal, which is 0 for turned files, so there they are taken as they are.
     """
 
-    def __init__(self, network: SamMed3dNetwork, volume: Volume, reading: Reading = "sound"):
+    def __init__(
+        self, network: SamMed3dNetwork, volume: Volume, protocol: ProtocolName = "corrected"
+    ):
         self.network, self.volume = network, volume
-        self.reading: Reading = reading
+        self.protocol: ProtocolName = protocol
         self._cubes: OrderedDict[Cube, Tensor] = OrderedDict()
         self.encoded = 0
 
-    def in_reading(self, reading: Reading) -> SamMed3dView:
-        if reading == self.reading:
+    def in_protocol(self, protocol: ProtocolName) -> SamMed3dEncodedScene:
+        if protocol == self.protocol:
             return self
-        return SamMed3dView(self.network, self.volume, reading)
+        return SamMed3dEncodedScene(self.network, self.volume, protocol)
 
     @cached_property
     def _turned(self) -> Values:
@@ -112,8 +114,8 @@ class SamMed3dView:
         size = resampled_size(self._turned.shape, self.spacing_mm, _MM)
         return resampled(self._turned, size, self.spacing_mm)
 
-    def answer(self, asks: Sequence[Ask]) -> list[SamMed3dPrediction]:
-        return [self._one(ask) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[SamMed3dPrediction]:
+        return [self._one(request) for request in requests]
 
     def survives(self, prompt: Prompt, cube: Cube) -> bool:
         """Whether a prompt lies in the cube that the network sees."""
@@ -123,10 +125,10 @@ class SamMed3dView:
         """A scene's point `(z, y, x)` in voxels of the resampled volume.
 
         Published scales from first to last voxel, and by the size that the resampled volume
-        would have if it were resampled again; sound maps voxel centres.
+        would have if it were resampled again; corrected maps voxel centres.
         """
         axes = self._axes_point(point)
-        if self.reading == "published":
+        if self.protocol == "published":
             old = self.resampled.shape
             new = resampled_size(old, self.spacing_mm, _MM)
             x, y, z = (
@@ -149,7 +151,7 @@ class SamMed3dView:
                 points = [point for prompt in prompts for point, _ in _points(prompt)]
                 cube = cube_around([self.place(point) for point in points], _SIDE)
             kept = sum(self.survives(p, cube) for p in prompts) if cube is not None else 0
-            kept = min(kept, 1) if self.reading == "published" else kept
+            kept = min(kept, 1) if self.protocol == "published" else kept
             lost.append(len(prompts) - kept)
         return lost
 
@@ -160,22 +162,22 @@ class SamMed3dView:
         bits = self._to_axes(target.dense()).astype(np.float32)
         return not bool((resampled(bits, self.resampled.shape, self.spacing_mm) > 0.5).any())
 
-    def _one(self, ask: Ask) -> SamMed3dPrediction:
-        memory = ask.memory if isinstance(ask.memory, _Memory) else None
-        heard = Heard() if memory is None else memory.heard
-        published = self.reading == "published"
-        passed = heard.newest_first(ask.prompts) if published else ask.prompts
+    def _one(self, request: Request) -> SamMed3dPrediction:
+        state = request.state if isinstance(request.state, _State) else None
+        heard = Heard() if state is None else state.heard
+        published = self.protocol == "published"
+        passed = heard.newest_first(request.prompts) if published else request.prompts
         given = [pair for prompt in passed for pair in _points(prompt)]
-        told = Heard(ask.prompts, passed)
+        told = Heard(request.prompts, passed)
         if not given:
             return SamMed3dPrediction(self, None, None, told)
         places = [self.place(point) for point, _ in given]
-        cube = memory.cube if memory is not None else cube_around(places, _SIDE)
-        before = memory.logits if memory is not None else None
+        cube = state.cube if state is not None else cube_around(places, _SIDE)
+        before = state.logits if state is not None else None
         points, labels = self._passed(cube, places, [positive for _, positive in given])
         if not points:
             return SamMed3dPrediction(self, cube, before, told)
-        if published and heard.repeated_in(ask.prompts):
+        if published and heard.repeated_in(request.prompts):
             before = None  # prompts that are merged with earlier ones lose the mask there
         return SamMed3dPrediction(self, cube, self._decoded(cube, points, labels, before), told)
 
@@ -184,7 +186,7 @@ class SamMed3dView:
     ) -> tuple[list[Point3], list[int]]:
         """Points within the cube. Published: one, the first there, with the first's sign."""
         inside = [(p, s) for p, s in zip(places, signs, strict=True) if cube.holds(p)]
-        if self.reading == "published":
+        if self.protocol == "published":
             middle: Any = tuple(np.mean(places, axis=0))
             return [_less(inside[0][0] if inside else middle, cube)], [int(signs[0])]
         return [_less(p, cube) for p, _ in inside], [int(s) for _, s in inside]
@@ -227,7 +229,7 @@ class SamMed3dView:
 
         given: Any = torch.from_numpy(logits)[None, None]
         large = interpolate(given, (_SIDE,) * 3, mode="trilinear", align_corners=False)[0, 0]
-        threshold = 0.5 if self.reading == "published" else 0.0
+        threshold = 0.5 if self.protocol == "published" else 0.0
         whole = np.zeros(self.resampled.shape, np.float32)
         cube.paste((large > threshold).float().numpy(), whole)
         back = resampled(whole, self._turned.shape, (_MM,) * 3) > 0.5
@@ -235,7 +237,7 @@ class SamMed3dView:
 
     @property
     def _file(self) -> Any | None:
-        published = self.reading == "published"
+        published = self.protocol == "published"
         known = published and isinstance(self.volume, _KnowsItsFile)
         return self.volume.grid if known else None  # type: ignore[attr-defined]  # just asked
 
@@ -259,7 +261,7 @@ class SamMed3dView:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class _State:
     """The cube, which the first prompt fixes, and the last logits in it."""
 
     cube: Cube
@@ -271,7 +273,7 @@ class _Memory:
 class SamMed3dPrediction:
     """One mask; none without a click."""
 
-    view: SamMed3dView
+    encoded: SamMed3dEncodedScene
     cube: Cube | None
     logits: Values | None
     heard: Heard
@@ -282,13 +284,13 @@ class SamMed3dPrediction:
         return np.ones(1, np.float32)
 
     @property
-    def memory(self) -> Any:
-        return None if self.cube is None else _Memory(self.cube, self.logits, self.heard)
+    def state(self) -> Any:
+        return None if self.cube is None else _State(self.cube, self.logits, self.heard)
 
     def mask(self, candidate: int | None = None) -> Mask:
         if self.cube is None or self.logits is None:
-            return Mask.empty(self.view.volume.shape)
-        return self.view.rendered(self.cube, self.logits)
+            return Mask.empty(self.encoded.volume.shape)
+        return self.encoded.rendered(self.cube, self.logits)
 
 
 def _points(prompt: Prompt) -> list[tuple[Sequence[float], bool]]:

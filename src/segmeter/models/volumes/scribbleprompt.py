@@ -17,9 +17,9 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, ModelCard, Reading
+from segmeter.core.models import ModelCard, ProtocolName, Request
 from segmeter.core.prompts import Box, Click, MaskHint, Point, Prompt, Scribble
-from segmeter.core.scenes import Picture, Scene
+from segmeter.core.scenes import Image, Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import ByHand
@@ -28,7 +28,7 @@ from segmeter.models.volumes.checkpoint_model import CheckpointModel
 if TYPE_CHECKING:
     from segmeter.models.volumes._scribble_unet import ScribbleUNet
 
-__all__ = ["ScribblePrompt", "ScribbleView"]
+__all__ = ["ScribbleEncodedScene", "ScribblePrompt"]
 
 Values = npt.NDArray[np.float32]
 _SIDE = 128
@@ -55,7 +55,7 @@ offer(
 
 @catalogue.models.add(_NAME, _SUMMARY)
 class ScribblePrompt(CheckpointModel):
-    """ScribblePrompt's U-Net for pictures and slices."""
+    """ScribblePrompt's U-Net for images and slices."""
 
     def __init__(self, weights: str | None = None, device: str = "auto") -> None:
         super().__init__(_CARD, weights, device)
@@ -67,58 +67,60 @@ class ScribblePrompt(CheckpointModel):
 
         return self.filled(ScribbleUNet(), weight_files.named_tensors(self.weights_path))
 
-    def look(self, scene: Scene) -> ScribbleView:
-        """A picture's grey values, stretched from its darkest to its brightest."""
-        if not isinstance(scene, Picture):
+    def encode(self, scene: Scene) -> ScribbleEncodedScene:
+        """An image's grey values, stretched from its darkest to its brightest."""
+        if not isinstance(scene, Image):
             raise BadInput(f"{scene.name} is a volume; say 'slicewise?model={_NAME}'")
-        return self.look_values([scene.pixels.mean(axis=2, dtype=np.float32)])[0]
+        return self.encode_values([scene.pixels.mean(axis=2, dtype=np.float32)])[0]
 
-    def look_values(self, values: Sequence[Values]) -> list[ScribbleView]:
+    def encode_values(self, values: Sequence[Values]) -> list[ScribbleEncodedScene]:
         """Slices of grey values."""
-        return [ScribbleView(self.network, _stretched(v)) for v in values]
+        return [ScribbleEncodedScene(self.network, _stretched(v)) for v in values]
 
-    def slice_policy(self, reading: Reading) -> Reading:
-        return reading
+    def slice_policy(self, protocol: ProtocolName) -> ProtocolName:
+        return protocol
 
 
 @dataclass(frozen=True, slots=True)
-class ScribbleView:
+class ScribbleEncodedScene:
     """A slice beside which prompts are drawn; nothing is kept of it but its values."""
 
     network: ScribbleUNet
     values: Values  # (H, W) in 0..1
-    reading: Reading = "sound"
+    protocol: ProtocolName = "corrected"
     _small: list[Values] = field(default_factory=list, repr=False, compare=False)  # once resized
 
     @property
     def nbytes(self) -> int:
         return self.values.nbytes
 
-    def with_policy(self, policy: Reading) -> ScribbleView:
-        return replace(self, reading=policy)
+    def with_policy(self, policy: ProtocolName) -> ScribbleEncodedScene:
+        return replace(self, protocol=policy)
 
-    def answer(self, asks: Sequence[Ask]) -> list[ScribblePrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[ScribblePrediction]:
         """All asks in one pass."""
         import torch
 
-        if not asks:
+        if not requests:
             return []
         device = next(self.network.parameters()).device
-        given = torch.from_numpy(np.stack([self._channels(ask) for ask in asks])).to(device)
+        given = torch.from_numpy(np.stack([self._channels(request) for request in requests])).to(
+            device
+        )
         with torch.no_grad():
             logits = self.network(given)[:, 0].cpu().numpy()
         return [ScribblePrediction(self, own) for own in logits]
 
-    def _channels(self, ask: Ask) -> Values:
+    def _channels(self, request: Request) -> Values:
         """Slice, box, positive and negative marks, and the last answer: `(5, 128, 128)`."""
         drawn = np.zeros((5, _SIDE, _SIDE), np.float32)
         if not self._small:
             self._small.append(_resized(self.values))
         drawn[0] = self._small[0]
-        for prompt in ask.prompts:
+        for prompt in request.prompts:
             self._draw(drawn, prompt)
-        if ask.memory is not None:
-            drawn[4] = ask.memory
+        if request.state is not None:
+            drawn[4] = request.state
         return drawn
 
     def _draw(self, drawn: Values, prompt: Prompt) -> None:
@@ -143,9 +145,9 @@ class ScribbleView:
         drawn[3 if positive else 2, y, x] = 0
 
     def _place(self, point: Point, *, rounded: bool) -> tuple[int, int]:
-        """Published: points are cut to whole pixels, boxes rounded; sound: pixel centres."""
+        """Published: points are cut to whole pixels, boxes rounded; corrected: pixel centres."""
         scale = [_SIDE / n for n in self.values.shape]
-        half = 0.5 if self.reading == "sound" and not rounded else 0.0
+        half = 0.5 if self.protocol == "corrected" and not rounded else 0.0
         y, x = ((c + half) * s for c, s in zip(point, scale, strict=True))
         return (round(y), round(x)) if rounded else (int(y), int(x))
 
@@ -154,7 +156,7 @@ class ScribbleView:
 class ScribblePrediction:
     """One mask of 128 x 128 logits."""
 
-    view: ScribbleView
+    encoded: ScribbleEncodedScene
     logits: Values
     shown: int = 0
 
@@ -163,14 +165,14 @@ class ScribblePrediction:
         return np.ones(1, np.float32)
 
     @property
-    def memory(self) -> Values:
+    def state(self) -> Values:
         """Logits, as the network was trained; published the sigmoid of the probability."""
-        if self.view.reading == "sound":
+        if self.encoded.protocol == "corrected":
             return self.logits
         return _sigmoid(_sigmoid(self.logits))
 
     def mask(self, candidate: int | None = None) -> Mask:
-        height, width = self.view.values.shape
+        height, width = self.encoded.values.shape
         return Mask.of(_resized(_sigmoid(self.logits), (height, width)) > 0.5)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, MaskPrediction, ModelCard
+from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt, Scribble
 from segmeter.core.scenes import Scene, Volume
 from segmeter.models import weights as weight_files
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from segmeter.models.volumes._segvol_network import SegVolNetwork
 
-__all__ = ["SegVol", "SegVolView", "foreground_normalised", "windows"]
+__all__ = ["SegVol", "SegVolEncodedScene", "foreground_normalised", "windows"]
 
 Values = npt.NDArray[np.float32]
 Index = tuple[int, ...]
@@ -67,14 +67,14 @@ class SegVol(CheckpointModel):
         bare = {k.removeprefix("module.").removeprefix("model."): v for k, v in tensors.items()}
         return self.filled(SegVolNetwork(), bare, SPARE)
 
-    def look(self, scene: Scene) -> SegVolView:
-        """Normalise and crop; the small picture of the whole is embedded at the first ask."""
+    def encode(self, scene: Scene) -> SegVolEncodedScene:
+        """Normalise and crop; the small image of the whole is embedded at the first ask."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is a picture, and '{_NAME}' looks at volumes")
-        return SegVolView(self.network, scene)
+            raise BadInput(f"{scene.name} is an image, and '{_NAME}' looks at volumes")
+        return SegVolEncodedScene(self.network, scene)
 
 
-class SegVolView:
+class SegVolEncodedScene:
     """A volume between 0 and 1, at least one block large, cropped to what is not dark."""
 
     def __init__(self, network: SegVolNetwork, volume: Volume) -> None:
@@ -94,15 +94,15 @@ class SegVolView:
         part = padded[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
         return part, tuple(a - b for a, b in zip(first, before, strict=True))
 
-    def answer(self, asks: Sequence[Ask]) -> list[MaskPrediction]:
-        return [MaskPrediction(self._one(ask.prompts)) for ask in asks]
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [MaskPrediction(self._one(request.prompts)) for request in requests]
 
     def lost_prompts(self, rounds: Sequence[Sequence[Prompt]]) -> list[int]:
         """How many prompts of each round lie where everything is dark: the crop has them not."""
         return [sum(not self._survives(prompt) for prompt in prompts) for prompts in rounds]
 
     def vanishes(self, target: Mask) -> bool:
-        """Whether nothing of a target is left in the small picture of the whole."""
+        """Whether nothing of a target is left in the small image of the whole."""
         values, origin = self._cropped
         end = [o + n for o, n in zip(origin, values.shape, strict=True)]
         low = tuple(max(o, 0) for o in origin)

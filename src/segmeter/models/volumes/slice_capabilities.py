@@ -1,4 +1,4 @@
-"""What models and views of pictures can do with slices beyond `look` and `answer`."""
+"""What models and views of images can do with slices beyond `encode` and `answer`."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.models import Ask, Prediction, Reading, View
+from segmeter.core.models import EncodedScene, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Prompt
-from segmeter.core.scenes import Picture
+from segmeter.core.scenes import Image
 
 __all__ = [
-    "AnswersBeside",
-    "AnswersSlices",
+    "EncodesTogether",
+    "EncodesValues",
     "KnowsItsScan",
-    "LooksAtValues",
-    "LooksTogether",
-    "OfAView",
+    "OfAEncodedScene",
+    "PredictsConcurrently",
+    "PredictsSlices",
     "ReadsSlices",
-    "SliceAsk",
+    "SliceRequest",
     "TakesPolicy",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class SliceAsk:
+class SliceRequest:
     """Prompts `(y, x)` in one slice, and the memory of that slice's last prediction."""
 
     z: int
     prompts: tuple[Prompt, ...]
-    memory: Any = None
+    state: Any = None
 
 
 @runtime_checkable
-class AnswersSlices(Protocol):
+class PredictsSlices(Protocol):
     """A view of a volume that can be asked slice by slice, as propagation does."""
 
-    def answer_slices(self, asks: Sequence[SliceAsk]) -> Sequence[Prediction]: ...
+    def predict_slices(self, requests: Sequence[SliceRequest]) -> Sequence[Prediction]: ...
 
 
 @runtime_checkable
-class LooksAtValues(Protocol):
-    """A model for pictures that takes slices of values that are not whole numbers."""
+class EncodesValues(Protocol):
+    """A model for images that takes slices of values that are not whole numbers."""
 
-    def look_values(self, values: Sequence[npt.NDArray[np.float32]]) -> Sequence[View]: ...
-
-
-@runtime_checkable
-class LooksTogether(Protocol):
-    """A model that embeds several pictures of one size at once."""
-
-    def look_together(self, pictures: Sequence[Picture]) -> Sequence[View]: ...
+    def encode_values(
+        self, values: Sequence[npt.NDArray[np.float32]]
+    ) -> Sequence[EncodedScene]: ...
 
 
 @runtime_checkable
-class AnswersBeside(Protocol):
+class EncodesTogether(Protocol):
+    """A model that embeds several images of one size at once."""
+
+    def encode_together(self, images: Sequence[Image]) -> Sequence[EncodedScene]: ...
+
+
+@runtime_checkable
+class PredictsConcurrently(Protocol):
     """A view that answers for several views of one network in one pass."""
 
     def start_beside(
-        self, views: Sequence[View], asks: Sequence[Ask]
+        self, encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
     ) -> Callable[[], Sequence[Prediction]]:
         """Begin; what comes back waits for a prediction per ask, each on the view beside it."""
         ...
@@ -71,22 +73,22 @@ class AnswersBeside(Protocol):
 class TakesPolicy(Protocol):
     """A view that can answer by other rules on the same embedding."""
 
-    def with_policy(self, policy: Any) -> View: ...
+    def with_policy(self, policy: Any) -> EncodedScene: ...
 
 
 @runtime_checkable
 class ReadsSlices(Protocol):
-    """A SAM kind whose answers on slices differ between the readings."""
+    """A SAM kind whose answers on slices differ between the protocols."""
 
-    def slice_policy(self, reading: Reading) -> Any: ...
+    def slice_policy(self, protocol: ProtocolName) -> Any: ...
 
 
 @runtime_checkable
-class OfAView(Protocol):
+class OfAEncodedScene(Protocol):
     """A prediction that knows the view which made it."""
 
     @property
-    def view(self) -> object: ...
+    def encoded(self) -> object: ...
 
 
 @runtime_checkable

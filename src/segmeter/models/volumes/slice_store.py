@@ -1,7 +1,7 @@
 """Slices that were looked at, kept while memory lasts.
 
 The key is the content of a slice as its model sees it, so that no slice is ever answered on the
-embedding of another patient, and two readings that prepare a slice alike share it.
+embedding of another patient, and two protocols that prepare a slice alike share it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.core.models import View
+from segmeter.core.models import EncodedScene
 from segmeter.core.seeds import fingerprint
 
 __all__ = ["SliceStore", "content_key"]
@@ -31,30 +31,30 @@ class SliceStore:
         self.budget_bytes = budget_bytes
         self.used_bytes = 0
         self.looks = 0
-        self._kept: OrderedDict[str, View] = OrderedDict()
+        self._kept: OrderedDict[str, EncodedScene] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def views(
-        self, keys: Sequence[str], look: Callable[[Sequence[int]], Sequence[View]]
-    ) -> list[View]:
-        """The view of each key; `look` makes those that are not kept, by their places."""
+    def encoded_scenes(
+        self, keys: Sequence[str], encode: Callable[[Sequence[int]], Sequence[EncodedScene]]
+    ) -> list[EncodedScene]:
+        """The view of each key; `encode` makes those that are not kept, by their places."""
         found = {key: self._kept[key] for key in keys if key in self._kept}
         for key in found:
             self._kept.move_to_end(key)
         lacking = {key: place for place, key in enumerate(keys) if key not in found}
         if lacking:
             self.looks += len(lacking)
-            made = dict(zip(lacking, look(list(lacking.values())), strict=True))
-            for key, view in made.items():
-                self._keep(key, view)
+            made = dict(zip(lacking, encode(list(lacking.values())), strict=True))
+            for key, encoded in made.items():
+                self._keep(key, encoded)
             found |= made
         return [found[key] for key in keys]
 
-    def _keep(self, key: str, view: View) -> None:
-        self._kept[key] = view
-        self.used_bytes += _bytes(view)
+    def _keep(self, key: str, encoded: EncodedScene) -> None:
+        self._kept[key] = encoded
+        self.used_bytes += _bytes(encoded)
         while self.used_bytes > self.budget_bytes and len(self._kept) > 1:
             _, dropped = self._kept.popitem(last=False)
             self.used_bytes -= _bytes(dropped)
@@ -65,8 +65,8 @@ def content_key(seen: npt.NDArray[Any]) -> str:
     return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes())
 
 
-def _bytes(view: View) -> int:
-    return view.nbytes if isinstance(view, _Sized) else _UNKNOWN
+def _bytes(encoded: EncodedScene) -> int:
+    return encoded.nbytes if isinstance(encoded, _Sized) else _UNKNOWN
 
 
 @runtime_checkable

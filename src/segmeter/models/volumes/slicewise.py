@@ -1,4 +1,4 @@
-"""`slicewise`: any model for pictures on a volume, axial slice by axial slice.
+"""`slicewise`: any model for images on a volume, axial slice by axial slice.
 
 A slice is looked at when the first prompt falls into it, and never again while memory
 lasts: not for another target, user, step or reading that prepares it alike.
@@ -18,25 +18,25 @@ from segmeter.core import catalogue
 from segmeter.core.capabilities import OnDevice, RendersTogether
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Model, ModelCard, Prediction, Reading, View
+from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Prompt
-from segmeter.core.scenes import Picture, Pixels, Scene, Volume
+from segmeter.core.scenes import Image, Pixels, Scene, Volume
 from segmeter.models.volumes.preparation import PreparedSlices, Values, preparation_of
 from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.slice_capabilities import (
-    AnswersBeside,
+    EncodesTogether,
+    EncodesValues,
     KnowsItsScan,
-    LooksAtValues,
-    LooksTogether,
-    OfAView,
+    OfAEncodedScene,
+    PredictsConcurrently,
     ReadsSlices,
-    SliceAsk,
+    SliceRequest,
     TakesPolicy,
 )
 from segmeter.models.volumes.slice_prompts import flattened
 from segmeter.models.volumes.slice_store import SliceStore, content_key
 
-__all__ = ["SliceMemory", "SliceView", "Slicewise", "SlicewisePrediction", "on_volumes"]
+__all__ = ["SliceEncodedScene", "SliceState", "Slicewise", "SlicewisePrediction", "on_volumes"]
 
 Previous = Literal["with", "without"]
 Seen = npt.NDArray[Any]
@@ -46,7 +46,7 @@ _FIRST, _TOGETHER = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
-class SliceMemory:
+class SliceState:
     """What a session knows of its slices.
 
     Attributes
@@ -71,9 +71,9 @@ class SliceMemory:
 class SlicewisePrediction:
     """Slices that were predicted now, over those of earlier answers."""
 
-    view: SliceView
+    encoded: SliceEncodedScene
     answers: Mapping[int, Prediction]
-    earlier: SliceMemory
+    earlier: SliceState
     heard: Heard
     shown: int = 0
 
@@ -86,65 +86,65 @@ class SlicewisePrediction:
     @cached_property
     def slices(self) -> Mapping[int, Mask]:
         """All masks by slice, rendered when first asked for."""
-        return {**self.earlier.masks, **self.view.render_slices(self.answers)}
+        return {**self.earlier.masks, **self.encoded.render_slices(self.answers)}
 
     @property
-    def memory(self) -> SliceMemory:
-        inner = {**self.earlier.inner, **{z: a.memory for z, a in self.answers.items()}}
-        return SliceMemory(self.slices, inner, frozenset(self.answers), self.heard)
+    def state(self) -> SliceState:
+        inner = {**self.earlier.inner, **{z: a.state for z, a in self.answers.items()}}
+        return SliceState(self.slices, inner, frozenset(self.answers), self.heard)
 
     def mask(self, candidate: int | None = None) -> Mask:
-        slices, shape = dict(self.slices), self.view.shape
+        slices, shape = dict(self.slices), self.encoded.shape
         return Mask.stack(slices, shape[0]) if slices else Mask.empty(shape)
 
 
 class _Prepared:
-    """A volume's slices in both readings, as a model sees them, each named by its content."""
+    """A volume's slices in both protocols, as a model sees them, each named by its content."""
 
     def __init__(self, volume: Volume, model: Slicewise) -> None:
         self._volume, self._model = volume, model
-        self._slices: dict[Reading, PreparedSlices] = {}
-        self._keys: dict[tuple[Reading, int], str] = {}
-        self._fresh: dict[tuple[Reading, int], Seen] = {}
+        self._slices: dict[ProtocolName, PreparedSlices] = {}
+        self._keys: dict[tuple[ProtocolName, int], str] = {}
+        self._fresh: dict[tuple[ProtocolName, int], Seen] = {}
 
-    def key(self, reading: Reading, z: int) -> str:
+    def key(self, protocol: ProtocolName, z: int) -> str:
         """The slice's content as a key; preparing it again costs more than keeping that."""
-        place = (reading, z)
+        place = (protocol, z)
         if place not in self._keys:
-            self._fresh[place] = self._seen(reading, z)
+            self._fresh[place] = self._seen(protocol, z)
             self._keys[place] = content_key(self._fresh[place])
         return self._keys[place]
 
-    def slice(self, reading: Reading, z: int) -> Seen:
+    def slice(self, protocol: ProtocolName, z: int) -> Seen:
         """What the model sees of a slice; not prepared again right after its key."""
-        fresh = self._fresh.pop((reading, z), None)
-        return self._seen(reading, z) if fresh is None else fresh
+        fresh = self._fresh.pop((protocol, z), None)
+        return self._seen(protocol, z) if fresh is None else fresh
 
     def settle(self) -> None:
         """Let go of slices that were keyed and need no look."""
         self._fresh.clear()
 
-    def _seen(self, reading: Reading, z: int) -> Seen:
-        if reading not in self._slices:
-            preparation = preparation_of(self._model.inner.card.family, reading)
+    def _seen(self, protocol: ProtocolName, z: int) -> Seen:
+        if protocol not in self._slices:
+            preparation = preparation_of(self._model.inner.card.family, protocol)
             scan = _scan_of(self._volume)
-            self._slices[reading] = PreparedSlices(self._volume.voxels, preparation, *scan)
-        return self._model.seen(self._slices[reading].slice(z))
+            self._slices[protocol] = PreparedSlices(self._volume.voxels, preparation, *scan)
+        return self._model.seen(self._slices[protocol].slice(z))
 
 
-class SliceView:
+class SliceEncodedScene:
     """A volume of which slices are looked at when they are first asked for."""
 
     def __init__(
         self,
         model: Slicewise,
         volume: Volume,
-        reading: Reading = "sound",
+        protocol: ProtocolName = "corrected",
         previous: Previous = "with",
         prepared: _Prepared | None = None,
     ) -> None:
         self.model, self.volume = model, volume
-        self.reading: Reading = reading
+        self.protocol: ProtocolName = protocol
         self.previous: Previous = previous
         self._prepared = prepared or _Prepared(volume, model)
 
@@ -153,106 +153,111 @@ class SliceView:
         depth, height, width = self.volume.shape
         return depth, height, width
 
-    def in_reading(self, reading: Reading, previous: Previous | None = None) -> SliceView:
-        """The same volume in a reading; embeddings are shared where slices agree."""
+    def in_protocol(
+        self, protocol: ProtocolName, previous: Previous | None = None
+    ) -> SliceEncodedScene:
+        """The same volume in a protocol; embeddings are shared where slices agree."""
         previous = previous or self.previous
-        if (reading, previous) == (self.reading, self.previous):
+        if (protocol, previous) == (self.protocol, self.previous):
             return self
-        return SliceView(self.model, self.volume, reading, previous, self._prepared)
+        return SliceEncodedScene(self.model, self.volume, protocol, previous, self._prepared)
 
-    def answer(self, asks: Sequence[Ask]) -> list[Prediction]:
+    def predict(self, requests: Sequence[Request]) -> list[Prediction]:
         """One prediction per ask; slices of all asks are answered slice by slice, together."""
-        wanted: list[SliceAsk] = []
+        wanted: list[SliceRequest] = []
         owners: list[int] = []
-        for index, ask in enumerate(asks):
-            own = list(self._slice_asks(ask))
+        for index, request in enumerate(requests):
+            own = list(self._slice_requests(request))
             wanted += own
             owners += [index] * len(own)
-        answers: list[dict[int, Prediction]] = [{} for _ in asks]
-        for owner, part, found in zip(owners, wanted, self.answer_slices(wanted), strict=True):
+        answers: list[dict[int, Prediction]] = [{} for _ in requests]
+        for owner, part, found in zip(owners, wanted, self.predict_slices(wanted), strict=True):
             answers[owner][part.z] = found
         return [
-            SlicewisePrediction(self, own, _memory(ask), self._heard(ask))
-            for own, ask in zip(answers, asks, strict=True)
+            SlicewisePrediction(self, own, _state(request), self._heard(request))
+            for own, request in zip(answers, requests, strict=True)
         ]
 
-    def answer_slices(self, asks: Sequence[SliceAsk]) -> list[Prediction]:
+    def predict_slices(self, requests: Sequence[SliceRequest]) -> list[Prediction]:
         """One prediction of a slice per ask, in order; slices go through the decoder together.
 
         While a GPU works on some slices, the next are prepared and the masks of the last made.
         """
         answers: dict[int, Prediction] = {}
-        mine, finish = self._begun(asks, [])
-        for part in _parts(sorted({ask.z for ask in asks}), self.model.together):
-            begun = self._begun(asks, part)
+        mine, finish = self._begun(requests, [])
+        for part in _parts(sorted({request.z for request in requests}), self.model.together):
+            begun = self._begun(requests, part)
             answers |= zip(mine, finish(), strict=True)
             mine, finish = begun
         answers |= zip(mine, finish(), strict=True)
-        return [answers[i] for i in range(len(asks))]
+        return [answers[i] for i in range(len(requests))]
 
     def _begun(
-        self, asks: Sequence[SliceAsk], slices: Sequence[int]
+        self, requests: Sequence[SliceRequest], slices: Sequence[int]
     ) -> tuple[list[int], Callable[[], Sequence[Prediction]]]:
         """Which asks lie in some slices, and what waits for their answers."""
-        views = dict(zip(slices, self._looked_at(slices), strict=True))
-        mine = [i for i, ask in enumerate(asks) if ask.z in views]
-        inner = [Ask(asks[i].prompts, asks[i].memory) for i in mine]
-        return mine, _start_answers([views[asks[i].z] for i in mine], inner)
+        encoded_scenes = dict(zip(slices, self._looked_at(slices), strict=True))
+        mine = [i for i, request in enumerate(requests) if request.z in encoded_scenes]
+        inner = [Request(requests[i].prompts, requests[i].state) for i in mine]
+        return mine, _start_predictions([encoded_scenes[requests[i].z] for i in mine], inner)
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
         """The shown masks of slices that were predicted; one view renders for all it can."""
         shown = list(answers.values())
-        first = shown[0].view if shown and isinstance(shown[0], OfAView) else None
+        first = shown[0].encoded if shown and isinstance(shown[0], OfAEncodedScene) else None
         if isinstance(first, RendersTogether):
             return dict(zip(answers, first.render(shown), strict=True))
         return {z: answer.mask() for z, answer in answers.items()}
 
-    def keeps_memory(self, prompts: tuple[Prompt, ...], reading: Reading) -> bool:
+    def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Always: which slice's memory goes back is settled slice by slice."""
         return True
 
-    def _looked_at(self, slices: Sequence[int]) -> list[View]:
+    def _looked_at(self, slices: Sequence[int]) -> list[EncodedScene]:
         for z in slices:
             if not 0 <= z < self.shape[0]:
                 raise BadInput(f"{self.volume.name} has no slice {z}: it has {self.shape[0]}")
-        views: list[View] = []
+        encoded_scenes: list[EncodedScene] = []
         for some in _growing(slices, self.model.first, self.model.together):
-            keys = [self._prepared.key(self.reading, z) for z in some]
-            views += self.model.store.views(keys, partial(self._looks, some))
+            keys = [self._prepared.key(self.protocol, z) for z in some]
+            encoded_scenes += self.model.store.encoded_scenes(keys, partial(self._looks, some))
             self._prepared.settle()
-        return [self.model.in_reading(view, self.reading) for view in views]
+        return [self.model.in_protocol(encoded, self.protocol) for encoded in encoded_scenes]
 
-    def _looks(self, slices: Sequence[int], places: Sequence[int]) -> Sequence[View]:
-        seen = [self._prepared.slice(self.reading, slices[i]) for i in places]
+    def _looks(self, slices: Sequence[int], places: Sequence[int]) -> Sequence[EncodedScene]:
+        seen = [self._prepared.slice(self.protocol, slices[i]) for i in places]
         return self.model.look_at(self.volume, seen)
 
-    def _heard(self, ask: Ask) -> Heard:
+    def _heard(self, request: Request) -> Heard:
         """All prompts of an ask, and those handed on; published lists the newest round first."""
-        heard = _memory(ask).heard
+        heard = _state(request).heard
         if self.previous == "without":
-            return Heard(ask.prompts, heard.new(ask.prompts))
-        newest_first = self.reading == "published"
-        return Heard(ask.prompts, heard.newest_first(ask.prompts) if newest_first else ask.prompts)
+            return Heard(request.prompts, heard.new(request.prompts))
+        newest_first = self.protocol == "published"
+        return Heard(
+            request.prompts,
+            heard.newest_first(request.prompts) if newest_first else request.prompts,
+        )
 
-    def _slice_asks(self, ask: Ask) -> Iterator[SliceAsk]:
-        memory, given = _memory(ask), self._heard(ask).passed
+    def _slice_requests(self, request: Request) -> Iterator[SliceRequest]:
+        state, given = _state(request), self._heard(request).passed
         by_slice: dict[int, list[Prompt]] = {}
         for prompt in given:
             for z, flat in flattened(prompt):
                 by_slice.setdefault(z, []).append(flat)
-        kept = memory.called if self.reading == "published" else memory.inner.keys()
+        kept = state.called if self.protocol == "published" else state.inner.keys()
         for z, prompts in sorted(by_slice.items()):
-            inner = memory.inner.get(z) if z in kept else None
-            yield SliceAsk(z, tuple(prompts), inner)
+            inner = state.inner.get(z) if z in kept else None
+            yield SliceRequest(z, tuple(prompts), inner)
 
 
 class Slicewise:
-    """A model for volumes made from one for pictures.
+    """A model for volumes made from one for images.
 
     Parameters
     ----------
     inner
-        Any model that looks at pictures.
+        Any model that looks at images.
     memory_mb
         How much memory embeddings may take before the least recently used are dropped.
     together
@@ -275,37 +280,37 @@ class Slicewise:
     def device(self) -> str:
         return self.inner.device if isinstance(self.inner, OnDevice) else "cpu"
 
-    def look(self, scene: Scene) -> SliceView:
+    def encode(self, scene: Scene) -> SliceEncodedScene:
         """Nothing is embedded yet: that waits for the first prompt in a slice."""
         if not isinstance(scene, Volume):
-            raise BadInput(f"{scene.name} is a picture, and slices are cut from volumes")
-        return SliceView(self, scene)
+            raise BadInput(f"{scene.name} is an image, and slices are cut from volumes")
+        return SliceEncodedScene(self, scene)
 
-    def in_reading(self, view: View, reading: Reading) -> View:
-        """A view whose answers follow a reading; the embedding stays."""
-        if isinstance(self.inner, ReadsSlices) and isinstance(view, TakesPolicy):
-            return view.with_policy(self.inner.slice_policy(reading))
-        return view
+    def in_protocol(self, encoded: EncodedScene, protocol: ProtocolName) -> EncodedScene:
+        """A view whose answers follow a protocol; the embedding stays."""
+        if isinstance(self.inner, ReadsSlices) and isinstance(encoded, TakesPolicy):
+            return encoded.with_policy(self.inner.slice_policy(protocol))
+        return encoded
 
     def seen(self, values: Values) -> Seen:
         """What the inner model gets of a prepared slice: values, or whole numbers 0 to 255."""
-        if isinstance(self.inner, LooksAtValues):
+        if isinstance(self.inner, EncodesValues):
             return values
         return values.round().clip(0, 255).astype(np.uint8)
 
-    def look_at(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[View]:
+    def look_at(self, volume: Volume, slices: Sequence[Seen]) -> Sequence[EncodedScene]:
         """Look at slices of a volume, as `seen`, with the inner model."""
-        if isinstance(self.inner, LooksAtValues):
-            return self.inner.look_values(slices)
-        if isinstance(self.inner, LooksTogether):
+        if isinstance(self.inner, EncodesValues):
+            return self.inner.encode_values(slices)
+        if isinstance(self.inner, EncodesTogether):
             # One channel that stands for three: only one is sent to a GPU.
             grey = [np.broadcast_to(one[:, :, None], (*one.shape, 3)) for one in slices]
-            return self.inner.look_together([_picture(volume, pixels) for pixels in grey])
+            return self.inner.encode_together([_image(volume, pixels) for pixels in grey])
         colour = [np.repeat(one[:, :, None], 3, axis=2) for one in slices]
-        return [self.inner.look(_picture(volume, pixels)) for pixels in colour]
+        return [self.inner.encode(_image(volume, pixels)) for pixels in colour]
 
 
-@catalogue.models.add("slicewise", summary="a model for pictures on volumes, slice by slice")
+@catalogue.models.add("slicewise", summary="a model for images on volumes, slice by slice")
 def _slicewise(
     model: str,
     weights: str | None = None,
@@ -323,26 +328,28 @@ def on_volumes(model: Model, memory_mb: int = _BUDGET_MB) -> Model:
     return model if "volume" in model.card.abilities else Slicewise(model, memory_mb)
 
 
-def _start_answers(
-    views: Sequence[View], asks: Sequence[Ask]
+def _start_predictions(
+    encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
 ) -> Callable[[], Sequence[Prediction]]:
     """Begin an answer per ask on its own view: all in one go where the views can."""
-    if views and isinstance(views[0], AnswersBeside):
-        return views[0].start_beside(views, asks)
-    found = _answered(views, asks)
+    if encoded_scenes and isinstance(encoded_scenes[0], PredictsConcurrently):
+        return encoded_scenes[0].start_beside(encoded_scenes, requests)
+    found = _answered(encoded_scenes, requests)
     return lambda: found
 
 
-def _answered(views: Sequence[View], asks: Sequence[Ask]) -> list[Prediction]:
+def _answered(
+    encoded_scenes: Sequence[EncodedScene], requests: Sequence[Request]
+) -> list[Prediction]:
     """An answer per ask on its own view, view by view."""
-    by_view: dict[int, list[int]] = {}
-    for index, view in enumerate(views):
-        by_view.setdefault(id(view), []).append(index)
+    by_scene: dict[int, list[int]] = {}
+    for index, encoded in enumerate(encoded_scenes):
+        by_scene.setdefault(id(encoded), []).append(index)
     answers: dict[int, Prediction] = {}
-    for mine in by_view.values():
-        found = views[mine[0]].answer([asks[i] for i in mine])
+    for mine in by_scene.values():
+        found = encoded_scenes[mine[0]].predict([requests[i] for i in mine])
         answers |= zip(mine, found, strict=True)
-    return [answers[i] for i in range(len(asks))]
+    return [answers[i] for i in range(len(requests))]
 
 
 def _on_gpu(device: str) -> bool:
@@ -354,8 +361,8 @@ def _on_gpu(device: str) -> bool:
     return pick_device(device).type != "cpu"
 
 
-def _memory(ask: Ask) -> SliceMemory:
-    return ask.memory if isinstance(ask.memory, SliceMemory) else SliceMemory()
+def _state(request: Request) -> SliceState:
+    return request.state if isinstance(request.state, SliceState) else SliceState()
 
 
 def _parts(slices: Sequence[int], together: int) -> Iterator[Sequence[int]]:
@@ -375,8 +382,8 @@ def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[
         start, first = start + first, min(2 * first, most)
 
 
-def _picture(volume: Volume, pixels: Pixels) -> Picture:
-    return Picture(volume.dataset, f"{volume.id} (a slice)", pixels, ())
+def _image(volume: Volume, pixels: Pixels) -> Image:
+    return Image(volume.dataset, f"{volume.id} (a slice)", pixels, ())
 
 
 def _scan_of(volume: Volume) -> tuple[str, tuple[float, float] | None]:

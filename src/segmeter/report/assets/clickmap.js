@@ -13,7 +13,7 @@ function colour(share) {
 function draw() {
   const table = values[$("which").value], limit = $("bad").value * 100;
   pen.clearRect(0, 0, width, height);
-  pen.filter = "grayscale(1)"; pen.drawImage(picture, 0, 0, width, height); pen.filter = "none";
+  pen.filter = "grayscale(1)"; pen.drawImage(image, 0, 0, width, height); pen.filter = "none";
   pen.globalAlpha = $("opacity").value / 100;
   let tried = 0, bad = 0;
   for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) {

@@ -36,7 +36,7 @@ function choose() {
   $("score-said").textContent = any ? "any" : score.toFixed(2);
   $("stability-said").textContent = all ? "any" : stability.toFixed(2);
   $("area-said").textContent = area ? area.toLocaleString("en") + " px" : "any";
-  $("count").textContent = masks.length === 0 ? "No masks: nothing in this picture passed the filters."
+  $("count").textContent = masks.length === 0 ? "No masks: nothing in this image passed the filters."
     : shown.length === masks.length ? (masks.length === 1 ? "1 mask" : masks.length + " masks")
     : shown.length + " of " + masks.length + " masks";
   $("heads").textContent = line("no.", "area", "score", "stability");
@@ -83,7 +83,7 @@ function tell(place, others) {
   if (place < 0) { $("said").textContent = others; return; }
   const m = masks[place], share = 100 * m.area / (height * width);
   $("said").textContent = "Mask " + (place + 1) + ": " + m.area.toLocaleString("en") + " px (" + share.toFixed(share < 1 ? 2 : 1)
-    + " % of the picture), score " + m.score.toFixed(3) + (m.stability === null ? "" : ", stability " + m.stability.toFixed(3))
+    + " % of the image), score " + m.score.toFixed(3) + (m.stability === null ? "" : ", stability " + m.stability.toFixed(3))
     + ", made by a click at row " + m.y + ", column " + m.x + "." + others;
 }
 function at(event) {
@@ -99,7 +99,7 @@ canvas.addEventListener("pointermove", event => {
   tell(pointed, pointed < 0 ? "No mask here." : more);
   draw();
 });
-canvas.addEventListener("pointerleave", () => { pointed = -1; if (masks.length) tell(chosen, chosen < 0 ? "Point at the picture, or choose in the list, to see one mask alone." : ""); draw(); });
+canvas.addEventListener("pointerleave", () => { pointed = -1; if (masks.length) tell(chosen, chosen < 0 ? "Point at the image, or choose in the list, to see one mask alone." : ""); draw(); });
 canvas.addEventListener("click", event => {  // smallest first, then the next larger one
   if (!masks.length) return;
   const here = at(event), now = here.findIndex(m => m.place === chosen);
@@ -117,7 +117,7 @@ document.addEventListener("keydown", event => {
 for (const id of ["score", "stability", "area"]) $(id).addEventListener("input", choose);
 $("opacity").addEventListener("input", draw);
 show(() => {
-  pen.drawImage(picture, 0, 0, width, height);
+  pen.drawImage(image, 0, 0, width, height);
   pixels = pen.getImageData(0, 0, width, height);
   choose();
 });

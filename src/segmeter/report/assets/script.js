@@ -99,11 +99,11 @@ function startSlices(article) {
   const where = article.querySelector(".where");
   const steps = [...article.querySelectorAll(".steps li")];
   const size = data.shape, strides = [size[1] * size[2], size[2], 1];
-  const truth = data.truth && unpacked(data.truth, size);
+  const ground_truth = data.ground_truth && unpacked(data.ground_truth, size);
   const masks = data.steps.map((step) => unpacked(step.mask, size));
   const at = size.map((n) => n >> 1);
   let plane = 0, step = data.steps.length - 1, voxels = null;
-  const judged = truth || masks[step];
+  const judged = ground_truth || masks[step];
   if (judged) fullest(judged, size, at);
 
   function draw() {
@@ -118,7 +118,7 @@ function startSlices(article) {
     pen.imageSmoothingEnabled = false;
     pen.drawImage(cut(p, wide, high), 0, 0, canvas.width, canvas.height);
     if (masks[step]) trace(pen, masks[step], p, sx, sy, "#5db2ff", [], "rgb(47 143 224 / .28)");
-    if (truth) trace(pen, truth, p, sx, sy, "#ffffff", [4, 3], "");
+    if (ground_truth) trace(pen, ground_truth, p, sx, sy, "#ffffff", [4, 3], "");
     for (let k = 0; k <= step; k++) {
       pen.globalAlpha = k === step ? 1 : .6;
       for (const prompt of (data.steps[k] || { prompts: [] }).prompts) mark(pen, prompt, p, sx, sy);

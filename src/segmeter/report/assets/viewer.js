@@ -1,15 +1,15 @@
 "use strict";
-/* A picture on a canvas, pointed at and marked: what the page of a click map and of masks share. */
+/* An image on a canvas, pointed at and marked: what the page of a click map and of masks share. */
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const [height, width] = data.shape;
-const canvas = $("picture"), pen = canvas.getContext("2d");
+const canvas = $("image"), pen = canvas.getContext("2d");
 canvas.width = width; canvas.height = height;
-const picture = new Image();
+const image = new Image();
 
 function show(ready) {
-  picture.onload = ready;
-  picture.src = data.picture;
+  image.onload = ready;
+  image.src = data.image;
 }
 function pixelAt(event) {
   const box = canvas.getBoundingClientRect();

@@ -1,4 +1,4 @@
-"""Analyses: what a study says, with the papers' formulas and the sound ones, as a page."""
+"""Analyses: what a study says, with the papers' formulas and the corrected ones, as a page."""
 
 from __future__ import annotations
 

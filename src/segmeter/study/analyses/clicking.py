@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from segmeter.clickability import click_similarity
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.core.sections import (
     Answer,
@@ -40,7 +40,7 @@ from segmeter.study.stimuli import Stimuli
 __all__ = ["centre_distances", "click_sections"]
 
 _SHOWN = 12
-_READINGS: tuple[Reading, ...] = ("published", "sound")
+_PROTOCOLS: tuple[ProtocolName, ...] = ("published", "corrected")
 
 
 def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> list[Section]:
@@ -54,7 +54,7 @@ def click_sections(connection: sa.Connection, plan: Plan, stimuli: Stimuli) -> l
     if by_mode is not None:
         sections.append(_modes(by_mode, stimuli))
     sections.append(_devices(by_dataset, stimuli))
-    return [*sections, _pictures(counted, stimuli)]
+    return [*sections, _images(counted, stimuli)]
 
 
 def centre_distances(rows: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> list[float]:
@@ -149,7 +149,7 @@ def _distances(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Sectio
     table = Table("distances", columns, rows, "Distance of people's clicks to the centre click")
     note = Note(
         "The centre click is the point farthest from the target's edge; the spread is the farthest "
-        "less the nearest click of a target, on average. Intervals draw pictures anew. "
+        "less the nearest click of a target, on average. Intervals draw images anew. "
         "TETRIS found a mean above 15 %, and up to half of the diagonal. How much a model's "
         "IoU differs between people's clicks, `segmeter run tetris --clicks clicks.csv` tells."
     )
@@ -189,19 +189,19 @@ def _similarity(clicks: Clicks, stimuli: Stimuli, name: str, rule: Any) -> list[
     )
     found: dict[tuple[str, str], dict[str, click_similarity.Row]] = {}
     try:
-        for reading in _READINGS:
-            for row in rule(clicks, _Sides(stimuli), reading):
-                found.setdefault((row.what, reading), {})[row.score] = row
+        for protocol in _PROTOCOLS:
+            for row in rule(clicks, _Sides(stimuli), protocol):
+                found.setdefault((row.what, protocol), {})[row.score] = row
     except BadInput as error:
         return [Note(f"Not enough clicks yet: {error}.", "warning")]
     rows: list[tuple[Cell, ...]] = []
     for (what, read), scores in found.items():
         values = [_value(scores.get(score)) for score in ("pl1", "ks", "wd", "energy")]
-        rows.append((Label(what, reading=read), *values, scores["pl1"].keys))
+        rows.append((Label(what, protocol=read), *values, scores["pl1"].keys))
     note = Note(
         "PL1 and WD are distances, lower is more alike; KS is the share of targets on which the "
         "two samples cannot be told apart; the energy distance is zero on average for samples of "
-        "one distribution. Intervals draw pictures anew."
+        "one distribution. Intervals draw images anew."
     )
     return [Table(name, columns, rows), note]
 
@@ -223,21 +223,21 @@ class _Sides:
         return float(height), float(width)
 
 
-def _pictures(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
+def _images(counted: Sequence[Mapping[str, Any]], stimuli: Stimuli) -> Section:
     by_target: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in counted:
         by_target.setdefault((row["scene"], row["target"]), []).append(row)
     most = sorted(by_target.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:_SHOWN]
-    pictures = []
+    images = []
     for (scene, target), rows in most:
         shown = stimuli.shown(scene)
-        pictures.append(
+        images.append(
             Illustration(
                 shown.pixels,
                 f"**{target}** in {scene}, {len(rows)} clicks",
                 size=shown.size,
-                outlines=[Outline(shown.targets[target].mask, "truth")],
+                outlines=[Outline(shown.targets[target].mask, "ground_truth")],
                 prompts=[Click((row["y"] - 0.5, row["x"] - 0.5)) for row in rows[:60]],
             )
         )
-    return Section("Where people clicked", "", [Gallery(pictures)])
+    return Section("Where people clicked", "", [Gallery(images)])

@@ -35,7 +35,7 @@ def interact_sections(connection: sa.Connection) -> list[Section]:
     note = Note(
         f"A click takes {told['click']}{finding}, and agreeing {told.get('review', '0 s')} (means "
         f"of {costs.steps['click']} clicks of {costs.annotators} people, pauses left out); "
-        "`segmeter study costs` writes them as a cost model. Intervals draw pictures anew."
+        "`segmeter study costs` writes them as a cost model. Intervals draw images anew."
     )
     table = Table("interactions", columns, rows)
     return [Section("Segmenting with a model", "", [Answer(sentence), table, note])]

@@ -76,12 +76,12 @@ def _compared(one: str, other: str, pairs: Sequence[tuple[Rating, Rating]]) -> C
     first, second = ([pair[k]["score"] for pair in pairs] for k in (0, 1))
     gaps = [a - b for a, b in zip(first, second, strict=True)]
     raters = [(a["rater"], b["rater"]) for a, b in pairs]
-    pictures = [a["scene"] for a, _ in pairs]
+    images = [a["scene"] for a, _ in pairs]
     return Comparison(
         one,
         other,
         rating_difference(first, second),
-        clustered_difference(gaps, pictures, raters, seed=(one, other)),
+        clustered_difference(gaps, images, raters, seed=(one, other)),
         rater_adjusted(gaps, raters),
     )
 
@@ -154,7 +154,7 @@ def _sound(found: Sequence[Comparison]) -> Table:
     """Ordinal and clustered, corrected for all comparisons."""
     columns = (
         Column("first − second"),
-        Column("mean difference", "99 %, pictures and raters drawn anew", 2, plot=True),
+        Column("mean difference", "99 %, images and raters drawn anew", 2, plot=True),
         Column("with rater effects", digits=2),
         Column("rated above", "%", 1, percent=True),
         Column("effect size", "d", 2),
@@ -172,8 +172,10 @@ def _sound(found: Sequence[Comparison]) -> Table:
         )
         for each, p in zip(found, corrected, strict=True)
     ]
-    title = "Sound: ordinal test, raters and pictures as what varies, corrected for all comparisons"
-    return Table("comparisons-sound", columns, rows, title)
+    title = (
+        "Corrected: ordinal test, raters and images as what varies, corrected for all comparisons"
+    )
+    return Table("comparisons-corrected", columns, rows, title)
 
 
 def _p(value: float) -> str:

@@ -20,7 +20,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !byId("done").disabled && document.activeElement?.tagName !== "BUTTON") byId("done").click();
 });
 
-// Run lengths, row by row inside the mask's box, become a picture to lay over the photograph.
+// Run lengths, row by row inside the mask's box, become an image to lay over the image.
 function decoded(mask) {
   if (mask.width === 0 || mask.height === 0) return null;
   const canvas = new OffscreenCanvas(mask.width, mask.height);
@@ -42,11 +42,11 @@ function decoded(mask) {
 }
 
 function layer(mask, clicks) {
-  const picture = mask === null ? null : decoded(mask);
+  const image = mask === null ? null : decoded(mask);
   return (context, across, down) => {
-    if (picture) {
+    if (image) {
       context.imageSmoothingEnabled = false;
-      context.drawImage(picture, mask.left * across, mask.top * down, mask.width * across, mask.height * down);
+      context.drawImage(image, mask.left * across, mask.top * down, mask.width * across, mask.height * down);
     }
     for (const click of clicks) {
       const radius = 6 * devicePixelRatio;
@@ -88,7 +88,7 @@ await run(async (trial) => {
   stage.place.classList.remove("open");
   stage.show(trial.width, trial.height);
   const { times, since } = await stage.play(trial.screens);
-  const picture = trial.screens.at(-1);
+  const image = trial.screens.at(-1);
   stage.place.classList.add("open");
   const over = ended();
   const clicks = trial.clicks;
@@ -97,7 +97,7 @@ await run(async (trial) => {
     const mask = await post(`/api/trials/${trial.id}/steps`, {
       number: clicks.length, x: click.x, y: click.y, positive: click.positive, user_ms: ms, pointer,
     });
-    stage.draw({ ...picture, over: layer(mask, clicks) });
+    stage.draw({ ...image, over: layer(mask, clicks) });
     shown = performance.now();
     byId("done").disabled = byId("stop").disabled = false;
   };

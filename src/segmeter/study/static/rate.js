@@ -1,5 +1,5 @@
 // Rating: five views of a mask, one score; the last scores may be changed until the round is handed in.
-import { nonce, pictureFile, post, words } from "./server.js";
+import { nonce, imageFile, post, words } from "./server.js";
 import { after, complain, filled, show as section } from "./rounds.js";
 
 const byId = (id) => document.getElementById(id);
@@ -27,7 +27,7 @@ function wait(value) {
 
 // The views of a trial as addresses of files that are here already.
 async function loaded(trial) {
-  trial.views ??= Promise.all(views.map(async (button) => URL.createObjectURL(await pictureFile(trial.id, button.dataset.view))));
+  trial.views ??= Promise.all(views.map(async (button) => URL.createObjectURL(await imageFile(trial.id, button.dataset.view))));
   return trial.views;
 }
 

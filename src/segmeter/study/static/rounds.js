@@ -1,5 +1,5 @@
 // Rounds: load a batch, let the person start, play its trials, say thank you.
-import { picture, post, Refusal, words } from "./server.js";
+import { image, post, Refusal, words } from "./server.js";
 
 const byId = (id) => document.getElementById(id);
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -32,17 +32,17 @@ export function after(title, text, label = "") {
   show("after");
 }
 
-// Every picture of the batch is decoded before the start: nothing loads while screens run.
+// Every image of the batch is decoded before the start: nothing loads while screens run.
 async function load(batch) {
   const trials = batch.trials.filter((trial) => !trial.answered);
-  const wanted = trials.flatMap((trial) => trial.screens.filter((screen) => screen.picture));
+  const wanted = trials.flatMap((trial) => trial.screens.filter((screen) => screen.image));
   let ready = 0;
   for (const trial of trials) {
     const known = new Map();
     for (const screen of trial.screens) {
-      if (!screen.picture) continue;
-      if (!known.has(screen.picture)) known.set(screen.picture, await picture(trial.id, screen.picture));
-      screen.bitmap = known.get(screen.picture);
+      if (!screen.image) continue;
+      if (!known.has(screen.image)) known.set(screen.image, await image(trial.id, screen.image));
+      screen.bitmap = known.get(screen.image);
       ready += 1;
       byId("loaded").value = ready / wanted.length;
     }

@@ -35,14 +35,14 @@ export async function post(path, body = null) {
   throw new Refusal(answer.status, said.error ?? answer.statusText);
 }
 
-const pathOf = (trial, name) => `/pictures/${trial}/${name}`;
+const pathOf = (trial, name) => `/images/${trial}/${name}`;
 
-export async function pictureFile(trial, name) {
+export async function imageFile(trial, name) {
   const answer = await fetched(pathOf(trial, name));
   if (!answer.ok) throw new Refusal(answer.status, answer.statusText);
   return answer.blob();
 }
 
-export async function picture(trial, name) {
-  return createImageBitmap(await pictureFile(trial, name));
+export async function image(trial, name) {
+  return createImageBitmap(await imageFile(trial, name));
 }

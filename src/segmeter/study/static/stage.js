@@ -1,4 +1,4 @@
-// The stage: shows screens for exact times and knows where in the picture a pointer is.
+// The stage: shows screens for exact times and knows where in the image a pointer is.
 
 const frame = () => new Promise((done) => requestAnimationFrame(done));
 
@@ -52,7 +52,7 @@ export class Stage {
     if (screen?.over) screen.over(this.context, width / this.size[0], height / this.size[1]);
   }
 
-  // Where a pointer is, in natural pixels of the picture: (0, 0) is the corner of its first pixel.
+  // Where a pointer is, in natural pixels of the image: (0, 0) is the corner of its first pixel.
   at(event) {
     const box = this.canvas.getBoundingClientRect();
     return {

@@ -26,29 +26,29 @@ class ContourScribble:
     drawn: tuple[Pixel, ...]
 
 
-def contour_scribble(truth: Bits, guess: Bits, start: float) -> ContourScribble | None:
-    """A stroke along the outline of a plane's dilated truth, starting on the guess.
+def contour_scribble(ground_truth: Bits, prediction: Bits, start: float) -> ContourScribble | None:
+    """A stroke along the outline of a plane's dilated ground truth, starting on the prediction.
 
     The outline, dilated by 2 pixels, is cut at six tenths of its length around a point that
-    lies on the guess; of what that makes the largest connected part stays, the first in
-    raster order on a tie. None where no point of the outline lies on the guess.
+    lies on the prediction; of what that makes the largest connected part stays, the first in
+    raster order on a tie. None where no point of the outline lies on the prediction.
 
     Parameters
     ----------
-    truth, guess
+    ground truth, prediction
         One plane `(rows, columns)` of target and mask, whole.
     start
         In [0, 1): which of the possible points is the middle of the stroke.
     """
-    outline = _outline(truth)
-    on_guess = np.flatnonzero(guess[outline[:, 0], outline[:, 1]]) if len(outline) else ()
-    if len(on_guess) == 0:
+    outline = _outline(ground_truth)
+    on_prediction = np.flatnonzero(prediction[outline[:, 0], outline[:, 1]]) if len(outline) else ()
+    if len(on_prediction) == 0:
         return None
-    middle = int(on_guess[int(start * len(on_guess))])
+    middle = int(on_prediction[int(start * len(on_prediction))])
     length = round(_LENGTH_SHARE * len(outline))
     first = middle - length // 2
     stroke = outline[np.arange(first, first + length) % len(outline)]
-    drawn = np.zeros(truth.shape, dtype=bool)
+    drawn = np.zeros(ground_truth.shape, dtype=bool)
     drawn[stroke[:, 0], stroke[:, 1]] = True
     kept = largest_component(Mask.of(drawn), tie="first")
     pixels = np.argwhere(kept.bits) + kept.low
@@ -58,20 +58,20 @@ def contour_scribble(truth: Bits, guess: Bits, start: float) -> ContourScribble 
     )
 
 
-def _outline(truth: Bits) -> npt.NDArray[np.int64]:
-    """Pixels along the contours of the dilated truth, one contour after the other.
+def _outline(ground_truth: Bits) -> npt.NDArray[np.int64]:
+    """Pixels along the contours of the dilated ground truth, one contour after the other.
 
     A plane of one row or column has none: nothing can be drawn around what fills it.
     """
     import cv2
     from skimage.measure import find_contours
 
-    if min(truth.shape) < 2:
+    if min(ground_truth.shape) < 2:
         return np.zeros((0, 2), dtype=np.int64)
     radius = _DILATION_PX
     y, x = np.ogrid[-radius : radius + 1, -radius : radius + 1]
     disk = (y * y + x * x <= radius * radius).astype(np.uint8)
-    grown = cv2.dilate(truth.astype(np.uint8), disk)
+    grown = cv2.dilate(ground_truth.astype(np.uint8), disk)
     found: list[npt.NDArray[np.float64]] = find_contours(  # type: ignore[no-untyped-call]
         grown.astype(float), 0.5, fully_connected="low"
     )  # skimage ships no types

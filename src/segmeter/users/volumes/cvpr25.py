@@ -45,7 +45,7 @@ def challenge_box(target: Mask) -> Box:
 
 
 def middle_click(
-    target: Mask, guess: Mask, rng: np.random.Generator | None = None
+    target: Mask, prediction: Mask, rng: np.random.Generator | None = None
 ) -> MiddleClick | None:
     """A click on the deepest voxel of the largest wrong part; None when nothing is wrong.
 
@@ -54,8 +54,8 @@ def middle_click(
     script's own generator, seeded anew each time, unless another is given. Above 6e7 voxels
     depth is found on every second voxel, as there.
     """
-    low, high = joint_box(target, guess)
-    wrong = Mask.of(target.crop(low, high) ^ guess.crop(low, high), low, target.shape)
+    low, high = joint_box(target, prediction)
+    wrong = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
     if not wrong:
         return None
     part = largest_component(wrong)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click
 from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import (
@@ -24,35 +24,35 @@ Corners = list[int]  # x0, y0, x1, y1
 
 
 def point_seeds(
-    target: Mask, count: int, reading: Reading, centre: Centre = "box"
+    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
 ) -> dict[int, tuple[int, int]]:
     """The points that a person gives: the middle of each seed slice."""
-    return {z: centre_of(target.slice(z), centre) for z in seed_slices(target, count, reading)}
+    return {z: centre_of(target.slice(z), centre) for z in seed_slices(target, count, protocol)}
 
 
 def interpolated_points(
-    target: Mask, count: int, reading: Reading, centre: Centre = "box"
+    target: Mask, count: int, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
     """One positive point in every slice from the first seed to the last.
 
     Points between seeds may miss the target, and lie in slices that do not hold it.
     """
-    seeds = point_seeds(target, count, reading, centre)
+    seeds = point_seeds(target, count, protocol, centre)
     return [Click((z, y, x), True) for z, (y, x) in _between(seeds)]
 
 
 def box_seeds(
-    target: Mask, count: int, reading: Reading, shaken: int = 0, draws: Draws | None = None
+    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
 ) -> dict[int, Corners]:
     """The boxes that a person draws, `(x0, y0, x1, y1)` each, shaken by up to so many pixels.
 
-    x1 and y1 are the last column and row in `sound`, one past them in `published`.
+    x1 and y1 are the last column and row in `corrected`, one past them in `published`.
     """
-    wanted = seed_slices(target, count, reading)
+    wanted = seed_slices(target, count, protocol)
     slices = sorted(set(wanted)) if len(wanted) > 1 else [median_slice(target)]
     seeds = {}
     for z in slices:
-        box, past = tight_box(target.slice(z), z), _past(reading)
+        box, past = tight_box(target.slice(z), z), _past(protocol)
         ends = [int(box.high[2]) + past, int(box.high[1]) + past]
         corners = [int(box.low[2]), int(box.low[1]), *ends]
         if shaken and draws is not None:
@@ -62,14 +62,14 @@ def box_seeds(
 
 
 def interpolated_boxes(
-    target: Mask, count: int, reading: Reading, shaken: int = 0, draws: Draws | None = None
+    target: Mask, count: int, protocol: ProtocolName, shaken: int = 0, draws: Draws | None = None
 ) -> list[Box]:
     """One box in every slice from the first seed to the last; it may have no width.
 
     `published` interpolates and rounds ends that are one past the last pixel.
     """
-    past = _past(reading)
-    seeds = box_seeds(target, count, reading, shaken, draws)
+    past = _past(protocol)
+    seeds = box_seeds(target, count, protocol, shaken, draws)
     boxes = []
     for z, (x0, y0, x1, y1) in _between(seeds):
         if shaken:
@@ -78,9 +78,9 @@ def interpolated_boxes(
     return boxes
 
 
-def _past(reading: Reading) -> int:
+def _past(protocol: ProtocolName) -> int:
     """How far behind the last pixel a box ends."""
-    return 1 if reading == "published" else 0
+    return 1 if protocol == "published" else 0
 
 
 def _between(seeds: Mapping[int, Sequence[int]]) -> list[tuple[int, list[int]]]:

@@ -14,7 +14,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Reading, View, render
+from segmeter.core.models import EncodedScene, ProtocolName, Request, render
 from segmeter.core.prompts import Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -22,22 +22,22 @@ from segmeter.users.volumes.propagation import Answers
 from segmeter.users.volumes.random_streams import Draws, draws_of
 
 __all__ = [
-    "Asking",
     "DrawnPoints",
+    "PromptContext",
     "Prompter",
     "answers_of",
-    "asking_of",
+    "context_of",
     "prompter",
     "slices_scrolled",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """What a prompter may use: the target, the reading, draws, and the model's answers."""
+class PromptContext:
+    """What a prompter may use: the target, the protocol, draws, and the model's answers."""
 
     target: Mask
-    reading: Reading
+    protocol: ProtocolName
     draws: Draws
     answers: Answers
 
@@ -46,7 +46,7 @@ class Prompter(ABC):
     """Prompts in the first round and is content afterwards.
 
     `whole` tells that the prompts are for models that see the whole volume; `label` is the
-    paper's name, `nominal` the number of interactions that it prints. Both are
+    paper's name, `paper_interactions` the number of interactions that it prints. Both are
     `paper_label` and `paper_count` with the prompter's own options in their places.
     """
 
@@ -82,29 +82,29 @@ class Prompter(ABC):
         return self.paper_label.format(**self.options)
 
     @property
-    def nominal(self) -> str:
+    def paper_interactions(self) -> str:
         return self.paper_count.format(**self.options)
 
     @abstractmethod
-    def start(self, asking: Asking) -> Sequence[Prompt]:
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
         """The prompts of the first round."""
 
     def drawn(self, target: Mask, draws: Draws) -> None:  # noqa: B027  # most draw nothing
         """Draw what `start` draws, so that a shared stream stands where it would."""
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         """What a person did for these prompts: a click each, unless a prompter says otherwise."""
         return Effort(points=len(prompts), scrolled=slices_scrolled(target))
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if observation.prompts:
             return None
-        return tuple(self.start(asking_of(observation, rng)))
+        return tuple(self.start(context_of(observation, rng)))
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
-        return self.work(target.mask, reading, prompts) if prompts else Effort()
+        return self.work(target.mask, protocol, prompts) if prompts else Effort()
 
 
 class _Draw(Protocol):
@@ -118,8 +118,8 @@ class DrawnPoints(Prompter):
     draw: ClassVar[_Draw]
     n: int = 1
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return self.draw(asking.target, self.n, asking.draws)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return self.draw(context.target, self.n, context.draws)
 
     def drawn(self, target: Mask, draws: Draws) -> None:
         self.draw(target, self.n, draws)
@@ -141,19 +141,19 @@ def prompter(
     return register
 
 
-def asking_of(observation: Observation, rng: np.random.Generator) -> Asking:
+def context_of(observation: Observation, rng: np.random.Generator) -> PromptContext:
     """What a prompter gets to see of an observation."""
-    reading = observation.reading
-    draws, answers = draws_of(reading, rng), answers_of(observation.view)
-    return Asking(observation.target.mask, reading, draws, answers)
+    protocol = observation.protocol
+    draws, answers = draws_of(protocol, rng), answers_of(observation.encoded)
+    return PromptContext(observation.target.mask, protocol, draws, answers)
 
 
-def answers_of(view: View) -> Answers:
+def answers_of(encoded: EncodedScene) -> Answers:
     """Answers of a view to prompters that ask while they prompt; the same is asked once."""
 
     def answers(sets: Sequence[tuple[Prompt, ...]]) -> list[Mask]:
         unique = list(dict.fromkeys(sets))
-        masks = render(view, view.answer([Ask(prompts) for prompts in unique]))
+        masks = render(encoded, encoded.predict([Request(prompts) for prompts in unique]))
         return [masks[unique.index(prompts)] for prompts in sets]
 
     return answers

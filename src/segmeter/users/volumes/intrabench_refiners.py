@@ -15,12 +15,12 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
 from segmeter.measures.objects import dice
-from segmeter.users.volumes.intrabench_prompters import Prompter, asking_of
+from segmeter.users.volumes.intrabench_prompters import Prompter, context_of
 from segmeter.users.volumes.random_streams import Draws, FreeDraws, PublishedDraws, draws_of
 from segmeter.users.volumes.refinement_prompts import (
     Correction,
@@ -95,8 +95,8 @@ class Refiner(ABC):
         return f"{self.first.label} + {self.step_label}{'*' if self.earlier == 'keep' else ''}"
 
     @property
-    def nominal(self) -> str:
-        return f"{self.first.nominal}/{self.per_step}"
+    def paper_interactions(self) -> str:
+        return f"{self.first.paper_interactions}/{self.per_step}"
 
     @property
     def gives(self) -> frozenset[str]:
@@ -108,7 +108,7 @@ class Refiner(ABC):
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if not observation.prompts:
-            return tuple(self.first.start(asking_of(observation, rng)))
+            return tuple(self.first.start(context_of(observation, rng)))
         if self._bounded(observation):
             return None
         return tuple(self.correct(observation, rng))
@@ -118,11 +118,11 @@ class Refiner(ABC):
         """The prompts of a later round; none when the mask is right."""
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         if not prompts:
             return Effort()
-        return self.work(prompts) if number > 1 else self.first.work(target.mask, reading, prompts)
+        return self.work(prompts) if number > 1 else self.first.work(target.mask, protocol, prompts)
 
     @abstractmethod
     def work(self, prompts: Sequence[Prompt]) -> Effort:
@@ -136,8 +136,8 @@ class Refiner(ABC):
 
     def _fixed(self, observation: Observation) -> int:
         """Degrees of freedom of what was said so far."""
-        target, reading = observation.target, observation.reading
-        said = [self.effort(target, reading, r.number, r.prompts) for r in observation.rounds]
+        target, protocol = observation.target, observation.protocol
+        said = [self.effort(target, protocol, r.number, r.prompts) for r in observation.rounds]
         return sum(one.degrees_of_freedom for one in said)
 
 
@@ -149,7 +149,7 @@ class ScribbleRefiner(Refiner):
     step_label: ClassVar[str] = "Scribble Refine"
 
     @abstractmethod
-    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
+    def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
         """The correction of a mask; None when nothing is wrong."""
 
     def correction(self, observation: Observation, rng: np.random.Generator) -> Correction | None:
@@ -178,7 +178,7 @@ class PointPerSliceRefinement(Refiner):
     step_label: ClassVar[str] = "1PPS Refine"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        draws = draws_of(observation.reading, rng)
+        draws = draws_of(observation.protocol, rng)
         return point_per_wrong_slice(observation.target.mask, observation.mask, draws)
 
     def work(self, prompts: Sequence[Prompt]) -> Effort:
@@ -214,8 +214,8 @@ class ScribbleRefinement(ScribbleRefiner):
     def gives(self) -> frozenset[str]:
         return self.first.gives | ({"scribble"} if self.drawn == "stroke" else frozenset())
 
-    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
-        return scribble_correction(observation.target.mask, guess, draws, observation.reading)
+    def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
+        return scribble_correction(observation.target.mask, prediction, draws, observation.protocol)
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
         found = self.correction(observation, rng)
@@ -239,9 +239,9 @@ class PointPerVolumeRefinement(Refiner):
     start: str = "points-per-volume"
 
     def correct(self, observation: Observation, rng: np.random.Generator) -> Sequence[Prompt]:
-        target, guess = _seen(observation, observation.mask)
-        draws = draws_of(observation.reading, rng)
-        return point_per_wrong_volume(target, guess, draws, observation.reading)
+        target, prediction = _seen(observation, observation.mask)
+        draws = draws_of(observation.protocol, rng)
+        return point_per_wrong_volume(target, prediction, draws, observation.protocol)
 
     def work(self, prompts: Sequence[Prompt]) -> Effort:
         return Effort(points=len(prompts))
@@ -259,8 +259,8 @@ class ScribblePerVolumeRefinement(ScribbleRefiner):
     whole: ClassVar[bool] = True
     start: str = "centre-points-per-volume"
 
-    def found(self, observation: Observation, guess: Mask, draws: Draws) -> Correction | None:
-        return scribble_correction_3d(*_seen(observation, guess), draws, observation.reading)
+    def found(self, observation: Observation, prediction: Mask, draws: Draws) -> Correction | None:
+        return scribble_correction_3d(*_seen(observation, prediction), draws, observation.protocol)
 
 
 def _shared_stream(
@@ -270,7 +270,7 @@ def _shared_stream(
     replay: Callable[[Mask, Draws], object],
 ) -> Draws:
     """Where the original's one stream stands: after the start and every earlier correction."""
-    if observation.reading == "sound":
+    if observation.protocol == "corrected":
         return FreeDraws(rng)
     draws = PublishedDraws()
     first.drawn(observation.target.mask, draws)
@@ -279,12 +279,12 @@ def _shared_stream(
     return draws
 
 
-def _seen(observation: Observation, guess: Mask) -> tuple[Mask, Mask]:
+def _seen(observation: Observation, prediction: Mask) -> tuple[Mask, Mask]:
     """Target and mask as the original compares them: in the patch around the first point."""
     target, first = observation.target.mask, observation.prompts[0]
-    if observation.reading == "sound" or not isinstance(first, Click):
-        return target, guess
-    return near(target, first.point), near(guess, first.point)
+    if observation.protocol == "corrected" or not isinstance(first, Click):
+        return target, prediction
+    return near(target, first.point), near(prediction, first.point)
 
 
 def _stroke_work(prompts: Sequence[Prompt]) -> Effort:

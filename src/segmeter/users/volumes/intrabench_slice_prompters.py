@@ -9,7 +9,7 @@ from typing import ClassVar
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.boxes import box_per_slice, boxes_from_3d_box
 from segmeter.users.volumes.interpolation import (
@@ -18,8 +18,8 @@ from segmeter.users.volumes.interpolation import (
     interpolated_points,
 )
 from segmeter.users.volumes.intrabench_prompters import (
-    Asking,
     DrawnPoints,
+    PromptContext,
     Prompter,
     prompter,
     slices_scrolled,
@@ -86,8 +86,8 @@ class CentrePointPerSlice(Prompter):
 
     centre: Centre = "mass"
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return centre_point_per_slice(asking.target, self.centre)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return centre_point_per_slice(context.target, self.centre)
 
 
 @prompter("box-per-slice", "volumes: a tight box in every slice", label="Box PS", count="2X")
@@ -97,10 +97,10 @@ class BoxPerSlice(Prompter):
 
     gives: ClassVar[frozenset[str]] = BOX
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return box_per_slice(asking.target)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return box_per_slice(context.target)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes=len(prompts), scrolled=slices_scrolled(target))
 
 
@@ -113,10 +113,10 @@ class BoxesFrom3dBox(Prompter):
 
     gives: ClassVar[frozenset[str]] = BOX
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return boxes_from_3d_box(asking.target)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return boxes_from_3d_box(context.target)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
 
 
@@ -133,10 +133,10 @@ class PointInterpolation(Prompter):
     n: int = 3
     centre: Centre = "box"
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return interpolated_points(asking.target, self.n, asking.reading, self.centre)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return interpolated_points(context.target, self.n, context.protocol, self.centre)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         points = min(self.n, len(foreground_slices(target)))
         return Effort(points=points, scrolled=slices_scrolled(target))
 
@@ -160,17 +160,19 @@ class BoxInterpolation(Prompter):
         return f"{self.n}B Inter" + (f" ±{self.shaken}" if self.shaken else "")
 
     @property
-    def nominal(self) -> str:
+    def paper_interactions(self) -> str:
         return str(2 * self.n)
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return interpolated_boxes(asking.target, self.n, asking.reading, self.shaken, asking.draws)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return interpolated_boxes(
+            context.target, self.n, context.protocol, self.shaken, context.draws
+        )
 
     def drawn(self, target: Mask, draws: Draws) -> None:
         box_seeds(target, self.n, "published", self.shaken, draws)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
-        boxes = len(box_seeds(target, self.n, reading))
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
+        boxes = len(box_seeds(target, self.n, protocol))
         return Effort(boxes=boxes, scrolled=slices_scrolled(target))
 
 
@@ -186,15 +188,15 @@ class PointPropagation(Prompter):
 
     centre: Centre = "box"
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
         return point_propagation(
-            asking.target, asking.answers, asking.draws, asking.reading, self.centre
+            context.target, context.answers, context.draws, context.protocol, self.centre
         )
 
     def drawn(self, target: Mask, draws: Draws) -> None:
         propagation_seeds(target, draws)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         first = prompts[0].point[0] if prompts else 0  # type: ignore[union-attr]  # clicks
         seeds = sum(p.point[0] == first for p in prompts)  # type: ignore[union-attr]
         return Effort(points=seeds, slices=2, scrolled=slices_scrolled(target))
@@ -212,8 +214,8 @@ class BoxPropagation(Prompter):
 
     gives: ClassVar[frozenset[str]] = BOX
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return box_propagation(asking.target, asking.answers, asking.reading)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return box_propagation(context.target, context.answers, context.protocol)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes=1, slices=2, scrolled=slices_scrolled(target))

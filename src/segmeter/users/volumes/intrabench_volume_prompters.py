@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 from segmeter.core.effort import Effort
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Prompt
 from segmeter.users.volumes.boxes import box_3d
 from segmeter.users.volumes.intrabench_prompters import (
-    Asking,
     DrawnPoints,
+    PromptContext,
     Prompter,
     prompter,
     slices_scrolled,
@@ -38,7 +38,7 @@ class PointsPerVolume(DrawnPoints):
     whole: ClassVar[bool] = True
     draw = staticmethod(points_per_volume)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return _clicked(target, prompts)
 
 
@@ -49,10 +49,10 @@ class Centroid(Prompter):
 
     whole: ClassVar[bool] = True
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return centroid(asking.target)
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return centroid(context.target)
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(points=1)
 
 
@@ -76,12 +76,12 @@ class CentrePointsPerVolume(Prompter):
         if self.along not in ("z", "x"):
             raise BadInput(f"centre points are ordered along z or x, not '{self.along}'")
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
         return centre_points_per_volume(
-            asking.target, self.n, asking.reading, patch=self.patch or None, along=self.along
+            context.target, self.n, context.protocol, patch=self.patch or None, along=self.along
         )
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return _clicked(target, prompts)
 
 
@@ -93,10 +93,10 @@ class Box3d(Prompter):
     gives: ClassVar[frozenset[str]] = BOX
     whole: ClassVar[bool] = True
 
-    def start(self, asking: Asking) -> Sequence[Prompt]:
-        return [box_3d(asking.target)]
+    def start(self, context: PromptContext) -> Sequence[Prompt]:
+        return [box_3d(context.target)]
 
-    def work(self, target: Mask, reading: Reading, prompts: Sequence[Prompt]) -> Effort:
+    def work(self, target: Mask, protocol: ProtocolName, prompts: Sequence[Prompt]) -> Effort:
         return Effort(boxes_3d=1, scrolled=slices_scrolled(target))
 
 

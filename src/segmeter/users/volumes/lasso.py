@@ -13,7 +13,7 @@ from segmeter.core.connected_components import largest_component
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Prompt, Prompts, Scribble
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -50,7 +50,7 @@ class Lasso:
 
     gives: ClassVar[frozenset[str]] = frozenset({"scribble"})
     name: str = "lasso"
-    nominal: ClassVar[str] = "3/3"
+    paper_interactions: ClassVar[str] = "3/3"
     label: ClassVar[str] = "lasso"
     whole: ClassVar[bool] = True
 
@@ -62,7 +62,7 @@ class Lasso:
         return lasso(negatives if positive else positives, positive)
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         drawn = [p for p in prompts if isinstance(p, Scribble)]
         return Effort(scribbles=len(drawn), stroke_px=float(sum(len(p.points) for p in drawn)))

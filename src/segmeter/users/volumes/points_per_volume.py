@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click
 from segmeter.users.drawn_pixels import pixel_at
 from segmeter.users.volumes.interpolation import interpolated_points
@@ -38,7 +38,7 @@ def centroid(target: Mask) -> list[Click]:
 def centre_points_per_volume(
     target: Mask,
     count: int,
-    reading: Reading,
+    protocol: ProtocolName,
     *,
     patch: int | None = 128,
     along: Literal["z", "x"] = "z",
@@ -53,7 +53,7 @@ def centre_points_per_volume(
     along
         The axis by which points are ordered. The original orders SegVol's by x.
     """
-    points = [click.point for click in interpolated_points(target, _SEEDS, reading)]
+    points = [click.point for click in interpolated_points(target, _SEEDS, protocol)]
     if patch is not None:
         middle = np.mean(points, axis=0)
         half = patch / 2

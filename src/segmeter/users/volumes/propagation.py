@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.users.volumes.random_streams import Draws
 from segmeter.users.volumes.slices import (
@@ -41,7 +41,7 @@ def propagation_seeds(target: Mask, draws: Draws, count: int = _SEEDS) -> list[C
 
 
 def point_propagation(
-    target: Mask, answers: Answers, draws: Draws, reading: Reading, centre: Centre = "box"
+    target: Mask, answers: Answers, draws: Draws, protocol: ProtocolName, centre: Centre = "box"
 ) -> list[Click]:
     """Seeds in the middle slice, then the middle of each slice's answer in the next slice.
 
@@ -57,14 +57,14 @@ def point_propagation(
 
     ways = _ways(tuple(seeds), middle, (own[0], own[-1]), answers, after)
     up, down = ([p for step in way for p in step if isinstance(p, Click)] for way in ways)
-    dropped = max(0, _SEEDS - len(seeds)) if reading == "published" else 0
+    dropped = max(0, _SEEDS - len(seeds)) if protocol == "published" else 0
     return [*seeds, *up, *down[dropped:]]
 
 
-def box_propagation(target: Mask, answers: Answers, reading: Reading) -> list[Box]:
+def box_propagation(target: Mask, answers: Answers, protocol: ProtocolName) -> list[Box]:
     """A box in the middle slice, then the box of each slice's answer in the next slice.
 
-    `published` gives both neighbours the drawn box itself and asks from there on; `sound`
+    `published` gives both neighbours the drawn box itself and asks from there on; `corrected`
     asks for the middle slice first, as the paper says.
     """
     own = foreground_slices(target)
@@ -75,7 +75,7 @@ def box_propagation(target: Mask, answers: Answers, reading: Reading) -> list[Bo
         return (tight_box(answered, z),)
 
     first: tuple[Prompt, ...] = (seed,)
-    ways = _ways(first, middle, (own[0], own[-1]), answers, after, copied=reading == "published")
+    ways = _ways(first, middle, (own[0], own[-1]), answers, after, copied=protocol == "published")
     boxes = [p for way in ways for step in way for p in step if isinstance(p, Box)]
     return sorted([seed, *boxes], key=lambda box: box.low[0])
 

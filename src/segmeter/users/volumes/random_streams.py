@@ -1,4 +1,4 @@
-"""Draws of volume prompters: one generator in `sound`, the original's stream in `published`."""
+"""Draws of volume prompters: one generator in `corrected`, the original's stream in `published`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 
 __all__ = ["PUBLISHED_SEED", "Draws", "FreeDraws", "PublishedDraws", "draws_of"]
 
@@ -112,6 +112,6 @@ class FreeDraws:
         return float(self._rng.random())
 
 
-def draws_of(reading: Reading, rng: np.random.Generator) -> Draws:
-    """Who draws in a reading."""
-    return PublishedDraws() if reading == "published" else FreeDraws(rng)
+def draws_of(protocol: ProtocolName, rng: np.random.Generator) -> Draws:
+    """Who draws in a protocol."""
+    return PublishedDraws() if protocol == "published" else FreeDraws(rng)

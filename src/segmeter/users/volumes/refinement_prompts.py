@@ -9,7 +9,7 @@ import numpy as np
 
 from segmeter.core.connected_components import largest_component
 from segmeter.core.masks import Bits, Mask, joint_box
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Click, Scribble
 from segmeter.users.drawn_pixels import pixel_at
 from segmeter.users.volumes.contour_scribble import contour_scribble
@@ -57,48 +57,48 @@ class Correction:
     fallback: bool = False
 
 
-def point_per_wrong_slice(target: Mask, guess: Mask, draws: Draws) -> list[Click]:
+def point_per_wrong_slice(target: Mask, prediction: Mask, draws: Draws) -> list[Click]:
     """One random wrong pixel in each of the target's slices that has any.
 
     The original seeds anew for every slice, so that one random word decides them all.
     """
     clicks = []
     for z in foreground_slices(target):
-        truth, here = target.slice(z), guess.slice(z)
-        low, high = joint_box(truth, here)
-        wrong = np.argwhere(truth.crop(low, high) ^ here.crop(low, high)) + low
+        ground_truth, here = target.slice(z), prediction.slice(z)
+        low, high = joint_box(ground_truth, here)
+        wrong = np.argwhere(ground_truth.crop(low, high) ^ here.crop(low, high)) + low
         if len(wrong):
             draws.restart()
             y, x = (int(c) for c in wrong[draws.below(len(wrong))])
-            clicks.append(Click((z, y, x), truth[y, x]))
+            clicks.append(Click((z, y, x), ground_truth[y, x]))
     return clicks
 
 
 def point_per_wrong_volume(
-    target: Mask, guess: Mask, draws: Draws, reading: Reading
+    target: Mask, prediction: Mask, draws: Draws, protocol: ProtocolName
 ) -> list[Click]:
     """One random wrong voxel; none when the mask is right.
 
     `published` numbers voxels in the file's order, x first.
     """
-    if reading == "published":
-        target, guess = _turned(target), _turned(guess)
-    low, high = joint_box(target, guess)
-    errors = Mask.of(target.crop(low, high) ^ guess.crop(low, high), low, target.shape)
+    if protocol == "published":
+        target, prediction = _turned(target), _turned(prediction)
+    low, high = joint_box(target, prediction)
+    errors = Mask.of(target.crop(low, high) ^ prediction.crop(low, high), low, target.shape)
     if not errors:
         return []
     draws.restart()
     wrong = np.flatnonzero(errors.bits)
     voxel = pixel_at(errors, int(wrong[draws.below(len(wrong))]))
     click = Click(voxel, target[voxel])
-    return [_turned_click(click)] if reading == "published" else [click]
+    return [_turned_click(click)] if protocol == "published" else [click]
 
 
 def scribble_correction(
     target: Mask,
-    guess: Mask,
+    prediction: Mask,
     draws: Draws,
-    reading: Reading,
+    protocol: ProtocolName,
     *,
     centre: Centre = "mass",
     fallback: int = _FALLBACK,
@@ -109,10 +109,10 @@ def scribble_correction(
     Positive: a line through the middle of the largest part of the false negatives, slice by
     slice. Negative: a stroke along the target's outline in the plane across the slices with
     most false positives, where it lies on the mask; `published` looks at planes of fixed y
-    only, `sound` also at those of fixed x. Where no stroke can be drawn, a few random false
+    only, `corrected` also at those of fixed x. Where no stroke can be drawn, a few random false
     positives are clicked, which `published` calls positive. None when the mask is right.
     """
-    false_negatives, false_positives = _errors(target, guess)
+    false_negatives, false_positives = _errors(target, prediction)
     if not false_negatives and not false_positives:
         return None
     total = false_negatives.area + false_positives.area
@@ -122,26 +122,31 @@ def scribble_correction(
         negative = bool(false_positives)
     if not negative:
         return _positive(false_negatives, centre)
-    return _negative(target, guess, false_positives, draws, reading, fallback)
+    return _negative(target, prediction, false_positives, draws, protocol, fallback)
 
 
 def scribble_correction_3d(
-    target: Mask, guess: Mask, draws: Draws, reading: Reading
+    target: Mask, prediction: Mask, draws: Draws, protocol: ProtocolName
 ) -> Correction | None:
     """The same for a model that sees the whole volume.
 
     `published` draws in the file's order of axes, so that the positive line runs along x, and
-    keeps one random point of it. `sound` draws along z and keeps all positive points, one
+    keeps one random point of it. `corrected` draws along z and keeps all positive points, one
     negative one, as the paper says.
     """
-    if reading == "sound":
-        found = scribble_correction(target, guess, draws, reading, fallback=1)
+    if protocol == "corrected":
+        found = scribble_correction(target, prediction, draws, protocol, fallback=1)
         if found is None or not found.negative:
             return found
         one = found.clicks[draws.below(len(found.clicks))]
         return Correction((one,), None, True, found.plane, found.fallback)
     found = scribble_correction(
-        _turned(target), _turned(guess), draws, reading, fallback=_FALLBACK_3D, always_draw=True
+        _turned(target),
+        _turned(prediction),
+        draws,
+        protocol,
+        fallback=_FALLBACK_3D,
+        always_draw=True,
     )
     if found is None:
         return None
@@ -157,11 +162,13 @@ def near(mask: Mask, point: Sequence[float], half: int = _HALF_PATCH) -> Mask:
     return Mask.of(mask.crop(low, high), low, mask.shape)
 
 
-def _errors(target: Mask, guess: Mask) -> tuple[Mask, Mask]:
+def _errors(target: Mask, prediction: Mask) -> tuple[Mask, Mask]:
     """False negatives and false positives."""
-    low, high = joint_box(target, guess)
-    truth, here = target.crop(low, high), guess.crop(low, high)
-    return Mask.of(truth & ~here, low, target.shape), Mask.of(here & ~truth, low, target.shape)
+    low, high = joint_box(target, prediction)
+    ground_truth, here = target.crop(low, high), prediction.crop(low, high)
+    return Mask.of(ground_truth & ~here, low, target.shape), Mask.of(
+        here & ~ground_truth, low, target.shape
+    )
 
 
 def _positive(false_negatives: Mask, centre: Centre) -> Correction:
@@ -172,14 +179,19 @@ def _positive(false_negatives: Mask, centre: Centre) -> Correction:
 
 
 def _negative(
-    target: Mask, guess: Mask, false_positives: Mask, draws: Draws, reading: Reading, fallback: int
+    target: Mask,
+    prediction: Mask,
+    false_positives: Mask,
+    draws: Draws,
+    protocol: ProtocolName,
+    fallback: int,
 ) -> Correction:
-    axis, index = _worst_plane(false_positives, (1,) if reading == "published" else (1, 2))
-    truth, here = _whole_plane(target, axis, index), _whole_plane(guess, axis, index)
-    raster, drawn = _stroke(truth, here, draws)
+    axis, index = _worst_plane(false_positives, (1,) if protocol == "published" else (1, 2))
+    ground_truth, here = _whole_plane(target, axis, index), _whole_plane(prediction, axis, index)
+    raster, drawn = _stroke(ground_truth, here, draws)
     if not raster:
         points = points_per_volume(false_positives, fallback, draws)
-        clicks = tuple(Click(p.point, reading == "published") for p in points)
+        clicks = tuple(Click(p.point, protocol == "published") for p in points)
         return Correction(clicks, None, True, (axis, index), fallback=True)
     return Correction(
         tuple(Click(_lifted(pixel, axis, index), False) for pixel in raster),
@@ -190,17 +202,17 @@ def _negative(
 
 
 def _stroke(
-    truth: Bits, guess: Bits, draws: Draws
+    ground_truth: Bits, prediction: Bits, draws: Draws
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pixels of the guess under a stroke, in raster order and in the order of drawing."""
-    if not truth.any():
-        column = int(guess.sum(axis=0).argmax())
-        down = [(int(row), column) for row in np.flatnonzero(guess[:, column])]
+    """Pixels of the prediction under a stroke, in raster order and in the order of drawing."""
+    if not ground_truth.any():
+        column = int(prediction.sum(axis=0).argmax())
+        down = [(int(row), column) for row in np.flatnonzero(prediction[:, column])]
         return down, down
-    found = contour_scribble(truth, guess, draws.fraction())
+    found = contour_scribble(ground_truth, prediction, draws.fraction())
     if found is None:
         return [], []
-    return [p for p in found.pixels if guess[p]], [p for p in found.drawn if guess[p]]
+    return [p for p in found.pixels if prediction[p]], [p for p in found.drawn if prediction[p]]
 
 
 def _worst_plane(false_positives: Mask, axes: Sequence[int]) -> tuple[int, int]:

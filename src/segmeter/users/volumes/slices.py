@@ -14,7 +14,7 @@ from segmeter.core.connected_components import largest_component
 from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box
 
 __all__ = [
@@ -43,16 +43,16 @@ def _foreground_slices(target: Mask) -> tuple[int, ...]:
     return tuple(int(z) + target.low[0] for z in filled)
 
 
-def seed_slices(target: Mask, count: int, reading: Reading) -> list[int]:
+def seed_slices(target: Mask, count: int, protocol: ProtocolName) -> list[int]:
     """Slices a person would prompt, about `count` of them, from the first to the last.
 
     `published` spaces them equally along z and takes the nearest slice of the target, the
-    lower one on a tie, so that several may fall together; `sound` spaces them equally among
+    lower one on a tie, so that several may fall together; `corrected` spaces them equally among
     the slices that hold the target.
     """
     own = foreground_slices(target)
     count = min(count, len(own))
-    if reading == "sound":
+    if protocol == "corrected":
         return [own[int(i)] for i in np.linspace(0, len(own) - 1, count)]
     wanted = np.linspace(own[0], own[-1], count).astype(int)
     return [_nearest_slice(own, int(z)) for z in wanted]
@@ -106,8 +106,8 @@ def _nearest_slice(own: list[int], z: int) -> int:
 
 
 def check_target(target: Mask) -> None:
-    """Refuse what cannot be prompted: a picture's mask, or an empty one."""
+    """Refuse what cannot be prompted: an image's mask, or an empty one."""
     if len(target.shape) != 3:
-        raise BadInput("volume prompters need a target of a volume; this one is of a picture")
+        raise BadInput("volume prompters need a target of a volume; this one is of an image")
     if not target:
         raise BadInput("an empty target cannot be prompted; leave it out")

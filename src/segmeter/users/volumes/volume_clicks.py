@@ -16,7 +16,7 @@ from segmeter.core.distance_transform import deepest_voxel
 from segmeter.core.effort import Effort
 from segmeter.core.error_regions import error_regions
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.prompts import Box, Click, Prompt, Prompts
 from segmeter.core.scenes import Target
 from segmeter.core.users import Observation
@@ -38,7 +38,7 @@ class VolumeCentreClick:
     """
 
     name: str = "volume-centre-click"
-    nominal: ClassVar[str] = "1/1"
+    paper_interactions: ClassVar[str] = "1/1"
     label: ClassVar[str] = "centre click"
     whole: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class VolumeCentreClick:
         return _centre(observation)
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         return _clicking(prompts)
 
@@ -64,7 +64,7 @@ class VolumeClickingGroup:
     """
 
     group: int = 0
-    nominal: ClassVar[str] = "1/1"
+    paper_interactions: ClassVar[str] = "1/1"
     label: ClassVar[str] = "clicking group"
     whole: ClassVar[bool] = True
 
@@ -87,7 +87,7 @@ class VolumeClickingGroup:
         return None if voxel is None else Click(voxel, click.positive)
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         return _clicking(prompts)
 
@@ -100,11 +100,11 @@ class ChallengeClicks:
     """The protocol of the CVPR 2025 challenge on interactive segmentation of volumes.
 
     In `published` ties of depth are drawn as the challenge's script draws them, by one seed;
-    in `sound` by the session's own generator.
+    in `corrected` by the session's own generator.
     """
 
     box: bool = True
-    nominal: ClassVar[str] = "4/1"
+    paper_interactions: ClassVar[str] = "4/1"
     label: ClassVar[str] = "CVPR25"
     whole: ClassVar[bool] = True
 
@@ -123,12 +123,12 @@ class ChallengeClicks:
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         if self.box and not observation.prompts:
             return challenge_box(observation.target.mask)
-        own = None if observation.reading == "published" else rng
+        own = None if observation.protocol == "published" else rng
         found = middle_click(observation.target.mask, observation.mask, own)
         return None if found is None else found.click
 
     def effort(
-        self, target: Target, reading: Reading, number: int, prompts: Sequence[Prompt]
+        self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
         return _clicking(prompts)
 
@@ -149,7 +149,7 @@ def _spacing(observation: Observation) -> tuple[float, ...]:
     if spacing is None:
         raise BadInput(
             f"{observation.scene.name}: clicks in volumes need a volume with its spacing; "
-            "pictures have 'centre-click' and 'clicking-group'"
+            "images have 'centre-click' and 'clicking-group'"
         )
     return spacing
 

@@ -1,4 +1,4 @@
-"""The benchmark of edges: rows, both readings, the numbers and what is refused."""
+"""The benchmark of edges: rows, both protocols, the numbers and what is refused."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from segmeter.benchmarks.zeroshot.edges.statistics import EdgeTables
 from segmeter.benchmarks.zeroshot.edges.work import rows_of
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Reading, Segmentation
+from segmeter.core.models import ProtocolName, Segmentation
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import DatasetCard, Picture, Scene
+from segmeter.core.scenes import DatasetCard, Image, Scene
 from segmeter.engine import run_plan
 from segmeter.measures.sweeps import THRESHOLDS
-from segmeter.models.automatic.blobs import Blob, Blobs, position_picture
+from segmeter.models.automatic.blobs import Blob, Blobs, position_image
 from segmeter.store import Run
 
 SHAPE = (100, 130)
-BOTH: tuple[Reading, ...] = ("published", "sound")
+BOTH: tuple[ProtocolName, ...] = ("published", "corrected")
 BLOBS = (
     Blob(40, 50, 22, 28, (40, 34, 20), (983, 899, 907)),
     Blob(95, 55, 18, 20, (30, 20, 50), (924, 987, 886)),
@@ -39,9 +39,7 @@ def scene() -> Scene:
     labels = np.ones(SHAPE, dtype=np.int32)
     for number, blob in enumerate(BLOBS, start=2):
         labels[blob.distance(x, y) <= blob.whole] = number
-    return Picture(
-        "blobs", "two", position_picture(*SHAPE), (), partitions=lambda: [labels, labels]
-    )
+    return Image("blobs", "two", position_image(*SHAPE), (), partitions=lambda: [labels, labels])
 
 
 def blobs() -> Blobs:
@@ -53,29 +51,29 @@ def blobs() -> Blobs:
 def test_masks_become_edges_where_they_end() -> None:
     method = AutomaticEdges(blobs(), points=8)
     found = method.sweep(scene())
-    assert set(found) == {"published", "sound"}
+    assert set(found) == {"published", "corrected"}
     for result in found.values():
         assert result.edges is not None
         assert result.edges.shape == SHAPE
         assert 0 < result.edges.max() <= 1
-    published, sound = found["published"].edges, found["sound"].edges
+    published, corrected = found["published"].edges, found["corrected"].edges
     assert published is not None
-    assert sound is not None
+    assert corrected is not None
     # A mask of everything touches the frame, which is an edge as published only.
     assert published[0].max() > 0
-    assert sound[[0, -1]].max() == sound[:, [0, -1]].max() == 0
+    assert corrected[[0, -1]].max() == corrected[:, [0, -1]].max() == 0
     assert np.allclose(published * 255, np.round(published * 255), atol=1e-4)
 
 
-def test_rows_count_every_reading_and_threshold() -> None:
+def test_rows_count_every_protocol_and_threshold() -> None:
     rows = rows_of(AutomaticEdges(blobs(), points=8), scene(), BOTH)
     assert len(rows) == 2 * 99
     EDGE_ROWS.check(rows[0])
-    assert {row["reading"] for row in rows} == set(BOTH)
-    best = {r: max(row["f"] for row in rows if row["reading"] == r) for r in BOTH}
+    assert {row["protocol"] for row in rows} == set(BOTH)
+    best = {r: max(row["f"] for row in rows if row["protocol"] == r) for r in BOTH}
     assert min(best.values()) > 0.3
-    assert best["sound"] != best["published"]
-    assert all(row["matched_truth"] <= row["truth_pixels"] for row in rows)
+    assert best["corrected"] != best["published"]
+    assert all(row["matched_ground_truth"] <= row["ground_truth_pixels"] for row in rows)
 
 
 def test_published_suppresses_in_batches_first() -> None:
@@ -83,34 +81,34 @@ def test_published_suppresses_in_batches_first() -> None:
     from segmeter.models.automatic.crop_candidates import crop_candidates
     from segmeter.models.automatic.grids import Crop
 
-    picture = scene()
-    kept = crop_candidates(method.model, picture, Crop(0, 0, SHAPE[1], SHAPE[0]), method.options)
+    image = scene()
+    kept = crop_candidates(method.model, image, Crop(0, 0, SHAPE[1], SHAPE[0]), method.options)
     assert len(kept) == 768
     assert len(kept.parts) == 4
     ours = {r: method.suppressed(kept, r) for r in BOTH}
     # All masks of nothing stay as published: their boxes have no area.
     empty = kept.boxes.max(axis=1) == 0
     assert empty[ours["published"]].sum() == empty.sum() > 0
-    assert not empty[ours["sound"]].any()
+    assert not empty[ours["corrected"]].any()
 
 
 @pytest.mark.parametrize("method", [Canny(), Sobel()])
 def test_classical_detectors_find_the_edge_of_a_square(method: Any) -> None:
     pixels = np.full((40, 40, 3), 50, dtype=np.uint8)
     pixels[10:30, 10:30, 1] = 200
-    edges = method.segment(Picture("drawn", "square", pixels, ())).edges
+    edges = method.segment(Image("drawn", "square", pixels, ())).edges
     assert edges.max() == 1
     assert edges[20, 8:12].max() > 0.5
     assert edges[18:22, 18:22].max() < 0.05
 
 
-def test_an_empty_map_stays_empty_in_both_readings() -> None:
+def test_an_empty_map_stays_empty_in_both_protocols() -> None:
     flat = np.zeros((9, 9), dtype=np.float32)
-    for reading in BOTH:
-        assert (thinned(flat, flat, flat, reading) == 0).all()
+    for protocol in BOTH:
+        assert (thinned(flat, flat, flat, protocol) == 0).all()
 
 
-def test_partitions_and_pictures_without_people_are_refused() -> None:
+def test_partitions_and_images_without_people_are_refused() -> None:
     class Regions:
         card = Canny.card
 
@@ -120,46 +118,46 @@ def test_partitions_and_pictures_without_people_are_refused() -> None:
     with pytest.raises(BadInput, match="edges judges edge maps"):
         rows_of(Regions(), scene(), BOTH)
     with pytest.raises(BadInput, match="no partitions drawn by people"):
-        rows_of(Canny(), Picture("drawn", "none", position_picture(*SHAPE), ()), BOTH)
+        rows_of(Canny(), Image("drawn", "none", position_image(*SHAPE), ()), BOTH)
 
 
 def test_models_become_methods_and_baselines_join() -> None:
     plan = Plan("edges", (Spec("mobile-sam", {"device": "cpu"}),), (Spec("bsds500"),))
     filled = Edges().plan(plan)
     assert filled.kind == "method"
-    assert [str(s) for s in filled.subjects] == [
+    assert [str(s) for s in filled.segmenters] == [
         "automatic-edges?device=cpu&model=mobile-sam",
         "canny-edges",
         "sobel-edges",
     ]
     alone = Edges().plan(replace(plan, options={"baselines": False}))
-    assert len(alone.subjects) == 1
+    assert len(alone.segmenters) == 1
     with pytest.raises(BadInput, match="no option 'baseline'"):
         Edges().plan(replace(plan, options={"baseline": False}))
 
 
-def group(reading: Reading, pictures: int = 6) -> EdgeTables:
+def group(protocol: ProtocolName, images: int = 6) -> EdgeTables:
     rng = np.random.default_rng(5)
     share = 1 - THRESHOLDS
-    truth = np.full((pictures, 99), 100.0)
-    guess = np.round(150 * share * rng.uniform(0.8, 1, (pictures, 1))) + 1
-    matched = np.floor(guess * (1 - 0.6 * share) * rng.uniform(0.8, 1, (pictures, 1)))
-    counts = (np.minimum(matched, truth), truth, matched, guess)
-    names = tuple(map(str, range(pictures)))
+    ground_truth = np.full((images, 99), 100.0)
+    prediction = np.round(150 * share * rng.uniform(0.8, 1, (images, 1))) + 1
+    matched = np.floor(prediction * (1 - 0.6 * share) * rng.uniform(0.8, 1, (images, 1)))
+    counts = (np.minimum(matched, ground_truth), ground_truth, matched, prediction)
+    names = tuple(map(str, range(images)))
     keys = tuple((name, "") for name in names)
-    return EdgeTables("m", "d", "", reading, keys, names, THRESHOLDS, counts)
+    return EdgeTables("m", "d", "", protocol, keys, names, THRESHOLDS, counts)
 
 
-@pytest.mark.parametrize("reading", BOTH)
-def test_the_best_threshold_of_each_picture_is_no_worse_than_one_for_all(reading: str) -> None:
-    ods, ois, ap, r50 = group(reading).values
+@pytest.mark.parametrize("protocol", BOTH)
+def test_the_best_threshold_of_each_image_is_no_worse_than_one_for_all(protocol: str) -> None:
+    ods, ois, ap, r50 = group(protocol).values
     assert 0 < ods <= ois + 0.01  # up to the interpolation between thresholds
     assert 0 < ap <= 1.01
     assert 0 <= r50 <= 1
 
 
 def test_resampled_sets_surround_the_value() -> None:
-    one = group("sound")
+    one = group("corrected")
     low, high = np.nanquantile(one.resampled, (0.025, 0.975), axis=0)
     assert (low <= np.array(one.values) + 1e-9).all()
     assert (high >= np.array(one.values) - 1e-9).all()
@@ -177,10 +175,10 @@ def test_the_papers_table_is_the_reference_folders(golden: Path) -> None:
     assert ours[: len(lines)] == lines
 
 
-class TwoPictures:
-    """A data set of two drawn pictures."""
+class TwoImages:
+    """A data set of two drawn images."""
 
-    card = DatasetCard("drawn-edges", "two pictures with ellipses", "none", "none")
+    card = DatasetCard("drawn-edges", "two images with ellipses", "none", "none")
 
     def scenes(self) -> list[str]:
         return ["one", "two"]
@@ -194,14 +192,14 @@ class TwoPictures:
 
 def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     plan = Plan(
-        "edges", (Spec("canny-edges"),), (Spec("mine"),), kind="method", readings=BOTH, threads=1
+        "edges", (Spec("canny-edges"),), (Spec("mine"),), kind="method", protocols=BOTH, threads=1
     )
-    tally = run_plan(plan, tmp_path / "run", workers=0, objects={"mine": TwoPictures()})
+    tally = run_plan(plan, tmp_path / "run", workers=0, objects={"mine": TwoImages()})
     assert tally.failed == 0
     run = Run.open(tmp_path / "run")
     rows = Edges().summary(run)
     assert {row.measure for row in rows} == {"ods", "ois", "ap", "r50"}
-    assert {row.reading for row in rows} == set(BOTH)
+    assert {row.protocol for row in rows} == set(BOTH)
     overview, comparison = Edges().sections(run)
     assert overview.title.startswith("Edges: ")
     assert len(comparison.blocks) == 1
@@ -209,5 +207,5 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
     found = splits(run, "place", file)
     assert {m.group for split in found for m in split.means} == {"indoors", "outdoors"}
-    with pytest.raises(BadInput, match="whole pictures are judged here, which have no 'class'"):
+    with pytest.raises(BadInput, match="whole images are judged here, which have no 'class'"):
         splits(run, "class")

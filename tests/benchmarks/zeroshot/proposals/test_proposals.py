@@ -1,4 +1,4 @@
-"""The benchmark of proposals: ranking, recall by size and frequency, both readings."""
+"""The benchmark of proposals: ranking, recall by size and frequency, both protocols."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from segmeter.benchmarks.zeroshot.proposals import PROPOSAL_ROWS, Proposals, Set
 from segmeter.benchmarks.zeroshot.proposals.sections import paper_rows
 from segmeter.benchmarks.zeroshot.proposals.work import groups_of, ranked, rows_of
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_truth import Category, DetectionTruth, TrueObject
+from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth, TrueObject
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
-from segmeter.core.scenes import DatasetCard, Picture
+from segmeter.core.scenes import DatasetCard, Image
 from segmeter.engine import run_plan
-from segmeter.models.automatic.blobs import Blob, Blobs, position_picture
+from segmeter.models.automatic.blobs import Blob, Blobs, position_image
 from segmeter.models.automatic.crop_candidates import crop_candidates
 from segmeter.models.automatic.grids import Crop
 from segmeter.models.automatic.options import Options
 from segmeter.store import Run
 
 SHAPE = (100, 130)
-BOTH: tuple[Reading, ...] = ("published", "sound")
+BOTH: tuple[ProtocolName, ...] = ("published", "corrected")
 BLOBS = (
     Blob(40, 50, 22, 28, (40, 34, 20), (983, 899, 907)),
     Blob(95, 55, 18, 20, (30, 20, 50), (924, 987, 886)),
@@ -36,12 +36,12 @@ BLOBS = (
 CLASSES = (Category(1, "cup", "f"), Category(2, "spoon", "r"), Category(3, "fork", "c"))
 
 
-class OnePicture(Picture):
+class OneImage(Image):
     """The two ellipses, one of a frequent and one of a rare class."""
 
     @property
-    def detection_truth(self) -> DetectionTruth:
-        return DetectionTruth(7, SHAPE, CLASSES, objects(), federated=True, negative=(3,))
+    def detection_ground_truth(self) -> DetectionGroundTruth:
+        return DetectionGroundTruth(7, SHAPE, CLASSES, objects(), federated=True, negative=(3,))
 
 
 def objects() -> tuple[TrueObject, ...]:
@@ -55,8 +55,8 @@ def objects() -> tuple[TrueObject, ...]:
     return tuple(found)
 
 
-def scene() -> OnePicture:
-    return OnePicture("blobs", "two", position_picture(*SHAPE), ())
+def scene() -> OneImage:
+    return OneImage("blobs", "two", position_image(*SHAPE), ())
 
 
 def blobs() -> Blobs:
@@ -72,8 +72,8 @@ def candidates() -> Any:
 
 def test_proposals_are_ranked_by_the_mean_of_score_and_stability() -> None:
     kept = candidates()
-    for reading in BOTH:
-        best = kept.take(ranked(kept, 0.9, 1000, reading))
+    for protocol in BOTH:
+        best = kept.take(ranked(kept, 0.9, 1000, protocol))
         means = (best.scores.astype(np.float64) + best.stability) / 2
         known = means[~np.isnan(means)]
         assert (np.diff(known) <= 0).all()
@@ -83,18 +83,18 @@ def test_proposals_are_ranked_by_the_mean_of_score_and_stability() -> None:
 
 def test_empty_masks_come_last_as_published_and_not_at_all_when_sound() -> None:
     kept = candidates()
-    published, sound = (kept.take(ranked(kept, 0.9, 1000, r)).stability for r in BOTH)
+    published, corrected = (kept.take(ranked(kept, 0.9, 1000, r)).stability for r in BOTH)
     empty = np.isnan(published)
     assert empty.any()
     assert empty[-empty.sum() :].all()
-    assert not np.isnan(sound).any()
+    assert not np.isnan(corrected).any()
 
 
 def test_rows_count_objects_by_size_and_by_frequency() -> None:
-    picture = scene()
-    rows = rows_of(blobs(), picture, picture.detection_truth, Settings(points=8, most=50), BOTH)
+    image = scene()
+    rows = rows_of(blobs(), image, image.detection_ground_truth, Settings(points=8, most=50), BOTH)
     PROPOSAL_ROWS.check(rows[0])
-    keys = {(r["target"], r["reading"], r["round"]) for r in rows}
+    keys = {(r["target"], r["protocol"], r["round"]) for r in rows}
     assert len(keys) == len(rows) == 7 * 2 * 2
     counts = {r["target"]: r["objects"] for r in rows}
     assert counts["all"] == counts["small"] + counts["medium"] == 2
@@ -105,10 +105,13 @@ def test_rows_count_objects_by_size_and_by_frequency() -> None:
 
 
 def test_classes_that_were_not_searched_for_make_no_difference_to_recall() -> None:
-    truth, masks = scene().detection_truth, [thing.mask for thing in objects()]
-    for changed in (replace(truth, negative=()), replace(truth, not_exhaustive=(1, 2))):
+    ground_truth, masks = scene().detection_ground_truth, [thing.mask for thing in objects()]
+    for changed in (
+        replace(ground_truth, negative=()),
+        replace(ground_truth, not_exhaustive=(1, 2)),
+    ):
         for name, found in groups_of(changed, masks, 1000).items():
-            assert (found.matched == groups_of(truth, masks, 1000)[name].matched).all()
+            assert (found.matched == groups_of(ground_truth, masks, 1000)[name].matched).all()
 
 
 def test_wrong_settings_and_data_are_refused() -> None:
@@ -123,28 +126,28 @@ def test_wrong_settings_and_data_are_refused() -> None:
     with pytest.raises(BadInput, match="use --model"):
         Proposals().plan(replace(plan, kind="method"))
     filled = Proposals().plan(plan)
-    plain = Picture("drawn", "one", position_picture(*SHAPE), ())
+    plain = Image("drawn", "one", position_image(*SHAPE), ())
     with pytest.raises(BadInput, match="data of COCO's layout"):
         Proposals().work(blobs(), plain, filled)
 
 
 def test_the_first_sam_resizes_as_metas_predictor() -> None:
     plan = Plan("proposals", (Spec("mobile-sam"), Spec("disc")), (Spec("lvis"),))
-    assert [str(s) for s in Proposals().plan(plan).subjects] == [
+    assert [str(s) for s in Proposals().plan(plan).segmenters] == [
         "mobile-sam?resize=pillow",
         "disc",
     ]
 
 
 class Two:
-    """A data set of two drawn pictures."""
+    """A data set of two drawn images."""
 
-    card = DatasetCard("drawn-proposals", "two pictures with ellipses", "none", "none")
+    card = DatasetCard("drawn-proposals", "two images with ellipses", "none", "none")
 
     def scenes(self) -> list[str]:
         return ["one", "two"]
 
-    def load(self, name: str) -> Picture:
+    def load(self, name: str) -> Image:
         return scene()
 
     def fingerprint(self) -> str:
@@ -156,25 +159,29 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
         "proposals",
         (Spec("mine"), Spec("disc")),
         (Spec("two"),),
-        readings=BOTH,
+        protocols=BOTH,
         options={"points": 6},
     )
     tally = run_plan(plan, tmp_path / "run", workers=0, objects={"mine": blobs(), "two": Two()})
     assert tally.failed == 0
     run = Run.open(tmp_path / "run")
     rows = Proposals().summary(run)
-    values = {(r.model, r.reading, r.measure): r.value for r in rows}
-    assert values["mine", "sound", "ar@1000"] > values["disc", "sound", "ar@1000"]
-    assert values["mine", "sound", "ar@10"] <= values["mine", "sound", "ar@1000"]
-    assert values["mine", "published", "masks"] > values["mine", "sound", "masks"]
-    assert ("mine", "sound", "ar@1000-common") not in values
+    values = {(r.model, r.protocol, r.measure): r.value for r in rows}
+    assert values["mine", "corrected", "ar@1000"] > values["disc", "corrected", "ar@1000"]
+    assert values["mine", "corrected", "ar@10"] <= values["mine", "corrected", "ar@1000"]
+    assert values["mine", "published", "masks"] > values["mine", "corrected", "masks"]
+    assert ("mine", "corrected", "ar@1000-common") not in values
     (section,) = Proposals().sections(run)
     assert section.title.startswith("Proposals: ")
     file = tmp_path / "groups.csv"
     file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
-    (split,) = [s for s in splits(run, "place", file) if (s.model, s.reading) == ("mine", "sound")]
+    (split,) = [
+        s for s in splits(run, "place", file) if (s.model, s.protocol) == ("mine", "corrected")
+    ]
     assert [m.group for m in split.means] == ["indoors", "outdoors"]
-    assert split.means[0].interval.value == pytest.approx(100 * values["mine", "sound", "ar@1000"])
+    assert split.means[0].interval.value == pytest.approx(
+        100 * values["mine", "corrected", "ar@1000"]
+    )
 
 
 def test_the_papers_table_is_shipped() -> None:
@@ -189,13 +196,13 @@ def test_the_papers_table_is_the_reference_folders(golden: Path) -> None:
 
 
 def test_a_single_output_is_suppressed_in_an_order_that_the_seed_draws() -> None:
-    picture, drawn = scene(), candidates()
+    image, drawn = scene(), candidates()
     by_number = [np.random.default_rng(seed).random(len(drawn)) for seed in range(4)]
-    orders = {tuple(sorted(ranked(drawn, 0.3, 1000, "sound", own))) for own in by_number}
+    orders = {tuple(sorted(ranked(drawn, 0.3, 1000, "corrected", own))) for own in by_number}
     assert len(orders) > 1
     single = Settings(points=6, output="single")
     one, again, three = (
-        rows_of(blobs(), picture, picture.detection_truth, settings, BOTH, seed=3)
+        rows_of(blobs(), image, image.detection_ground_truth, settings, BOTH, seed=3)
         for settings in (single, single, Settings(points=6))
     )
     assert [r["matched"] for r in one] == [r["matched"] for r in again]

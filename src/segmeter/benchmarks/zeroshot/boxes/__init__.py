@@ -11,7 +11,7 @@ from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.zeroshot.boxes.sources import (
-    TRUTH,
+    GROUND_TRUTH,
     boxes_for,
     check_file,
     digest_of,
@@ -21,7 +21,7 @@ from segmeter.benchmarks.zeroshot.boxes.sources import (
 from segmeter.benchmarks.zeroshot.model_options import with_own_rules
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
-from segmeter.core.detection_truth import DetectionTruth, WithDetectionTruth
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -37,17 +37,17 @@ BOX_ROWS: Schema = DETECTION_ROWS.plus(
         Column("box", "text", "left, top, width, height as JSON"),
         Column("model_score", "number", "the model's own score of the mask"),
         Column("refined", "flag", "whether logits were fed back in a second step"),
-        Column("truth", "text", "the picture's ground truth as JSON, in rank 0"),
-        Column("seconds_look", "number"),
+        Column("ground_truth", "text", "the image's ground truth as JSON, in rank 0"),
+        Column("seconds_encode", "number"),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`boxes`: truth, a detector such as picodet, or a detector's COCO results in .json."""
+    """`boxes`: ground truth, a detector such as picodet, or a detector's COCO results in .json."""
 
-    boxes: str = TRUTH
+    boxes: str = GROUND_TRUTH
     digest: str = ""
 
 
@@ -67,14 +67,14 @@ class Boxes(OwnModules):
         if plan.users:
             raise BadInput("benchmark 'boxes' has no users; --option boxes=... says whose boxes")
         chosen = settings_of(Settings, plan.options, self.name, ("digest",))
-        if chosen.boxes != TRUTH and not is_file(chosen.boxes):
+        if chosen.boxes != GROUND_TRUTH and not is_file(chosen.boxes):
             catalogue.detectors.check(chosen.boxes)
         options = asdict(replace(chosen, digest=digest_of(chosen.boxes)))
         return replace(
             plan,
-            subjects=tuple(with_own_rules(spec) for spec in plan.subjects),
+            segmenters=tuple(with_own_rules(spec) for spec in plan.segmenters),
             rounds=1,
-            readings=plan.readings or ("published", "sound"),
+            protocols=plan.protocols or ("published", "corrected"),
             options=options,
         )
 
@@ -85,34 +85,34 @@ class Boxes(OwnModules):
         for name, dataset in datasets.items():
             header = getattr(dataset, "coco_header", None)  # readers of COCO's layout have it
             if header is None:
-                raise BadInput(f"'{name}' has no picture ids; boxes of a file need coco or lvis")
+                raise BadInput(f"'{name}' has no image ids; boxes of a file need coco or lvis")
             check_file(source, header())
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
-        if "box" not in subject.card.abilities:
-            raise BadInput(f"model '{subject.card.name}' takes no boxes")
-        if not isinstance(scene, WithDetectionTruth):
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
+        if "box" not in segmenter.card.abilities:
+            raise BadInput(f"model '{segmenter.card.name}' takes no boxes")
+        if not isinstance(scene, WithDetectionGroundTruth):
             raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
-        return _rows(subject, scene, scene.detection_truth, str(plan.options["boxes"]))
+        return _rows(segmenter, scene, scene.detection_ground_truth, str(plan.options["boxes"]))
 
 
-def _rows(model: Model, scene: Scene, truth: DetectionTruth, source: str) -> list[Row]:
-    """The picture's ground truth in rank 0, then a row for each box, best first."""
-    found = sorted(boxes_for(source, scene, truth, model), key=lambda box: -box.score)
+def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source: str) -> list[Row]:
+    """The image's ground truth in rank 0, then a row for each box, best first."""
+    found = sorted(boxes_for(source, scene, ground_truth, model), key=lambda box: -box.score)
     start = perf_counter()
-    view = model.look(scene)
+    encoded = model.encode(scene)
     looked = perf_counter()
-    masks = masks_of_boxes(view, [box.prompt for box in found])
+    masks = masks_of_boxes(encoded, [box.prompt for box in found])
     seconds = (perf_counter() - looked) / max(1, len(found))
-    names = {category.id: category.name for category in truth.categories}
+    names = {category.id: category.name for category in ground_truth.categories}
     head: dict[str, Any] = {
         "user": source_name(source),
-        "reading": "both",
+        "protocol": "both",
         "cluster": scene.id,
         "shape": list(scene.shape),
-        "seconds_look": looked - start,
+        "seconds_encode": looked - start,
     }
-    rows: list[Row] = [head | {"rank": 0, "truth": truth.to_json()}]
+    rows: list[Row] = [head | {"rank": 0, "ground_truth": ground_truth.to_json()}]
     for rank, (box, made) in enumerate(zip(found, masks, strict=True), start=1):
         rows.append(
             head

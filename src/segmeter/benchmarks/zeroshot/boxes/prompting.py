@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask, Prediction, View, render
+from segmeter.core.models import EncodedScene, Prediction, Request, render
 from segmeter.core.prompts import Box
 
 __all__ = ["BoxMask", "masks_of_boxes"]
@@ -27,19 +27,19 @@ class BoxMask:
     refined: bool
 
 
-def masks_of_boxes(view: View, boxes: Sequence[Box]) -> list[BoxMask]:
-    """A mask for each box, all boxes of a picture together."""
+def masks_of_boxes(encoded: EncodedScene, boxes: Sequence[Box]) -> list[BoxMask]:
+    """A mask for each box, all boxes of an image together."""
     if not boxes:
         return []
-    first = view.answer([Ask((box,)) for box in boxes])
-    memories = [prediction.memory for prediction in first]
-    again = [k for k, memory in enumerate(memories) if memory is not None]
+    first = encoded.predict([Request((box,)) for box in boxes])
+    memories = [prediction.state for prediction in first]
+    again = [k for k, state in enumerate(memories) if state is not None]
     last = list(first)
     if again:
-        refined = view.answer([Ask((boxes[k],), memories[k]) for k in again])
+        refined = encoded.predict([Request((boxes[k],), memories[k]) for k in again])
         for k, prediction in zip(again, refined, strict=True):
             last[k] = prediction
-    masks = render(view, last)
+    masks = render(encoded, last)
     return [
         BoxMask(mask, _score(prediction), memories[k] is not None)
         for k, (mask, prediction) in enumerate(zip(masks, last, strict=True))

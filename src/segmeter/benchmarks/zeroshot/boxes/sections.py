@@ -42,23 +42,23 @@ _RULE = (
     "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
     "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
     "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
-    "over truths whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
+    "over ground_truths whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
     "coarse, so read AP and boundary quality together. **published** counts an object of "
-    "exactly 32 x 32 or 96 x 96 pixels in both sizes, **sound** in one."
+    "exactly 32 x 32 or 96 x 96 pixels in both sizes, **corrected** in one."
 )
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     groups = [replace(group, model=told(group.model)) for group in scored(run)]
-    rows = [row for group in groups for row in summary_of(group, run.plan.readings)]
-    lead = run.plan.leading_reading
+    rows = [row for group in groups for row in summary_of(group, run.plan.protocols)]
+    lead = run.plan.leading_protocol
     return [
         _overview(rows, lead),
         Section("Average precision by size and class", _PRECISION, [_precision(rows)]),
         *difference_section(
             "boxes-differences",
-            differences_of(groups, run.plan.readings),
+            differences_of(groups, run.plan.protocols),
             "boxes",
             "AP points",
             "Models against each other on the same boxes, corrected for the number of comparisons.",
@@ -67,7 +67,7 @@ def sections(run: Results) -> list[Section]:
 
 
 def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
-    best = max((r for r in rows if r.reading == lead and r.measure == "ap"), key=lambda r: r.value)
+    best = max((r for r in rows if r.protocol == lead and r.measure == "ap"), key=lambda r: r.value)
     mine = {r.measure: r for r in rows if r.key == best.key}
     boxes = mine.get("box-ap")
     detail = f"The boxes themselves have an AP of {boxes.value:.1f}." if boxes else ""
@@ -80,7 +80,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     )
     blocks: list[Block] = [
         Answer(sentence, detail),
-        _table("boxes", [r for r in rows if r.reading == lead], _BESIDE, "Masks beside boxes"),
+        _table("boxes", [r for r in rows if r.protocol == lead], _BESIDE, "Masks beside boxes"),
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
@@ -94,5 +94,5 @@ def _precision(rows: Sequence[SummaryRow]) -> Table:
 def _table(name: str, rows: Sequence[SummaryRow], titles: Mapping[str, str], caption: str) -> Table:
     measures = {m: Column(title, "%", 1, better="higher") for m, title in titles.items()}
     by: By = {**DATA, Column("boxes"): lambda row: row.user}
-    note = "95 % intervals from resampling pictures."
+    note = "95 % intervals from resampling images."
     return summary_table(name, rows, measures, by=by, caption=caption, note=note)

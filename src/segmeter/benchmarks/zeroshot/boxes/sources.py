@@ -13,7 +13,7 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.capabilities import WithWeights
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_truth import DetectionTruth
+from segmeter.core.detection_ground_truth import DetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.prompts import Box
 from segmeter.core.scenes import Scene
@@ -21,10 +21,18 @@ from segmeter.core.seeds import fingerprint
 from segmeter.measures.detections import check_detections
 from segmeter.models.detectors import COCO_CATEGORIES, Detector
 
-__all__ = ["TRUTH", "Boxed", "boxes_for", "check_file", "digest_of", "is_file", "source_name"]
+__all__ = [
+    "GROUND_TRUTH",
+    "Boxed",
+    "boxes_for",
+    "check_file",
+    "digest_of",
+    "is_file",
+    "source_name",
+]
 
-TRUTH = "truth"
-_SCORE_OF_TRUTH = 1.0
+GROUND_TRUTH = "ground_truth"
+_SCORE_OF_GROUND_TRUTH = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +65,49 @@ def digest_of(source: str) -> str:
     return fingerprint(_read(source), size=8) if is_file(source) else ""
 
 
-def boxes_for(source: str, scene: Scene, truth: DetectionTruth, near: object) -> list[Boxed]:
+def boxes_for(
+    source: str, scene: Scene, ground_truth: DetectionGroundTruth, near: object
+) -> list[Boxed]:
     """The boxes of a scene; `near` is the model, beside whose weights a detector's may lie."""
-    if source == TRUTH:
+    if source == GROUND_TRUTH:
         return [
-            Boxed(thing.box, thing.category, _SCORE_OF_TRUTH)
-            for thing in truth.objects
+            Boxed(thing.box, thing.category, _SCORE_OF_GROUND_TRUTH)
+            for thing in ground_truth.objects
             if not thing.crowd
         ]
     if is_file(source):
-        mine = _by_picture(source, os.stat(source).st_mtime_ns).get(truth.image, ())
-        check_detections(_skeleton(truth), mine, "bbox", classes=False)
+        mine = _by_image(source, os.stat(source).st_mtime_ns).get(ground_truth.image, ())
+        check_detections(_skeleton(ground_truth), mine, "bbox", classes=False)
         return [Boxed(_sides(r), int(r["category_id"]), float(r["score"])) for r in mine]
-    _refuse_other_classes(source, scene, truth)
+    _refuse_other_classes(source, scene, ground_truth)
     found = _detector(source, _folder_near(near)).detect(scene.pixels)
     return [Boxed(d.xywh, d.category, d.score) for d in found]
 
 
 def check_file(source: str, header: Mapping[str, Any]) -> None:
-    """Refuse a file of other pictures or classes, or of what are no boxes, before a run."""
+    """Refuse a file of other images or classes, or of what are no boxes, before a run."""
     try:
         check_detections(header, _records(source), "bbox")
     except BadInput as error:
         raise BadInput(f"'{source}': {error}") from error
 
 
-def _skeleton(truth: DetectionTruth) -> dict[str, Any]:
-    image = {"id": truth.image, "height": truth.shape[0], "width": truth.shape[1]}
+def _skeleton(ground_truth: DetectionGroundTruth) -> dict[str, Any]:
+    image = {
+        "id": ground_truth.image,
+        "height": ground_truth.shape[0],
+        "width": ground_truth.shape[1],
+    }
     return {"images": [image], "categories": []}
 
 
-def _refuse_other_classes(source: str, scene: Scene, truth: DetectionTruth) -> None:
+def _refuse_other_classes(source: str, scene: Scene, ground_truth: DetectionGroundTruth) -> None:
     """The catalogue's detectors number classes as COCO does; LVIS, for one, does not."""
-    names = {category.id: category.name for category in truth.categories}
+    names = {category.id: category.name for category in ground_truth.categories}
     if not names.keys() <= set(COCO_CATEGORIES) or names.get(1, "person") != "person":
         raise BadInput(
             f"{scene.name}: detector '{source_name(source)}' knows COCO's classes, and this data"
-            " numbers others; use boxes=truth or a file of boxes with its category ids"
+            " numbers others; use boxes=ground truth or a file of boxes with its category ids"
         )
 
 
@@ -103,7 +117,7 @@ def _sides(record: Mapping[str, Any]) -> tuple[float, float, float, float]:
 
 
 @lru_cache(maxsize=4)
-def _by_picture(source: str, changed: int) -> dict[Any, list[Mapping[str, Any]]]:
+def _by_image(source: str, changed: int) -> dict[Any, list[Mapping[str, Any]]]:
     found: dict[Any, list[Mapping[str, Any]]] = {}
     for record in _records(source):
         found.setdefault(record["image_id"], []).append(record)

@@ -1,8 +1,8 @@
 """Statistics of masks from boxes: AP of masks, boundaries and boxes, and quality beside AP.
 
 AP mixes how well objects are found with how well they are cut out. Beside it stands mask
-quality alone: of every truth whose box is found (IoU of boxes at least 0.5, same class, COCO's
-matching), mask IoU and boundary IoU of the mask for that box. Intervals draw pictures anew.
+quality alone: of every ground truth whose box is found (IoU of boxes at least 0.5, same class, COCO's
+matching), mask IoU and boundary IoU of the mask for that box. Intervals draw images anew.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from segmeter.benchmarks.by_group.splitting import Splittable
 from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_names
-from segmeter.core.detection_truth import DetectionTruth, coco_layout
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.masks import Mask
-from segmeter.core.models import Reading
+from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detection_matching import Cell
@@ -63,14 +63,14 @@ class Scored:
     model: str
     dataset: str
     source: str
-    truths: tuple[DetectionTruth, ...]
+    ground_truths: tuple[DetectionGroundTruth, ...]
     found: tuple[Mapping[str, Any], ...]
     scenes: tuple[str, ...]
 
     @cached_property
-    def truth(self) -> dict[str, Any]:
+    def ground_truth(self) -> dict[str, Any]:
         """In COCO's layout, with every class that a detection names."""
-        layout = coco_layout(self.truths)
+        layout = coco_layout(self.ground_truths)
         known = {category["id"] for category in layout["categories"]}
         more = sorted({d["category_id"] for d in self.found} - known)
         layout["categories"] += [{"id": n, "name": str(n), "frequency": "f"} for n in more]
@@ -78,44 +78,44 @@ class Scored:
 
     @property
     def federated(self) -> bool:
-        return any(truth.federated for truth in self.truths)
+        return any(ground_truth.federated for ground_truth in self.ground_truths)
 
     def rules(self, kind: Kind) -> Rules:
         return Rules(kind, self.federated, True, _LVIS_MOST if self.federated else _COCO_MOST)
 
     @cached_property
     def weights(self) -> Floats:
-        """How often each picture is drawn in each resample; the same for every model."""
-        many = len(self.truths)
+        """How often each image is drawn in each resample; the same for every model."""
+        many = len(self.ground_truths)
         draws = generator("boxes", self.dataset, many).integers(0, many, (RESAMPLES, many))
         return np.stack([np.bincount(row, minlength=many) for row in draws]).astype(float)
 
     def cells(self, kind: Kind) -> list[Cell]:
-        """Pictures times classes with their overlaps, computed once."""
+        """Images times classes with their overlaps, computed once."""
         if kind not in self._cells:
-            self._cells[kind] = cells(self.truth, self.found, self.rules(kind))
+            self._cells[kind] = cells(self.ground_truth, self.found, self.rules(kind))
         return self._cells[kind]
 
-    def resampled(self, kind: Kind, reading: Reading) -> dict[str, Floats]:
-        """AP of the resampled pictures, computed once."""
-        if (kind, reading) not in self._drawn:
-            found = resampled_scores(self.cells(kind), self.rules(kind), self.weights, reading)
-            self._drawn[kind, reading] = found
-        return self._drawn[kind, reading]
+    def resampled(self, kind: Kind, protocol: ProtocolName) -> dict[str, Floats]:
+        """AP of the resampled images, computed once."""
+        if (kind, protocol) not in self._drawn:
+            found = resampled_scores(self.cells(kind), self.rules(kind), self.weights, protocol)
+            self._drawn[kind, protocol] = found
+        return self._drawn[kind, protocol]
 
     @cached_property
     def _cells(self) -> dict[Kind, list[Cell]]:
         return {}
 
     @cached_property
-    def _drawn(self) -> dict[tuple[Kind, Reading], dict[str, Floats]]:
+    def _drawn(self) -> dict[tuple[Kind, ProtocolName], dict[str, Floats]]:
         return {}
 
 
 def scored(run: Results) -> list[Scored]:
     """What was found and what is true, from the run's own rows."""
     table = run.sql("""
-        select model, dataset, scene, "user", rank, category, score, box, mask, truth
+        select model, dataset, scene, "user", rank, category, score, box, mask, ground_truth
         from rows order by model, dataset, "user", scene, rank
     """)
     names = dataset_names(run.plan.datasets)
@@ -127,39 +127,39 @@ def scored(run: Results) -> list[Scored]:
 
 
 def _scored(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> Scored:
-    truths: list[DetectionTruth] = []
+    ground_truths: list[DetectionGroundTruth] = []
     scenes: list[str] = []
     found = []
     for row in rows:
         if row["rank"] == 0:
             scenes.append(row["scene"])
-            truths.append(DetectionTruth.from_json(row["truth"]))
+            ground_truths.append(DetectionGroundTruth.from_json(row["ground_truth"]))
             continue
-        size = truths[-1].shape
+        size = ground_truths[-1].shape
         found.append(
             {
-                "image_id": truths[-1].image,
+                "image_id": ground_truths[-1].image,
                 "category_id": row["category"],
                 "score": row["score"],
                 "bbox": json.loads(row["box"]),
                 "segmentation": {"size": list(size), "counts": row["mask"]},
             }
         )
-    return Scored(*key, tuple(truths), tuple(found), tuple(scenes))
+    return Scored(*key, tuple(ground_truths), tuple(found), tuple(scenes))
 
 
 def summary(run: Results) -> list[SummaryRow]:
-    """Every number with its interval, in every reading."""
-    return [row for s in scored(run) for row in summary_of(s, run.plan.readings)]
+    """Every number with its interval, in every protocol."""
+    return [row for s in scored(run) for row in summary_of(s, run.plan.protocols)]
 
 
-def summary_of(group: Scored, readings: Sequence[Reading]) -> list[SummaryRow]:
+def summary_of(group: Scored, protocols: Sequence[ProtocolName]) -> list[SummaryRow]:
     rows = []
     quality = _quality(group)
-    for reading in readings:
-        for name, (value, low, high) in (_precision(group, reading) | quality).items():
-            who = (group.model, group.dataset, group.source, reading)
-            many = sum(not o.crowd for t in group.truths for o in t.objects)
+    for protocol in protocols:
+        for name, (value, low, high) in (_precision(group, protocol) | quality).items():
+            who = (group.model, group.dataset, group.source, protocol)
+            many = sum(not o.crowd for t in group.ground_truths for o in t.objects)
             rows.append(SummaryRow(*who, name, value, low, high, many))
     return rows
 
@@ -167,26 +167,26 @@ def summary_of(group: Scored, readings: Sequence[Reading]) -> list[SummaryRow]:
 Number = tuple[float, float, float]
 
 
-def _precision(group: Scored, reading: Reading) -> dict[str, Number]:
-    """AP of masks, boundaries and boxes in percent, with limits from resampled pictures."""
+def _precision(group: Scored, protocol: ProtocolName) -> dict[str, Number]:
+    """AP of masks, boundaries and boxes in percent, with limits from resampled images."""
     made: dict[str, Number] = {}
     for prefix, kind in _KINDS.items():
-        # One picture says nothing about others: no interval.
-        draws = group.resampled(kind, reading) if len(group.truths) > 1 else {}
-        for name, value in _values(group, kind, reading).items():
+        # One image says nothing about others: no interval.
+        draws = group.resampled(kind, protocol) if len(group.ground_truths) > 1 else {}
+        for name, value in _values(group, kind, protocol).items():
             drawn = draws.get(name)
             made[f"{prefix}{name}"] = (100 * value, *_limits(drawn))
     return {name: number for name, number in made.items() if not np.isnan(number[0])}
 
 
-def _values(group: Scored, kind: Kind, reading: Reading) -> dict[str, float]:
+def _values(group: Scored, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
     """By the library for masks and boxes, by our matching for boundaries."""
     if kind == "boundary":
-        found = matched_scores(group.cells(kind), group.rules(kind), reading)
+        found = matched_scores(group.cells(kind), group.rules(kind), protocol)
         return {name: value for name, value in found.items() if name.startswith("ap")}
     if group.federated:
-        return lvis_scores(group.truth, group.found, kind, reading)
-    return coco_scores(group.truth, group.found, kind, reading)
+        return lvis_scores(group.ground_truth, group.found, kind, protocol)
+    return coco_scores(group.ground_truth, group.found, kind, protocol)
 
 
 def _limits(drawn: Floats | None) -> tuple[float, float]:
@@ -198,19 +198,19 @@ def _limits(drawn: Floats | None) -> tuple[float, float]:
 
 
 def _quality(group: Scored) -> dict[str, Number]:
-    """Mean mask IoU and boundary IoU of truths whose box is found, and the share of these."""
-    ious, boundaries, pictures = [], [], []
-    for truth in group.truths:
-        mine = [d for d in group.found if d["image_id"] == truth.image]
-        for thing, place in _pairs(truth, mine):
+    """Mean mask IoU and boundary IoU of ground truths whose box is found, and the share of these."""
+    ious, boundaries, images = [], [], []
+    for ground_truth in group.ground_truths:
+        mine = [d for d in group.found if d["image_id"] == ground_truth.image]
+        for thing, place in _pairs(ground_truth, mine):
             mask = Mask.from_coco(mine[place]["segmentation"])
-            ious.append(iou(truth.objects[thing].mask, mask, None))
-            boundaries.append(boundary_iou(truth.objects[thing].mask, mask, None))
-            pictures.append(truth.image)
+            ious.append(iou(ground_truth.objects[thing].mask, mask, None))
+            boundaries.append(boundary_iou(ground_truth.objects[thing].mask, mask, None))
+            images.append(ground_truth.image)
     if not ious:
         return {}
-    drawn = Resampling(pictures, seed=group.dataset)
-    many = sum(not o.crowd for t in group.truths for o in t.objects)
+    drawn = Resampling(images, seed=group.dataset)
+    many = sum(not o.crowd for t in group.ground_truths for o in t.objects)
     made = {"boxes-found": (100 * len(ious) / many, np.nan, np.nan)}
     for name, values in (("mask-iou", ious), ("mask-boundary-iou", boundaries)):
         interval = drawn.interval(100 * np.array(values))
@@ -221,15 +221,17 @@ def _quality(group: Scored) -> dict[str, Number]:
 def splittable(run: Results) -> Splittable:
     """Every object's IoU with the mask whose box found it, 0 where none did; class and size.
 
-    An object's target is its number in its picture, from 1 on.
+    An object's target is its number in its image, from 1 on.
     """
     found, said = [], {}
     for group in scored(run):
         keys, values = [], []
-        for scene, truth in zip(group.scenes, group.truths, strict=True):
-            names = {category.id: category.name for category in truth.categories}
-            taken = _overlaps(truth, [d for d in group.found if d["image_id"] == truth.image])
-            for number, thing in enumerate(truth.objects, start=1):
+        for scene, ground_truth in zip(group.scenes, group.ground_truths, strict=True):
+            names = {category.id: category.name for category in ground_truth.categories}
+            taken = _overlaps(
+                ground_truth, [d for d in group.found if d["image_id"] == ground_truth.image]
+            )
+            for number, thing in enumerate(ground_truth.objects, start=1):
                 if thing.crowd:
                     continue
                 keys.append((scene, str(number)))
@@ -239,37 +241,47 @@ def splittable(run: Results) -> Splittable:
                     "size": _extent(thing.area),
                 }
         column = np.array(values, dtype=np.float64).reshape(-1, 1)
-        pictures = tuple(scene for scene, _ in keys)
+        images = tuple(scene for scene, _ in keys)
         who = (group.model, group.dataset, group.source)
-        found += [Curves(*who, r, tuple(keys), pictures, column) for r in run.plan.readings]
+        found += [Curves(*who, r, tuple(keys), images, column) for r in run.plan.protocols]
     return Splittable(tuple(found), said, "mean IoU of objects", (1,))
 
 
-def _overlaps(truth: DetectionTruth, found: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+def _overlaps(
+    ground_truth: DetectionGroundTruth, found: Sequence[Mapping[str, Any]]
+) -> dict[int, float]:
     return {
-        thing: iou(truth.objects[thing].mask, Mask.from_coco(found[place]["segmentation"]), None)
-        for thing, place in _pairs(truth, found)
+        thing: iou(
+            ground_truth.objects[thing].mask, Mask.from_coco(found[place]["segmentation"]), None
+        )
+        for thing, place in _pairs(ground_truth, found)
     }
 
 
 def _extent(area: float) -> str:
     return next(
         name
-        for name, (low, high) in size_ranges("sound").items()
+        for name, (low, high) in size_ranges("corrected").items()
         if name != "all" and low <= area < high
     )
 
 
-def _pairs(truth: DetectionTruth, found: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Truths and the detections that take them by their boxes, as COCO matches at 0.5."""
+def _pairs(
+    ground_truth: DetectionGroundTruth, found: Sequence[Mapping[str, Any]]
+) -> list[tuple[int, int]]:
+    """Ground truths and the detections that take them by their boxes, as COCO matches at 0.5."""
     pairs: list[tuple[int, int]] = []
-    for category in sorted({o.category for o in truth.objects}):
-        things = [k for k, o in enumerate(truth.objects) if o.category == category and not o.crowd]
+    for category in sorted({o.category for o in ground_truth.objects}):
+        things = [
+            k for k, o in enumerate(ground_truth.objects) if o.category == category and not o.crowd
+        ]
         mine = [k for k, d in enumerate(found) if d["category_id"] == category]
         mine.sort(key=lambda k: -found[k]["score"])
         free = set(things)
         for place in mine:
-            overlaps = {k: _box_iou(truth.objects[k].box, found[place]["bbox"]) for k in free}
+            overlaps = {
+                k: _box_iou(ground_truth.objects[k].box, found[place]["bbox"]) for k in free
+            }
             best = max(overlaps, key=lambda k: (overlaps[k], k), default=None)
             if best is not None and overlaps[best] >= 0.5:
                 free.discard(best)
@@ -286,44 +298,44 @@ def _box_iou(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def differences(run: Results) -> list[Difference]:
-    """Pairs of models on the same boxes: AP on the same resampled pictures, Holm-corrected."""
-    return differences_of(scored(run), run.plan.readings)
+    """Pairs of models on the same boxes: AP on the same resampled images, Holm-corrected."""
+    return differences_of(scored(run), run.plan.protocols)
 
 
-def differences_of(groups: Sequence[Scored], readings: Sequence[Reading]) -> list[Difference]:
+def differences_of(groups: Sequence[Scored], protocols: Sequence[ProtocolName]) -> list[Difference]:
     places: dict[tuple[str, str], list[Scored]] = {}
     for group in groups:
         places.setdefault((group.dataset, group.source), []).append(group)
     return [
         found
         for members in places.values()
-        for reading in readings
+        for protocol in protocols
         for measure in ("ap", "boundary-ap")
-        for found in _compared(members, reading, measure)
+        for found in _compared(members, protocol, measure)
     ]
 
 
-def _compared(members: Sequence[Scored], reading: Reading, measure: str) -> list[Difference]:
+def _compared(members: Sequence[Scored], protocol: ProtocolName, measure: str) -> list[Difference]:
     kind: Kind = "boundary" if measure == "boundary-ap" else "segm"
     pairs = list(combinations(members, 2))
     if not pairs:
         return []
-    draws = {m.model: 100 * m.resampled(kind, reading)["ap"] for m in members}
-    values = {m.model: 100 * _values(m, kind, reading)["ap"] for m in members}
+    draws = {m.model: 100 * m.resampled(kind, protocol)["ap"] for m in members}
+    values = {m.model: 100 * _values(m, kind, protocol)["ap"] for m in members}
     gaps = [draws[a.model] - draws[b.model] for a, b in pairs]
     p_values = [_p(gap) for gap in gaps]
     made = []
     for (a, b), gap, p, p_holm in zip(pairs, gaps, p_values, holm(p_values), strict=True):
         low, high = np.nanquantile(gap, [0.025, 0.975])
-        many = sum(not o.crowd for t in a.truths for o in t.objects)
-        where = (a.model, b.model, a.dataset, a.source, reading, measure)
+        many = sum(not o.crowd for t in a.ground_truths for o in t.objects)
+        where = (a.model, b.model, a.dataset, a.source, protocol, measure)
         value = values[a.model] - values[b.model]
         made.append(Difference(*where, value, float(low), float(high), p, p_holm, many))
     return made
 
 
 def _p(gaps: Floats) -> float:
-    """Two-sided p of no difference by resampled pictures; what was seen counts as one."""
+    """Two-sided p of no difference by resampled images; what was seen counts as one."""
     known = gaps[~np.isnan(gaps)]
     tail = min(int((known <= 0).sum()), int((known >= 0).sum()))
     return min(1.0, 2 * (1 + tail) / (1 + known.size))

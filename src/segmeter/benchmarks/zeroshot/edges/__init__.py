@@ -26,16 +26,18 @@ EDGE_ROWS = Schema(
         Column("scene", "text"),
         Column("target", "text"),
         Column("user", "text"),
-        Column("reading", "text"),
+        Column("protocol", "text"),
         Column("round", "integer", "place of the threshold, from 1"),
         Column("threshold", "number"),
-        Column("f", "number", "F of this picture at this threshold"),
-        Column("matched_truth", "integer", "people's pixels that have a partner, all people"),
-        Column("truth_pixels", "integer"),
-        Column("matched_guess", "integer", "pixels of the map with a partner in any person's"),
-        Column("guess_pixels", "integer"),
+        Column("f", "number", "F of this image at this threshold"),
+        Column(
+            "matched_ground_truth", "integer", "people's pixels that have a partner, all people"
+        ),
+        Column("ground_truth_pixels", "integer"),
+        Column("matched_prediction", "integer", "pixels of the map with a partner in any person's"),
+        Column("prediction_pixels", "integer"),
         Column("cluster", "text"),
-        Column("seconds_look", "number"),
+        Column("seconds_encode", "number"),
     ),
     SESSION_KEY,
 )
@@ -62,15 +64,15 @@ class Edges(OwnModules):
         unknown = [name for name in plan.options if name not in self.settings]
         if unknown:
             raise BadInput(f"edges has no option '{unknown[0]}'; it has baselines")
-        subjects = list(plan.subjects)
+        segmenters = list(plan.segmenters)
         if plan.kind == "model":
-            subjects = [Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options}) for s in subjects]
+            segmenters = [Spec(AUTOMATIC_EDGES, {"model": s.name, **s.options}) for s in segmenters]
         if plan.options.get("baselines", True):
-            known = {spec.name for spec in subjects}
-            subjects += [Spec(name) for name in BASELINES if name not in known]
-        return replace(plan, subjects=tuple(subjects), kind="method", users=(), rounds=1)
+            known = {spec.name for spec in segmenters}
+            segmenters += [Spec(name) for name in BASELINES if name not in known]
+        return replace(plan, segmenters=tuple(segmenters), kind="method", users=(), rounds=1)
 
-    def work(self, subject: Method, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Method, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
-        return rows_of(subject, scene, plan.readings, plan.threads)
+        return rows_of(segmenter, scene, plan.protocols, plan.threads)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core import catalogue
-from segmeter.core.models import Model, ModelCard, Reading, Segmentation
+from segmeter.core.models import Model, ModelCard, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.measures.suppression import suppress, suppress_along_gradient
 from segmeter.models.automatic.crop_candidates import Kept, crop_candidates
@@ -35,7 +35,7 @@ Single = npt.NDArray[np.float32]
 class AutomaticEdges:
     """Edges of the masks at a 16 x 16 grid, none filtered, boxes suppressed at 0.7.
 
-    `sweep` gives both readings from one look.
+    `sweep` gives both protocols from one look.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class AutomaticEdges:
     points, box_nms
         The grid, and how much boxes may overlap.
     frame_px
-        A band around the picture that is set to zero in `published` ("boundary zero
+        A band around the image that is set to zero in `published` ("boundary zero
         padding" of a later paper).
     """
 
@@ -79,29 +79,29 @@ class AutomaticEdges:
         )
 
     def segment(self, scene: Scene) -> Segmentation:
-        return self.sweep(scene)["sound"]
+        return self.sweep(scene)["corrected"]
 
     def sweep(self, scene: Scene) -> Mapping[str, Segmentation]:
-        """Edge maps by reading. Clicks lie where `published` puts them, for one look's sake."""
+        """Edge maps by protocol. Clicks lie where `published` puts them, for one look's sake."""
         height, width = scene.shape
         kept = crop_candidates(self.model, scene, Crop(0, 0, width, height), self.options)
-        readings: tuple[Reading, ...] = ("published", "sound")
-        return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in readings}
+        protocols: tuple[ProtocolName, ...] = ("published", "corrected")
+        return {r: Segmentation(edges=self.edges(kept, (height, width), r)) for r in protocols}
 
-    def edges(self, kept: Kept, shape: tuple[int, int], reading: Reading) -> Single:
+    def edges(self, kept: Kept, shape: tuple[int, int], protocol: ProtocolName) -> Single:
         """The finished edge map of candidates, in 0..1."""
-        left = kept.take(self.suppressed(kept, reading))
-        frame = self.frame_px if reading == "published" else 0
-        found = edge_map(_maps(left), shape, reading, frame_px=frame)
-        return thinned(found.strength, found.down, found.across, reading)
+        left = kept.take(self.suppressed(kept, protocol))
+        frame = self.frame_px if protocol == "published" else 0
+        found = edge_map(_maps(left), shape, protocol, frame_px=frame)
+        return thinned(found.strength, found.down, found.across, protocol)
 
-    def suppressed(self, kept: Kept, reading: Reading) -> npt.NDArray[np.intp]:
+    def suppressed(self, kept: Kept, protocol: ProtocolName) -> npt.NDArray[np.intp]:
         """What stays of the candidates: `published` suppresses in each batch, then again."""
         limit = self.options.box_nms
-        if reading == "sound":
+        if protocol == "corrected":
             filled = np.flatnonzero(kept.boxes[:, 2:].max(axis=1, initial=0) > 0)
             boxes, scores = kept.boxes[filled], kept.scores[filled]
-            return filled[suppress_boxes(boxes, scores, limit, "sound")]
+            return filled[suppress_boxes(boxes, scores, limit, "corrected")]
         batches = []
         for number in range(len(kept.parts)):
             mine = np.flatnonzero(kept.part == number)
@@ -110,26 +110,26 @@ class AutomaticEdges:
         return first[suppress_boxes(kept.boxes[first], kept.scores[first], limit)]
 
 
-def thinned(strength: Single, down: Single, across: Single, reading: Reading) -> Single:
+def thinned(strength: Single, down: Single, across: Single, protocol: ProtocolName) -> Single:
     """A map in 0..1 with only the crests of its edges left.
 
     `published`: smoothed, the toolbox's suppression on the map alone, cut to 8 bits; a map
-    without any edge is empty. `sound`: Canny's suppression along the gradients.
+    without any edge is empty. `corrected`: Canny's suppression along the gradients.
     """
-    if reading == "sound":
-        return suppress_along_gradient(stretched(strength, "sound"), down, across)
+    if protocol == "corrected":
+        return suppress_along_gradient(stretched(strength, "corrected"), down, across)
     whole = np.nan_to_num(stretched(strength, "published"), nan=0.0)
     crests = suppress(_smoothed(whole), reach=2, margin=0, slack=1.0)
     return np.asarray(np.floor(255 * crests) / 255, dtype=np.float32)
 
 
-@catalogue.methods.add("canny-edges", summary="gradient of the smoothed picture, Canny's crests")
+@catalogue.methods.add("canny-edges", summary="gradient of the smoothed image, Canny's crests")
 class Canny:
     """Colour gradient at scale `sigma` in pixels, the strongest channel's, thinned by Canny."""
 
     card = ModelCard(
         "canny-edges",
-        "gradient of the smoothed picture, Canny's crests",
+        "gradient of the smoothed image, Canny's crests",
         frozenset({"automatic"}),
         citation="Canny. A computational approach to edge detection. IEEE TPAMI 8(6), 1986",
         family="classical",
@@ -147,13 +147,13 @@ class Canny:
         return Segmentation(edges=_strongest_channel(down, across))
 
 
-@catalogue.methods.add("sobel-edges", summary="Sobel's filters on the picture as it is")
+@catalogue.methods.add("sobel-edges", summary="Sobel's filters on the image as it is")
 class Sobel:
     """Sobel's 3 x 3 filters, the strongest channel's, thinned by Canny's suppression."""
 
     card = ModelCard(
         "sobel-edges",
-        "Sobel's filters on the picture as it is",
+        "Sobel's filters on the image as it is",
         frozenset({"automatic"}),
         citation="Sobel, Feldman. A 3 x 3 isotropic gradient operator. 1968",
         family="classical",
@@ -172,7 +172,7 @@ def _strongest_channel(down: Single, across: Single) -> Single:
     strength = np.hypot(down, across)
     best = strength.argmax(axis=0)[None]
     of_best = [np.take_along_axis(part, best, axis=0)[0] for part in (strength, down, across)]
-    return thinned(of_best[0], of_best[1], of_best[2], "sound")
+    return thinned(of_best[0], of_best[1], of_best[2], "corrected")
 
 
 def _maps(kept: Kept) -> Iterator[Single]:

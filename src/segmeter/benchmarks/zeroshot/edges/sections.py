@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
+from segmeter.benchmarks.difference_table import PAIR_AND_PROTOCOL, difference_table
 from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.summary_tables import summary_table
@@ -35,18 +35,18 @@ from segmeter.core.sections import (
 
 __all__ = ["paper_rows", "sections"]
 
-_READINGS = (
+_PROTOCOLS = (
     "**published**: edges as the public reproduction makes them: boxes suppressed in batches of "
-    "64 points and again, zeros around the picture (its frame is an edge where a mask touches "
+    "64 points and again, zeros around the image (its frame is an edge where a mask touches "
     "it), a boundary of two pixels, smoothed, thinned by the structured-edges toolbox, cut to 8 "
-    "bits; AP sums 101 samples over 100.\n\n**sound**: suppressed once, outermost pixels "
+    "bits; AP sums 101 samples over 100.\n\n**corrected**: suppressed once, outermost pixels "
     "repeated, pixels just outside the mask, thinned along the gradient of the mask that won; AP "
     "under the upper envelope, R50 the largest recall at a precision of half.\n\nBoundary pixels "
     "are matched exactly, the same way every time, in both; the original matcher draws at random "
     "and differs in the fourth decimal."
 )
 _GAP = (
-    "The paper does not say how edges were thinned, what the outer boundary is, or how the picture "
+    "The paper does not say how edges were thinned, what the outer boundary is, or how the image "
     "is padded; a public reproduction got .746 for the paper's .768. A run of SAM's largest "
     "network within .74 to .77 agrees with both."
 )
@@ -75,19 +75,19 @@ def paper_rows() -> list[dict[str, str]]:
 def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRow]) -> Section:
     charts = [
         precision_recall_chart(
-            f"Edges, {reading}", [(g.model, g.curve) for g in here if g.reading == reading]
+            f"Edges, {protocol}", [(g.model, g.curve) for g in here if g.protocol == protocol]
         )
-        for reading in dict.fromkeys(group.reading for group in here)
+        for protocol in dict.fromkeys(group.protocol for group in here)
     ]
-    pictures = max(row.targets for row in rows)
+    images = max(row.targets for row in rows)
     return Section(
         f"Edges: {dataset_label(dataset)}",
         blocks=[
             _answer(rows),
-            Multiples(charts, "Precision over recall of boundary pixels, all pictures pooled."),
-            _table(dataset, rows, pictures),
+            Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
+            _table(dataset, rows, images),
             _paper(dataset),
-            Note(_READINGS),
+            Note(_PROTOCOLS),
             Note(_GAP),
             Note(NOT_REPRODUCIBLE),
         ],
@@ -97,8 +97,8 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
 def _answer(rows: Sequence[SummaryRow]) -> Answer:
     ods = [row for row in rows if row.measure == "ods"]
     best = {
-        reading: max((r for r in ods if r.reading == reading), key=lambda r: r.value)
-        for reading in dict.fromkeys(row.reading for row in ods)
+        protocol: max((r for r in ods if r.protocol == protocol), key=lambda r: r.value)
+        for protocol in dict.fromkeys(row.protocol for row in ods)
     }
     said: Phrase = ()
     for model in dict.fromkeys(row.model for row in best.values()):
@@ -106,18 +106,18 @@ def _answer(rows: Sequence[SummaryRow]) -> Answer:
         mine = [row for row in best.values() if row.model == model]
         for k, row in enumerate(mine):
             value = Quantity(f"{row.value:.3f}", Value.of(row), measure="ods")
-            said = phrase(said, " and " if k else "", value, f" ({row.reading})")
-    return Answer(phrase(said, "."), "One threshold for all pictures; intervals in the table.")
+            said = phrase(said, " and " if k else "", value, f" ({row.protocol})")
+    return Answer(phrase(said, "."), "One threshold for all images; intervals in the table.")
 
 
-def _table(dataset: str, rows: Sequence[SummaryRow], pictures: int) -> Table:
+def _table(dataset: str, rows: Sequence[SummaryRow], images: int) -> Table:
     return summary_table(
         f"{dataset_label(dataset)}-edges",
         rows,
         {name: Column(name.upper(), digits=3, better="higher") for name in MEASURES},
         who="method",
         ranked=True,
-        caption=f"Edges against people's boundaries, {pictures} pictures, 95 % intervals",
+        caption=f"Edges against people's boundaries, {images} images, 95 % intervals",
     )
 
 
@@ -136,7 +136,7 @@ def _paper(dataset: str) -> Table:
         f"{dataset_label(dataset)}-table5",
         [Column("method"), Column("year"), Column("zero-shot"), *numbers],
         body,
-        caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test pictures)",
+        caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
     )
 
 
@@ -144,11 +144,11 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
     table = difference_table(
         f"{dataset_label(dataset)}-edge-differences",
         found,
-        PAIR_AND_READING,
+        PAIR_AND_PROTOCOL,
         difference=Column("difference", digits=3),
         p=Column("p", digits=4),
-        caption="First minus second, F of each picture at the threshold best on all others",
-        note="p by exchanging the methods within pictures, corrected over all pairs (Holm).",
+        caption="First minus second, F of each image at the threshold best on all others",
+        note="p by exchanging the methods within images, corrected over all pairs (Holm).",
     )
     title = f"Significant differences (Holm-corrected): {dataset_label(dataset)}"
-    return Section(title, "Methods against each other on the same pictures.", [table], folded=True)
+    return Section(title, "Methods against each other on the same images.", [table], folded=True)

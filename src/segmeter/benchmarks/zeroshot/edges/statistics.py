@@ -1,7 +1,7 @@
 """Statistics of the benchmark: ODS, OIS, AP and R50 of each method, with intervals.
 
 `published` numbers follow the benchmark of BSDS500 and the structured-edges toolbox: AP sums
-101 samples over 100, R50 is read off a curve whose precision need not fall steadily. `sound`
+101 samples over 100, R50 is read off a curve whose precision need not fall steadily. `corrected`
 takes the area under the upper envelope and the largest recall at a precision of half.
 """
 
@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
 from segmeter.benchmarks.grouping import (
-    by_picture,
+    by_image,
     differences_in,
+    image_keys,
+    image_table,
     percentiles,
-    picture_keys,
-    picture_table,
     resampling,
     summary_row,
 )
@@ -33,14 +33,14 @@ __all__ = ["EdgeTables", "differences", "groups", "rows_of_group", "splittable",
 
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
-_COUNTS = ("matched_truth", "truth_pixels", "matched_guess", "guess_pixels")
+_COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
 
 
 @dataclass(frozen=True)
 class EdgeTables(Group):
-    """One method on one data set in one reading.
+    """One method on one data set in one protocol.
 
-    `counts` are four tables, pictures x thresholds.
+    `counts` are four tables, images x thresholds.
     """
 
     thresholds: Floats
@@ -57,20 +57,20 @@ class EdgeTables(Group):
 
     @cached_property
     def resampled(self) -> Floats:
-        """The same of resampled sets of pictures, `(resamples, 4)`."""
+        """The same of resampled sets of images, `(resamples, 4)`."""
         drawn = resampling(self, RESAMPLES)
         sums = [drawn.means(table) for table in self.counts]
         own = [drawn.means(table)[:, 0] for table in self._at(self._own_best)]
         ois = harmonics(_rate(own[2], own[3]), _rate(own[0], own[1]))
         found = []
         for k in range(RESAMPLES):
-            # Means over pictures; in thousandths of a pixel they are whole numbers near enough.
+            # Means over images; in thousandths of a pixel they are whole numbers near enough.
             curve = summarize(self._pooled(*(1000 * s[k : k + 1] for s in sums)), "edges")
             found.append(self._numbers(curve, float(ois[k])))
         return np.array(found)
 
     def elsewhere(self) -> Floats:
-        """F of each picture at the threshold that is best on all other pictures."""
+        """F of each image at the threshold that is best on all other images."""
         if len(self.keys) == 1:
             places = self._own_best
         else:
@@ -89,20 +89,24 @@ class EdgeTables(Group):
 
     @staticmethod
     def _f(counts: Sequence[Floats]) -> Floats:
-        matched_truth, truth, matched_guess, guess = np.asarray(counts, dtype=np.float64)
-        return harmonics(_rate(matched_guess, guess), _rate(matched_truth, truth))
+        matched_ground_truth, ground_truth, matched_prediction, prediction = np.asarray(
+            counts, dtype=np.float64
+        )
+        return harmonics(
+            _rate(matched_prediction, prediction), _rate(matched_ground_truth, ground_truth)
+        )
 
     def _pooled(self, *counts: Floats) -> PooledCounts:
         return PooledCounts(self.thresholds, *(np.rint(c).astype(np.int64) for c in counts))
 
     def _numbers(self, curve: Curve, ois: float) -> tuple[float, ...]:
-        if self.reading == "sound":
+        if self.protocol == "corrected":
             return curve.ods.f, ois, curve.sound_ap, curve.sound_r50
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
 
 
 def splittable(run: Results) -> Splittable:
-    """F of each picture at the threshold that is best on all others; groups come from a file."""
+    """F of each image at the threshold that is best on all others; groups come from a file."""
     found = groups(run)
     curves = tuple(
         Curves(*group.key, group.keys, group.clusters, group.elsewhere()[:, None])
@@ -112,31 +116,31 @@ def splittable(run: Results) -> Splittable:
 
 
 def groups(run: Results) -> list[EdgeTables]:
-    """All methods of a run, data set by data set, reading by reading."""
+    """All methods of a run, data set by data set, reading by protocol."""
     table = run.sql(f"""
-        select model, dataset, reading, scene, round, threshold, {", ".join(_COUNTS)}
-        from rows order by dataset, model, reading, scene, round
+        select model, dataset, protocol, scene, round, threshold, {", ".join(_COUNTS)}
+        from rows order by dataset, model, protocol desc, scene, round
     """).to_pylist()
     found = []
-    for (model, dataset, reading), scenes in by_picture(
-        run, table, ("model", "dataset", "reading")
+    for (model, dataset, protocol), scenes in by_image(
+        run, table, ("model", "dataset", "protocol")
     ):
         thresholds = [row["threshold"] for row in next(iter(scenes.values()))]
-        counts = tuple(picture_table(scenes, name) for name in _COUNTS)
-        keys, clusters = picture_keys(scenes)
+        counts = tuple(image_table(scenes, name) for name in _COUNTS)
+        keys, clusters = image_keys(scenes)
         found.append(
-            EdgeTables(model, dataset, "", reading, keys, clusters, np.array(thresholds), counts)
+            EdgeTables(model, dataset, "", protocol, keys, clusters, np.array(thresholds), counts)
         )
     return found
 
 
 def summary(run: Results) -> list[SummaryRow]:
-    """Every number of every method, with its interval over pictures."""
+    """Every number of every method, with its interval over images."""
     return [row for group in groups(run) for row in rows_of_group(group)]
 
 
 def differences(run: Results) -> list[Difference]:
-    """Every pair of methods by F of each picture at the threshold chosen on the others."""
+    """Every pair of methods by F of each image at the threshold chosen on the others."""
     return differences_in(["f"], groups(run), lambda group, _: group.elsewhere())
 
 

@@ -1,4 +1,4 @@
-"""One job of the benchmark: a picture's edge map at every threshold against all annotators."""
+"""One job of the benchmark: an image's edge map at every threshold against all annotators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput
-from segmeter.core.models import Method, Reading, Segmentation
+from segmeter.core.models import Method, ProtocolName, Segmentation
 from segmeter.core.scenes import Scene
 from segmeter.measures.boundaries import BoundaryCounts, outlines
 from segmeter.measures.sweeps import THRESHOLDS, contour_strengths, sweep_edge_map
@@ -20,44 +20,44 @@ __all__ = ["rows_of"]
 
 
 @runtime_checkable
-class ByReading(Protocol):
-    """A method whose sweep has an entry for each reading."""
+class ByProtocol(Protocol):
+    """A method whose sweep has an entry for each protocol."""
 
     def sweep(self, scene: Scene) -> Mapping[str, Segmentation]: ...
 
 
 def rows_of(
-    method: Method, scene: Scene, readings: Sequence[Reading], threads: int = 1
+    method: Method, scene: Scene, protocols: Sequence[ProtocolName], threads: int = 1
 ) -> list[Row]:
-    """All rows of a picture: one per reading and threshold."""
+    """All rows of an image: one per reading and threshold."""
     if not scene.partitions:
         raise BadInput(
             f"{scene.name} has no partitions drawn by people; take a data set that has, "
             "such as bsds500"
         )
-    truths = outlines(scene.partitions)
+    ground_truths = outlines(scene.partitions)
     started = time.perf_counter()
-    results = _results(method, scene, readings)
-    seconds = {"seconds_look": time.perf_counter() - started}
-    known: dict[int, list[BoundaryCounts]] = {}  # readings may share one map
+    results = _results(method, scene, protocols)
+    seconds = {"seconds_encode": time.perf_counter() - started}
+    known: dict[int, list[BoundaryCounts]] = {}  # protocols may share one map
     rows: list[Row] = []
-    for reading, result in results.items():
+    for protocol, result in results.items():
         if id(result) not in known:
             edges = _edges(result, scene)
-            known[id(result)] = sweep_edge_map(truths, edges, rule="edges", threads=threads)
-        rows += _rows(scene, reading, known[id(result)], seconds)
+            known[id(result)] = sweep_edge_map(ground_truths, edges, rule="edges", threads=threads)
+        rows += _rows(scene, protocol, known[id(result)], seconds)
     return rows
 
 
 def _results(
-    method: Method, scene: Scene, readings: Sequence[Reading]
-) -> dict[Reading, Segmentation]:
-    if isinstance(method, ByReading):
+    method: Method, scene: Scene, protocols: Sequence[ProtocolName]
+) -> dict[ProtocolName, Segmentation]:
+    if isinstance(method, ByProtocol):
         found = method.sweep(scene)
-        if set(readings) <= set(found):
-            return {reading: found[reading] for reading in readings}
+        if set(protocols) <= set(found):
+            return {protocol: found[protocol] for protocol in protocols}
     one = method.segment(scene)
-    return dict.fromkeys(readings, one)
+    return dict.fromkeys(protocols, one)
 
 
 def _edges(result: Segmentation, scene: Scene) -> npt.NDArray[np.float32]:
@@ -69,25 +69,28 @@ def _edges(result: Segmentation, scene: Scene) -> npt.NDArray[np.float32]:
         raise BadInput("edges judges edge maps and hierarchies, not partitions or proposals")
     if edges.shape != scene.partitions[0].shape:
         size = " x ".join(map(str, edges.shape[::-1]))
-        raise BadInput(f"{scene.name}: the edge map is {size}, not the size of the picture")
+        raise BadInput(f"{scene.name}: the edge map is {size}, not the size of the image")
     return edges
 
 
 def _rows(
-    scene: Scene, reading: Reading, counts: Sequence[BoundaryCounts], seconds: Mapping[str, float]
+    scene: Scene,
+    protocol: ProtocolName,
+    counts: Sequence[BoundaryCounts],
+    seconds: Mapping[str, float],
 ) -> Iterator[Row]:
     for place, (threshold, count) in enumerate(zip(THRESHOLDS.tolist(), counts, strict=True), 1):
         yield {
-            "target": "picture",
+            "target": "image",
             "user": "",
-            "reading": reading,
+            "protocol": protocol,
             "round": place,
             "threshold": threshold,
             "f": count.f,
-            "matched_truth": count.matched_truth,
-            "truth_pixels": count.truth,
-            "matched_guess": count.matched_guess,
-            "guess_pixels": count.guess,
+            "matched_ground_truth": count.matched_ground_truth,
+            "ground_truth_pixels": count.ground_truth,
+            "matched_prediction": count.matched_prediction,
+            "prediction_pixels": count.prediction,
             "cluster": scene.id,
             **seconds,
         }

@@ -9,7 +9,7 @@ from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot.model_options import named, told, with_own_rules
-from segmeter.benchmarks.zeroshot.points.play import play_points
+from segmeter.benchmarks.zeroshot.points.simulation import simulate_points
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.errors import BadInput
@@ -41,20 +41,20 @@ class Points(OwnModules):
 
     name: str = "points"
     schema: ClassVar[Schema] = POINT_ROWS
-    users_apart: ClassVar[bool] = True
+    independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("iou@1", "oracle@1", "iou@3", "iou@9")
     settings: ClassVar[dict[str, object]] = offered(Settings)
 
     def plan(self, plan: Plan) -> Plan:
         chosen = settings_of(Settings, plan.options, self.name)
-        subjects = tuple(with_own_rules(spec) for spec in plan.subjects)
-        if chosen.baseline and named(chosen.baseline, subjects) is None:
-            known = ", ".join(told(str(spec)) for spec in subjects)
+        segmenters = tuple(with_own_rules(spec) for spec in plan.segmenters)
+        if chosen.baseline and named(chosen.baseline, segmenters) is None:
+            known = ", ".join(told(str(spec)) for spec in segmenters)
             raise BadInput(
                 f"the baseline '{chosen.baseline}' is none of the models that play: {known}"
             )
-        return replace(fill(plan, _DEFAULTS), subjects=subjects, options=asdict(chosen))
+        return replace(fill(plan, _DEFAULTS), segmenters=segmenters, options=asdict(chosen))
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         users = [catalogue.users.make(spec) for spec in plan.users]
-        return play_points(subject, scene, plan, users)
+        return simulate_points(segmenter, scene, plan, users)

@@ -47,10 +47,10 @@ _MEASURES = {
     for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 }
 _WHERE: By = {**DATA, Column("user"): lambda row: row.user}
-_READINGS = (
-    "**published** and **sound** differ where a prediction is perfect (published clicks the "
-    "corner as background, sound is content and carries its mask on) and where the false "
-    "negatives and false positives are equally deep (published clicks a false positive, sound "
+_PROTOCOLS = (
+    "**published** and **corrected** differ where a prediction is perfect (published clicks the "
+    "corner as background, corrected is content and carries its mask on) and where the false "
+    "negatives and false positives are equally deep (published clicks a false positive, corrected "
     "the larger component)."
 )
 
@@ -59,7 +59,7 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     groups = [replace(group, model=told(group.model)) for group in played(run)]
     rows = summary_of(groups)
-    lead = run.plan.leading_reading
+    lead = run.plan.leading_protocol
     found = differences_of(groups)
     chosen = told(baseline_of(run))
     apart = difference_section(
@@ -77,12 +77,12 @@ def sections(run: Results) -> list[Section]:
 def baseline_of(run: Results) -> str:
     """The model that others are set against: the one asked for, else the first."""
     asked = str(run.plan.options.get("baseline") or "")
-    return str(named(asked, run.plan.subjects) or run.plan.subjects[0])
+    return str(named(asked, run.plan.segmenters) or run.plan.segmenters[0])
 
 
 def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
     top = [r for r in rows if r.dataset == ALL] or list(rows)
-    leading = [r for r in top if r.reading == lead and r.measure == "iou@1"]
+    leading = [r for r in top if r.protocol == lead and r.measure == "iou@1"]
     best = max(leading, key=lambda r: r.value)
     oracle = next(r for r in top if r.key == best.key and r.measure == "oracle@1")
     sentence = phrase(
@@ -101,7 +101,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
             top,
             f"mIoU after N points and the oracle's after one: {dataset_label(best.dataset)}",
         ),
-        Note(f"{_READINGS} {OWN_RULES}"),
+        Note(f"{_PROTOCOLS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
     return Section("How good after so many points", blocks=blocks)
@@ -109,7 +109,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
 
 def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
     varied = {c: tell for c, tell in _WHERE.items() if len(set(map(tell, rows))) > 1}
-    note = "95 % intervals from resampling pictures."
+    note = "95 % intervals from resampling images."
     return summary_table(name, rows, _MEASURES, by=varied, caption=caption, note=note)
 
 
@@ -157,13 +157,13 @@ def _beside(
 ) -> _Beside:
     gaps = {}
     for d in found:
-        if d.measure == "iou@1" and (d.user, d.reading) == (user, lead):
+        if d.measure == "iou@1" and (d.user, d.protocol) == (user, lead):
             if (d.first, d.second) == (model, baseline):
                 gaps[d.dataset] = (d.value, d.low, d.high)
             elif (d.first, d.second) == (baseline, model):
                 gaps[d.dataset] = (-d.value, -d.high, -d.low)
     names = sorted(gaps, key=lambda name: -gaps[name][0])
-    means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.reading) == (user, lead)}
+    means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.protocol) == (user, lead)}
     oracle = [
         float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
         for n in names
@@ -222,7 +222,7 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
         for model in dict.fromkeys(r.model for r in top):
             mine = {
                 r.measure: r for r in top
-                if (r.model, r.dataset, r.user, r.reading) == (model, dataset, user, lead)
+                if (r.model, r.dataset, r.user, r.protocol) == (model, dataset, user, lead)
             }  # fmt: skip
             points = [n for n in POINTS if f"iou@{n}" in mine]
             found = [mine[f"iou@{n}"] for n in points]
@@ -234,9 +234,7 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
             )
         title = f"mIoU after N points: {dataset_label(dataset)}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
-    text = (
-        "Mean IoU after each number of points; bands are 95 % intervals from resampling pictures."
-    )
+    text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
     return Section("Point by point", text, [Multiples(charts)])
 
 

@@ -1,8 +1,8 @@
 """Statistics of the point evaluation: mIoU after N points, the oracle, unweighted over data sets.
 
-mIoU of a data set is the mean over all its masks, not over pictures or classes; the top line
+mIoU of a data set is the mean over all its masks, not over images or classes; the top line
 is the unweighted mean over data sets, so a set of 546 masks counts as much as one of 11 953.
-Intervals draw pictures anew inside every data set, 2000 times, and take percentiles.
+Intervals draw images anew inside every data set, 2000 times, and take percentiles.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def summary_of(groups: Sequence[Played]) -> list[SummaryRow]:
     rows = [summary_row(g, name, _interval(g, name)) for g in groups for name in g.values]
     together: dict[tuple[str, str, str], list[Played]] = {}
     for group in groups:
-        together.setdefault((group.model, group.user, group.reading), []).append(group)
+        together.setdefault((group.model, group.user, group.protocol), []).append(group)
     for members in together.values():
         if len(members) > 1:
             rows += _top_rows(members)
@@ -79,7 +79,7 @@ def summary_of(groups: Sequence[Played]) -> list[SummaryRow]:
 
 
 def top_line(members: Sequence[Played], measure: str) -> Interval:
-    """The unweighted mean over data sets; pictures are drawn anew inside each of them."""
+    """The unweighted mean over data sets; images are drawn anew inside each of them."""
     means = [float(m.values[measure].mean()) for m in members]
     draws = np.mean([resampling(m).means(m.values[measure])[:, 0] for m in members], axis=0)
     return percentiles(float(np.mean(means)), draws)

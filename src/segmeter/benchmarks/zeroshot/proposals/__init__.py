@@ -11,7 +11,7 @@ from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
-from segmeter.core.detection_truth import WithDetectionTruth
+from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
@@ -29,14 +29,14 @@ PROPOSAL_ROWS = Schema(
         Column("scene", "text"),
         Column("target", "text", "which objects: all, a size, or how frequent their class is"),
         Column("user", "text"),
-        Column("reading", "text"),
+        Column("protocol", "text"),
         Column("round", "integer", "how many proposals count, best first"),
         Column("objects", "integer"),
         Column("matched", "integers", "objects matched at IoU 0.50, 0.55 .. 0.95"),
         Column("recall", "number", "their mean share; null without objects"),
         Column("proposals", "integer", "masks that were proposed"),
         Column("cluster", "text"),
-        Column("seconds_look", "number"),
+        Column("seconds_encode", "number"),
     ),
     SESSION_KEY,
 )
@@ -84,22 +84,24 @@ class Proposals(OwnModules):
             raise BadInput(f"proposals: output is three or single, not {chosen.output!r}")
         return replace(
             plan,
-            subjects=tuple(_resized(spec) for spec in plan.subjects),
+            segmenters=tuple(_resized(spec) for spec in plan.segmenters),
             users=(),
             rounds=1,
-            readings=plan.readings or ("published", "sound"),
+            protocols=plan.protocols or ("published", "corrected"),
             options=_written(chosen),
         )
 
-    def work(self, subject: Model, scene: Scene, plan: Plan) -> list[Row]:
+    def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.zeroshot.proposals.work import rows_of
 
-        if "click" not in subject.card.abilities:
-            raise BadInput(f"model '{subject.card.name}' takes no clicks")
-        if not isinstance(scene, WithDetectionTruth):
+        if "click" not in segmenter.card.abilities:
+            raise BadInput(f"model '{segmenter.card.name}' takes no clicks")
+        if not isinstance(scene, WithDetectionGroundTruth):
             raise BadInput(f"{scene.name}: proposals are scored on data of COCO's layout")
         settings = Settings(**plan.options)
-        return rows_of(subject, scene, scene.detection_truth, settings, plan.readings, plan.seed)
+        return rows_of(
+            segmenter, scene, scene.detection_ground_truth, settings, plan.protocols, plan.seed
+        )
 
 
 def _written(chosen: Settings) -> dict[str, object]:
@@ -112,7 +114,7 @@ def _written(chosen: Settings) -> dict[str, object]:
 
 
 def _resized(spec: Spec) -> Spec:
-    """The first SAM with the picture resized as Meta's own predictor does, unless told."""
+    """The first SAM with the image resized as Meta's own predictor does, unless told."""
     try:
         taken = inspect.signature(catalogue.models.entry(spec.name).make).parameters
     except NotFound:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import PAIR_AND_READING, difference_table
+from segmeter.benchmarks.difference_table import PAIR_AND_PROTOCOL, difference_table
 from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
 from segmeter.benchmarks.zeroshot.proposals.statistics import (
@@ -35,18 +35,18 @@ from segmeter.core.sections import (
 __all__ = ["paper_rows", "sections"]
 
 KINDS = ("all", "small", "medium", "large", "frequent", "common", "rare")
-_READINGS = (
+_PROTOCOLS = (
     "Masks of a grid of clicks, none filtered, boxes suppressed by the model's own score; of "
     "more than 1000 masks those with the highest mean of score and stability stay, and by it "
     "they are ranked. Classes are not looked at; objects are matched as COCO's evaluator does, "
     "recall is averaged over IoU 0.50 to 0.95.\n\n**published**: empty masks stay, last; an "
-    "object of 32 x 32 pixels is small and medium. **sound**: empty masks go before the "
+    "object of 32 x 32 pixels is small and medium. **corrected**: empty masks go before the "
     "suppression, which counts pixels; every object has one size."
 )
 _FEDERATED = (
-    "LVIS outlines only some classes in each picture, so a mask of anything else is no mistake and "
+    "LVIS outlines only some classes in each image, so a mask of anything else is no mistake and "
     "precision means nothing here; recall does. Evaluators made for LVIS drop proposals of classes "
-    "that a picture was not searched for before they match: with one dummy class most vanish. A "
+    "that a image was not searched for before they match: with one dummy class most vanish. A "
     "public attempt got 50.5 for the paper's 59.3."
 )
 
@@ -71,7 +71,7 @@ def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference])
     blocks: list[Block] = [_answer(here), _table(dataset, here), _chart(here), _paper(dataset)]
     if gaps:
         blocks.append(_comparison(dataset, gaps))
-    notes = [Note(text) for text in (_READINGS, _FEDERATED, NOT_REPRODUCIBLE)]
+    notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
     return Section(f"Proposals: {dataset_label(dataset)}", blocks=[*blocks, *notes])
 
 
@@ -90,40 +90,40 @@ def _answer(here: Sequence[Recalls]) -> Answer:
         phrase(
             f"{best.model} recalls ",
             Quantity(f"{recall.value:.1f} %", recall, measure=measure_name(best)),
-            f" with up to {most} masks ({best.reading}).",
+            f" with up to {most} masks ({best.protocol}).",
         ),
-        f"{masks:.0f} masks per picture; intervals are in the table.",
+        f"{masks:.0f} masks per image; intervals are in the table.",
     )
 
 
 def _table(dataset: str, here: Sequence[Recalls]) -> Table:
     most = _most(here)
     chosen = [g for g in here if g.number == most and g.objects.any()]
-    values = {(g.model, g.reading, g.objects_of): Value(g.value, *g.limits()) for g in chosen}
+    values = {(g.model, g.protocol, g.objects_of): Value(g.value, *g.limits()) for g in chosen}
     kinds = [kind for kind in KINDS if any(g.objects_of == kind for g in chosen)]
-    keys = dict.fromkeys((g.model, g.reading) for g in chosen)
+    keys = dict.fromkeys((g.model, g.protocol) for g in chosen)
     body: list[list[Cell]] = [
-        [Label(model, reading=reading), *(values.get((model, reading, kind)) for kind in kinds)]
-        for model, reading in keys
+        [Label(model, protocol=protocol), *(values.get((model, protocol, kind)) for kind in kinds)]
+        for model, protocol in keys
     ]
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
-    pictures = max(len(g.keys) for g in chosen)
+    images = max(len(g.keys) for g in chosen)
     return Table(
         f"{dataset_label(dataset)}-proposals",
         [Column("model"), *columns],
         body,
-        caption=f"AR@{most} in percent, {pictures} pictures, 95 % intervals",
+        caption=f"AR@{most} in percent, {images} images, 95 % intervals",
     )
 
 
 def _chart(here: Sequence[Recalls]) -> Chart:
     whole = [g for g in here if g.objects_of == "all"]
     marks = []
-    for model, reading in dict.fromkeys((g.model, g.reading) for g in whole):
+    for model, protocol in dict.fromkeys((g.model, g.protocol) for g in whole):
         mine = sorted(
-            (g for g in whole if (g.model, g.reading) == (model, reading)), key=lambda g: g.number
+            (g for g in whole if (g.model, g.protocol) == (model, protocol)), key=lambda g: g.number
         )
-        name = f"{model}, {reading}"
+        name = f"{model}, {protocol}"
         marks.append(Line(name, [g.number for g in mine], [g.value for g in mine]))
     return Chart(
         "Recall by number of masks",
@@ -150,9 +150,9 @@ def _comparison(dataset: str, found: Sequence[Difference]) -> Table:
     return difference_table(
         f"{dataset_label(dataset)}-proposal-differences",
         found,
-        PAIR_AND_READING,
+        PAIR_AND_PROTOCOL,
         difference=Column("difference", digits=3),
         p=Column("p", digits=4),
-        caption="First minus second, recall of each picture",
-        note="p by exchanging the models within pictures, corrected over all pairs (Holm).",
+        caption="First minus second, recall of each image",
+        note="p by exchanging the models within images, corrected over all pairs (Holm).",
     )

@@ -1,4 +1,4 @@
-"""Statistics of the benchmark: average recall, pooled over pictures, with intervals."""
+"""Statistics of the benchmark: average recall, pooled over images, with intervals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from segmeter.benchmarks.by_group.splitting import Key, Splittable
 from segmeter.benchmarks.grouping import (
     differences_in,
+    image_keys,
     percentiles,
-    picture_keys,
     resampling,
     summary_row,
 )
@@ -31,7 +31,7 @@ RESAMPLES = 2000
 class Recalls(Group):
     """One model, data set, reading, kind of objects and number of proposals.
 
-    `matched` is pictures x thresholds, `objects` and `proposals` one number per picture.
+    `matched` is images x thresholds, `objects` and `proposals` one number per image.
     """
 
     objects_of: str
@@ -42,11 +42,11 @@ class Recalls(Group):
 
     @property
     def value(self) -> float:
-        """Share of all objects of all pictures, averaged over thresholds; NaN without any."""
+        """Share of all objects of all images, averaged over thresholds; NaN without any."""
         return float(average_recall_of(self.matched.sum(axis=0), self.objects.sum()))
 
     def limits(self) -> tuple[float, float]:
-        """The middle 95 % of resampled sets of pictures."""
+        """The middle 95 % of resampled sets of images."""
         if len(self.keys) < 2 or not self.objects.any():
             return np.nan, np.nan
         drawn = resampling(self, RESAMPLES)
@@ -62,7 +62,7 @@ def measure_name(group: Recalls) -> str:
 
 
 def splittable(run: Results) -> Splittable:
-    """Recall of each picture with objects, of all its proposals; groups come from a file."""
+    """Recall of each image with objects, of all its proposals; groups come from a file."""
     every = [g for g in groups(run) if g.objects_of == "all"]
     most = max((g.number for g in every), default=0)
     curves, said = [], dict[Key, dict[str, str]]()
@@ -73,15 +73,15 @@ def splittable(run: Results) -> Splittable:
         clusters = tuple(group.clusters[i] for i in kept)
         curves.append(Curves(*group.key, keys, clusters, shares[:, None]))
         said |= {(group.dataset, *key): {} for key in keys}
-    return Splittable(tuple(curves), said, f"AR@{most} of pictures", (1,))
+    return Splittable(tuple(curves), said, f"AR@{most} of images", (1,))
 
 
 def groups(run: Results) -> list[Recalls]:
     """All numbers of a run, the largest number of proposals first."""
-    keys = ("dataset", "model", "reading", "round", "target")
+    keys = ("dataset", "model", "protocol", "round", "target")
     table = run.sql(f"""
         select {", ".join(keys)}, scene, objects, matched, proposals from rows
-        order by dataset, model, reading, round desc, target, scene
+        order by dataset, model, protocol desc, round desc, target, scene
     """).to_pylist()
     names = dataset_names(run.plan.datasets)
     return [
@@ -91,13 +91,13 @@ def groups(run: Results) -> list[Recalls]:
 
 
 def _group(key: Sequence[Any], rows: list[dict[str, object]]) -> Recalls:
-    dataset, model, reading, number, objects_of = key
+    dataset, model, protocol, number, objects_of = key
     columns = {
         name: np.array([row[name] for row in rows], dtype=np.float64)
         for name in ("objects", "matched", "proposals")
     }
-    keys, scenes = picture_keys(str(row["scene"]) for row in rows)
-    return Recalls(model, dataset, "", reading, keys, scenes, objects_of, int(number), **columns)
+    keys, scenes = image_keys(str(row["scene"]) for row in rows)
+    return Recalls(model, dataset, "", protocol, keys, scenes, objects_of, int(number), **columns)
 
 
 def summary(run: Results) -> list[SummaryRow]:
@@ -106,7 +106,7 @@ def summary(run: Results) -> list[SummaryRow]:
 
 
 def differences(run: Results) -> list[Difference]:
-    """Every pair of models by recall of each picture, at the largest number of proposals."""
+    """Every pair of models by recall of each image, at the largest number of proposals."""
     everything = groups(run)
     most = max((group.number for group in everything), default=0)
     whole = [g for g in everything if (g.objects_of, g.number) == ("all", most)]
@@ -114,7 +114,7 @@ def differences(run: Results) -> list[Difference]:
 
 
 def _each(group: Recalls, measure: str) -> Floats:
-    """Recall of each picture; NaN, and so not compared, where it has no object."""
+    """Recall of each image; NaN, and so not compared, where it has no object."""
     found = np.full(len(group.keys), np.nan)
     some = np.flatnonzero(group.objects > 0)
     found[some] = average_recall_of(group.matched[some], group.objects[some])

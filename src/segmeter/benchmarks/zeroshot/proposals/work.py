@@ -1,4 +1,4 @@
-"""One job of the benchmark: the masks of one picture, ranked, and the objects among them."""
+"""One job of the benchmark: the masks of one image, ranked, and the objects among them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.benchmarks import Row
-from segmeter.core.detection_truth import DetectionTruth, TrueObject
+from segmeter.core.detection_ground_truth import DetectionGroundTruth, TrueObject
 from segmeter.core.masks import Mask
-from segmeter.core.models import Model, Reading
+from segmeter.core.models import Model, ProtocolName
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import generator
 from segmeter.measures.detections import size_ranges
@@ -34,12 +34,12 @@ _EVERYTHING = 2.0  # a cover that no mask reaches
 def rows_of(
     model: Model,
     scene: Scene,
-    truth: DetectionTruth,
+    ground_truth: DetectionGroundTruth,
     settings: Settings,
-    readings: Sequence[Reading],
+    protocols: Sequence[ProtocolName],
     seed: int = 0,
 ) -> list[Row]:
-    """All rows of a picture, from one look; the seed draws the order of single outputs."""
+    """All rows of an image, from one look; the seed draws the order of single outputs."""
     height, width = scene.shape
     options = Options(
         points=settings.points,
@@ -57,11 +57,11 @@ def rows_of(
     drawn = None
     if settings.output == "single":
         drawn = generator(seed, scene.dataset, scene.id, "single output").random(len(kept))
-    for reading in readings:
-        best = kept.take(ranked(kept, settings.nms, settings.most, reading, drawn))
+    for protocol in protocols:
+        best = kept.take(ranked(kept, settings.nms, settings.most, protocol, drawn))
         masks = best.masks((height, width), options.threshold)
-        for group, found in groups_of(truth, masks, settings.most, reading).items():
-            rows += _rows(scene, reading, group, found, len(masks), looked)
+        for group, found in groups_of(ground_truth, masks, settings.most, protocol).items():
+            rows += _rows(scene, protocol, group, found, len(masks), looked)
     return rows
 
 
@@ -69,41 +69,44 @@ def ranked(
     kept: Kept,
     nms: float,
     most: int,
-    reading: Reading = "published",
+    protocol: ProtocolName = "published",
     drawn: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.intp]:
     """The proposals among candidates, best first by the mean of score and stability.
 
     Boxes are suppressed by score, or by `drawn` numbers. Ties keep the order of that
     suppression; empty masks, whose stability is no number, come last as published and are left
-    out when sound.
+    out when corrected.
     """
     filled = np.arange(len(kept))
-    if reading == "sound":
+    if protocol == "corrected":
         filled = np.flatnonzero(~np.isnan(kept.stability))
     first = kept.scores if drawn is None else drawn
-    stays = filled[suppress_boxes(kept.boxes[filled], first[filled], nms, reading)]
+    stays = filled[suppress_boxes(kept.boxes[filled], first[filled], nms, protocol)]
     means = (kept.scores[stays].astype(np.float64) + kept.stability[stays]) / 2
     order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
     return stays[order][:most]
 
 
 def groups_of(
-    truth: DetectionTruth, proposals: Sequence[Mask], most: int, reading: Reading = "published"
+    ground_truth: DetectionGroundTruth,
+    proposals: Sequence[Mask],
+    most: int,
+    protocol: ProtocolName = "published",
 ) -> dict[str, Recalled]:
     """What proposals recall of all objects, by size and by how frequent their class is.
 
-    Crowd flags are not looked at. Of LVIS's classes those that a picture was not searched for
+    Crowd flags are not looked at. Of LVIS's classes those that a image was not searched for
     make no difference to recall: every proposal counts.
     """
-    objects = sorted(truth.objects, key=lambda thing: thing.category)
+    objects = sorted(ground_truth.objects, key=lambda thing: thing.category)
     numbers = (*(n for n in (10, 100, 1000) if n < most), most)
-    found = _recalled(objects, proposals, numbers, size_ranges(reading))
-    letters = {category.id: category.frequency for category in truth.categories}
+    found = _recalled(objects, proposals, numbers, size_ranges(protocol))
+    letters = {category.id: category.frequency for category in ground_truth.categories}
     for name, letter in FREQUENCIES.items():
         mine = [thing for thing in objects if letters.get(thing.category) == letter]
         if any(letters.values()):
-            every = {name: size_ranges(reading)["all"]}
+            every = {name: size_ranges(protocol)["all"]}
             found |= _recalled(mine, proposals, numbers, every)
     return found
 
@@ -124,7 +127,12 @@ def _recalled(
 
 
 def _rows(
-    scene: Scene, reading: Reading, group: str, found: Recalled, proposals: int, seconds: float
+    scene: Scene,
+    protocol: ProtocolName,
+    group: str,
+    found: Recalled,
+    proposals: int,
+    seconds: float,
 ) -> Iterator[Row]:
     for number, matched, recall in zip(
         found.numbers, found.matched, found.average_recall, strict=True
@@ -132,12 +140,12 @@ def _rows(
         yield {
             "target": group,
             "user": "",
-            "reading": reading,
+            "protocol": protocol,
             "round": number,
             "objects": found.objects,
             "matched": matched.tolist(),
             "recall": float(recall) if found.objects else None,
             "proposals": proposals,
             "cluster": scene.id,
-            "seconds_look": seconds,
+            "seconds_encode": seconds,
         }

@@ -1,9 +1,9 @@
 """One scene: the centre click's session, and the attacks on it in both directions at once.
 
-In `sound` the attacks are bound by the centre click's session: an attack whose greedy
+In `corrected` the attacks are bound by the centre click's session: an attack whose greedy
 choices led to the wrong side of it takes over that session and goes on from there. So after
 every click of every object Min <= Base <= Max. `published` lets them drift, as the authors'
-code does, and needs a gradient; models without one are attacked in `sound` only.
+code does, and needs a gradient; models without one are attacked in `corrected` only.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.sessions import judge_by, rows_of, timed_look
+from segmeter.benchmarks.sessions import judge_by, rows_of, timed_encode
 from segmeter.benchmarks.tetris import Settings
 from segmeter.benchmarks.tetris.extremes import extreme_rows, people_rows, probed
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.differentiable import Differentiable
-from segmeter.core.lockstep import Bound, Player, play
-from segmeter.core.models import Model, Reading, View
+from segmeter.core.lockstep import Bound, SimulatedSession, simulate
+from segmeter.core.models import EncodedScene, Model, ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Scene
@@ -31,16 +31,16 @@ from segmeter.core.users import Observation, User
 from segmeter.users.adversary import Adversary, attempts_of
 from segmeter.users.gradient_attack import Attempt
 
-__all__ = ["Witness", "play_scene", "players"]
+__all__ = ["AttackRecorder", "simulate_scene", "simulated_sessions"]
 
 BASE = "centre-click"
 
 
-class Witness:
+class AttackRecorder:
     """A team of adversaries that keeps every attempt by user, target, reading and round."""
 
     def __init__(self) -> None:
-        self.attempts: dict[tuple[str, str, Reading, int], Attempt] = {}
+        self.attempts: dict[tuple[str, str, ProtocolName, int], Attempt] = {}
 
     def next_batch(
         self,
@@ -51,7 +51,7 @@ class Witness:
         found = attempts_of([user.inner for user in users], observations)
         for user, observation, attempt in zip(users, observations, found, strict=True):
             if attempt is not None:
-                key = user.name, observation.target.id, observation.reading, observation.round
+                key = user.name, observation.target.id, observation.protocol, observation.round
                 self.attempts[key] = attempt
         return [None if attempt is None else attempt.click for attempt in found]
 
@@ -61,7 +61,7 @@ class _Member:
     """An adversary whose attempts are kept."""
 
     inner: Adversary
-    team: Witness
+    team: AttackRecorder
 
     @property
     def name(self) -> str:
@@ -71,53 +71,55 @@ class _Member:
         return self.team.next_batch([self], [observation], [rng])[0]
 
 
-def play_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+def simulate_scene(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
     """Look once; play base and attacks together, then what is known of the first click."""
-    view, seconds_look = timed_look(model, scene)
-    team = Witness()
+    encoded, seconds_encode = timed_encode(model, scene)
+    team = AttackRecorder()
     users = [catalogue.users.make(spec) for spec in plan.users]
-    playing = players(scene, view, users, plan.readings, team)
+    playing = simulated_sessions(scene, encoded, users, plan.protocols, team)
     judge = judge_by(plan.measures)
-    records = play(scene, view, playing, plan.rounds, judge, seed=plan.seed)
+    records = simulate(scene, encoded, playing, plan.rounds, judge, seed=plan.seed)
     rows: list[Row] = []
     for record in records:
-        made = rows_of(scene, record, seconds_look, plan.keep_masks)
-        player = record.player
+        made = rows_of(scene, record, seconds_encode, plan.keep_masks)
+        simulated = record.simulated
         for row, happened in zip(made, record.rounds, strict=True):
-            key = player.user.name, player.target.id, player.reading, happened.number
+            key = simulated.user.name, simulated.target.id, simulated.protocol, happened.number
             attempt = team.attempts.get(key)
-            rows.append(row | {"taken_over": happened.taken_over} | _tried(attempt))
-    blank = {"taken_over": False, **_tried(None)}
+            rows.append(row | {"inherited": happened.inherited} | _tried(attempt))
+    blank = {"inherited": False, **_tried(None)}
     if probed(scene, settings):
-        rows += [blank | row for row in extreme_rows(view, scene, plan, settings, seconds_look)]
+        rows += [
+            blank | row for row in extreme_rows(encoded, scene, plan, settings, seconds_encode)
+        ]
     if settings.clicks:
-        rows += [blank | row for row in people_rows(view, scene, plan, settings, seconds_look)]
+        rows += [blank | row for row in people_rows(encoded, scene, plan, settings, seconds_encode)]
     sizes = {target.id: math.hypot(*target.mask.bits.shape) for target in scene.targets}
     return [row | {"diagonal_px": sizes[row["target"]]} for row in rows]
 
 
-def players(
+def simulated_sessions(
     scene: Scene,
-    view: View,
+    encoded: EncodedScene,
     users: Sequence[User],
-    readings: Sequence[Reading],
-    team: Witness,
-) -> list[Player]:
-    """Everybody who plays on a scene; in `sound` the attacks are bound by the centre click."""
-    slope = isinstance(view, Differentiable)
-    made: list[Player] = []
+    protocols: Sequence[ProtocolName],
+    team: AttackRecorder,
+) -> list[SimulatedSession]:
+    """Everybody who plays on a scene; in `corrected` the attacks are bound by the centre click."""
+    slope = isinstance(encoded, Differentiable)
+    made: list[SimulatedSession] = []
     for target in scene.targets:
-        for reading in readings:
+        for protocol in protocols:
             leader = len(made)
             for user in sorted(users, key=lambda u: u.name != BASE):
                 if not isinstance(user, Adversary):
-                    made.append(Player(target, user, reading))
-                elif reading == "sound":
+                    made.append(SimulatedSession(target, user, protocol))
+                elif protocol == "corrected":
                     side = "below" if user.direction == "worst" else "above"
                     bound = Bound(leader, side)  # type: ignore[arg-type]  # one of the two
-                    made.append(Player(target, _Member(user, team), reading, bound))
+                    made.append(SimulatedSession(target, _Member(user, team), protocol, bound))
                 elif slope and not user.name.endswith("search"):
-                    made.append(Player(target, _Member(user, team), reading))
+                    made.append(SimulatedSession(target, _Member(user, team), protocol))
     return made
 
 

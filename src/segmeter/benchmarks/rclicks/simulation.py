@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_look
+from segmeter.benchmarks.sessions import judge_by, kernel_threads, rows_of, timed_encode
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.capabilities import RepeatsDraws
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
@@ -21,42 +21,44 @@ from segmeter.users.replay import ReplayUser, open_clicks, recorded
 if TYPE_CHECKING:
     from segmeter.benchmarks.rclicks import Settings
 
-__all__ = ["play_people", "players_of", "singles_of"]
+__all__ = ["simulate_people", "simulated_sessions_of", "singles_of"]
 
 
-def play_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
+def simulate_people(model: Model, scene: Scene, plan: Plan, settings: Settings) -> list[Row]:
     """All rows of a scene: whole sessions, and first clicks that go no further."""
-    view, seconds_look = timed_look(model, scene)
+    encoded, seconds_encode = timed_encode(model, scene)
     judge = judge_by(plan.measures)
     records = []
     with kernel_threads(plan) as pool:
-        for players, rounds in (
-            (players_of(scene, plan), plan.rounds),
+        for simulated_sessions, rounds in (
+            (simulated_sessions_of(scene, plan), plan.rounds),
             (singles_of(scene, plan, settings), 1),
         ):
-            records += play(scene, view, players, rounds, judge, seed=plan.seed, pool=pool)
-    return [row for r in records for row in rows_of(scene, r, seconds_look, plan.keep_masks)]
+            records += simulate(
+                scene, encoded, simulated_sessions, rounds, judge, seed=plan.seed, pool=pool
+            )
+    return [row for r in records for row in rows_of(scene, r, seconds_encode, plan.keep_masks)]
 
 
-def players_of(scene: Scene, plan: Plan) -> list[Player]:
+def simulated_sessions_of(scene: Scene, plan: Plan) -> list[SimulatedSession]:
     """Each target with the centre click and the groups; further draws are alike in
-    `published`, so they play in `sound` only."""
+    `published`, so they play in `corrected` only."""
     users = [catalogue.users.make(spec) for spec in plan.users]
     return [
-        Player(target, user, reading)
+        SimulatedSession(target, user, protocol)
         for target in scene.targets
         for user in users
-        for reading in plan.readings
-        if reading == "sound" or not isinstance(user, RepeatsDraws) or user.draw == 1
+        for protocol in plan.protocols
+        if protocol == "corrected" or not isinstance(user, RepeatsDraws) or user.draw == 1
     ]
 
 
-def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[Player]:
+def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[SimulatedSession]:
     """First clicks: every recorded one, and as many drawn from the whole map."""
     template = next(
         user for spec in plan.users if isinstance(user := catalogue.users.make(spec), ClickingGroup)
     )
-    players: list[Player] = []
+    simulated_sessions: list[SimulatedSession] = []
     before = 0
     for target in scene.targets:
         people = _people(scene, target.id, settings)
@@ -66,8 +68,10 @@ def singles_of(scene: Scene, plan: Plan, settings: Settings) -> list[Player]:
         ]
         before += samples
         everyone: list[User] = [*people, *drawn]
-        players += [Player(target, u, reading) for reading in plan.readings for u in everyone]
-    return players
+        simulated_sessions += [
+            SimulatedSession(target, u, protocol) for protocol in plan.protocols for u in everyone
+        ]
+    return simulated_sessions
 
 
 def _people(scene: Scene, target: str, settings: Settings) -> Sequence[ReplayUser]:

@@ -1,4 +1,4 @@
-"""A click network that looks at a picture: RITM's predictor, many sessions at a time.
+"""A click network that looks at an image: RITM's predictor, many sessions at a time.
 
 What a session remembers is the last map of probabilities and the box it zoomed in on.
 Sessions whose inputs have the same size go through the network together.
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
-from segmeter.core.models import Ask
+from segmeter.core.models import Request
 from segmeter.core.prompts import Click, Prompt
 from segmeter.core.scenes import Scene
 from segmeter.models.clicknets.discs import hard_discs, points_tensor
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from segmeter.models.clicknets.movable import MovableDiscs
 
-__all__ = ["ClickNetPrediction", "ClickNetView", "Memory", "Settings"]
+__all__ = ["ClickNetEncodedScene", "ClickNetPrediction", "Settings", "State"]
 
 _PIXELS_AT_ONCE = 4_000_000  # of network input; about 6 GB of activations for HRNet-18
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a network is used: zoom, averaging over the mirrored picture, threshold."""
+    """How a network is used: zoom, averaging over the mirrored image, threshold."""
 
     zoom: Zoom
     flip: bool = True
@@ -42,7 +42,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class State:
     """What goes from click to click: probabilities `(H, W)` and the kept box."""
 
     probabilities: Tensor
@@ -53,7 +53,7 @@ class Memory:
 class ClickNetPrediction:
     """Probabilities of one mask; these networks give no score of their own."""
 
-    memory: Memory
+    state: State
     threshold: float
     shown: int = 0
 
@@ -62,7 +62,7 @@ class ClickNetPrediction:
         return np.ones(1, dtype=np.float32)
 
     def mask(self, candidate: int | None = None) -> Mask:
-        found = self.memory.probabilities > self.threshold
+        found = self.state.probabilities > self.threshold
         return Mask.of(found.cpu().numpy())
 
 
@@ -76,8 +76,8 @@ class Session:
     box: ZoomBox | None
 
 
-class ClickNetView:
-    """Answers clicks on one picture."""
+class ClickNetEncodedScene:
+    """Answers clicks on one image."""
 
     def __init__(self, network: Any, scene: Scene, settings: Settings) -> None:
         import torch
@@ -85,48 +85,46 @@ class ClickNetView:
         self.network, self.settings, self.name = network, settings, scene.name
         self.device = next(network.parameters()).device
         pixels = torch.from_numpy(np.array(scene.pixels)).to(self.device)
-        self.picture = pixels.permute(2, 0, 1).float() / 255
+        self.image = pixels.permute(2, 0, 1).float() / 255
 
-    def answer(self, asks: Sequence[Ask]) -> list[ClickNetPrediction]:
+    def predict(self, requests: Sequence[Request]) -> list[ClickNetPrediction]:
         import torch
 
         with torch.no_grad():
-            sessions = [self.session(ask) for ask in asks]
+            sessions = [self.session(request) for request in requests]
             maps = self._probabilities(sessions)
-            sessions, maps = self._look_again(sessions, maps)
+            sessions, maps = self._encode_again(sessions, maps)
         return [
-            ClickNetPrediction(Memory(found, session.box), self.settings.threshold)
+            ClickNetPrediction(State(found, session.box), self.settings.threshold)
             for session, found in zip(sessions, maps, strict=True)
         ]
 
-    def session(self, ask: Ask) -> Session:
+    def session(self, request: Request) -> Session:
         """What the network will be shown for an ask."""
-        memory = ask.memory if ask.memory is not None else Memory(self._nothing())
-        spots = _spots(ask.prompts, self.name)
-        frame, box = self.settings.zoom.frame(spots, memory.probabilities, memory.box)
-        return Session(spots, memory.probabilities, frame, box)
+        state = request.state if request.state is not None else State(self._nothing())
+        spots = _spots(request.prompts, self.name)
+        frame, box = self.settings.zoom.frame(spots, state.probabilities, state.box)
+        return Session(spots, state.probabilities, frame, box)
 
-    def movable_clicks(self, asks: Sequence[Ask]) -> MovableDiscs:
+    def movable_clicks(self, requests: Sequence[Request]) -> MovableDiscs:
         """The same asks with the last click free to move, for whoever follows a gradient."""
         from segmeter.models.clicknets.movable import MovableDiscs
 
-        return MovableDiscs(self, [self.session(ask) for ask in asks])
+        return MovableDiscs(self, [self.session(request) for request in requests])
 
     def logits(self, sessions: Sequence[Session], discs: Tensor) -> Tensor:
         """Logits `(B, h, w)` of sessions with inputs of one size, mirrored and averaged."""
         import torch
 
-        seen = [session.frame.cut(self.picture) for session in sessions]
-        pictures, maps = torch.stack(seen), discs
+        seen = [session.frame.cut(self.image) for session in sessions]
+        images, maps = torch.stack(seen), discs
         if self.network.with_previous:
             before = torch.stack([s.frame.cut(s.previous[None]) for s in sessions])
             maps = torch.cat([before, discs], dim=1)
         if not self.settings.flip:
-            direct: Tensor = self.network(pictures, maps)
+            direct: Tensor = self.network(images, maps)
             return direct[:, 0]
-        both = self.network(
-            torch.cat([pictures, pictures.flip(3)]), torch.cat([maps, maps.flip(3)])
-        )
+        both = self.network(torch.cat([images, images.flip(3)]), torch.cat([maps, maps.flip(3)]))
         straight, mirrored = both.chunk(2)
         mean: Tensor = 0.5 * (straight + mirrored.flip(3))
         return mean[:, 0]
@@ -137,7 +135,7 @@ class ClickNetView:
         return hard_discs(points_tensor(moved).to(self.device), sessions[0].frame.input)
 
     def _probabilities(self, sessions: Sequence[Session]) -> list[Tensor]:
-        """Maps at the picture's size, computed group by group of equal input size."""
+        """Maps at the image's size, computed group by group of equal input size."""
         found: dict[int, Tensor] = {}
         for part in batches(sessions):
             group = [sessions[i] for i in part]
@@ -145,12 +143,12 @@ class ClickNetView:
             found |= {i: sessions[i].frame.paste(one) for i, one in zip(part, maps, strict=True)}
         return [found[i] for i in range(len(sessions))]
 
-    def _look_again(
+    def _encode_again(
         self, sessions: list[Session], maps: list[Tensor]
     ) -> tuple[list[Session], list[Tensor]]:
         """Small objects are predicted once more, zoomed in, when the rule says so."""
         zoom = self.settings.zoom
-        again = [i for i, s in enumerate(sessions) if zoom.looks_again(maps[i], s.box)]
+        again = [i for i, s in enumerate(sessions) if zoom.encodes_again(maps[i], s.box)]
         for i in again:
             old = sessions[i]
             # The box comes from the new map, what the network is told is still the old one.
@@ -161,7 +159,7 @@ class ClickNetView:
         return sessions, maps
 
     def _nothing(self) -> Tensor:
-        return self.picture.new_zeros(self.picture.shape[1:])
+        return self.image.new_zeros(self.image.shape[1:])
 
 
 def batches(sessions: Sequence[Session]) -> list[list[int]]:

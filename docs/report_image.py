@@ -1,7 +1,7 @@
-"""Makes the picture of the report that the README and the documentation show.
+"""Makes the image of the report that the README and the documentation show.
 
     segmeter demo --out runs/demo
-    python docs/picture.py runs/demo
+    python docs/report_image.py runs/demo
 
 Needs Chromium. Writes docs/images/report.png, with 256 colours: half the size.
 """
@@ -29,8 +29,8 @@ def main(run: str) -> None:
         size = f"--window-size={SIZE[0]},{SIZE[1]}"
         browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", size]
         subprocess.run([*browser, f"--screenshot={shot}", page.as_uri()], check=True)
-        with Image.open(shot) as picture:
-            picture.convert("RGB").quantize(256).save(TO, optimize=True)
+        with Image.open(shot) as image:
+            image.convert("RGB").quantize(256).save(TO, optimize=True)
     print(f"{TO}: {TO.stat().st_size / 1000:.0f} kB")
 
 

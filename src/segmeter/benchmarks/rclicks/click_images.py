@@ -1,4 +1,4 @@
-"""Pictures: click maps and groups of a target, and masks averaged over everybody's first click."""
+"""Images: click maps and groups of a target, and masks averaged over everybody's first click."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def maps_and_groups(run: Results, found: Sequence[Findings]) -> list[Block]:
     blocks: list[Block] = []
     for case, _ in chosen:
         dots = _first_points(run, case)
-        pictures = [_clicked(case, f"**{case.title}** and {len(dots)} first clicks", dots)]
+        images = [_clicked(case, f"**{case.title}** and {len(dots)} first clicks", dots)]
         for name, words in _map_names(user).items():
             map = _map(name, user, case)
-            pictures.append(_over(case, _heated(case.scene.pixels, map), words))
+            images.append(_over(case, _heated(case.scene.pixels, map), words))
         groups = group_of_pixels(_map(user.map, user, case), 0)
         drawn = _grouped(case.scene.pixels, _map(user.map, user, case), groups)
-        pictures.append(_over(case, drawn, "groups: dark G1 to bright G10"))
-        blocks.append(Gallery(pictures, _LEGEND))
+        images.append(_over(case, drawn, "groups: dark G1 to bright G10"))
+        blocks.append(Gallery(images, _LEGEND))
     return blocks
 
 
@@ -67,21 +67,21 @@ def hard_targets(run: Results, found: Sequence[Findings]) -> list[Block]:
     if why:
         return [Note(f"Objects cannot be shown: {why}", "warning")]
     models = list(dict.fromkeys(f.trial.model for f in found))[:_MODELS]
-    reading = found[0].trial.reading
+    protocol = found[0].trial.protocol
     blocks: list[Block] = []
     for case, noise in chosen:
         caption = f"**{case.title}** · NSR {100 * noise:.1f} %"
-        pictures = [_clicked(case, caption, _first_points(run, case))]
+        images = [_clicked(case, caption, _first_points(run, case))]
         for model in models:
-            mean = _mean_mask(run, model, case, reading)
+            mean = _mean_mask(run, model, case, protocol)
             if mean is None:
                 return [NO_MASKS]
             shade = np.repeat((255 * mean[..., None]).astype(np.uint8), 3, axis=2)
-            pictures.append(_over(case, shade, f"{model}: mean mask"))
-        blocks.append(Gallery(pictures))
+            images.append(_over(case, shade, f"{model}: mean mask"))
+        blocks.append(Gallery(images))
     blocks.append(
         Note(
-            "White: in everybody's mask; black: in nobody's; dashed: the truth. The objects "
+            "White: in everybody's mask; black: in nobody's; dashed: the ground truth. The objects "
             "with the noisiest first clicks come first, the quietest last."
         )
     )
@@ -117,23 +117,26 @@ def _map_names(user: ClickingGroup) -> dict[str, str]:
 def _map(name: str, user: ClickingGroup, case: Case) -> ClickMap:
     checkpoint = user.checkpoint if name == user.map else None
     maps = source(name, None if checkpoint is None else Path(checkpoint))
-    return maps.map(case.scene, case.target, case.target.mask, True, "sound")
+    return maps.map(case.scene, case.target, case.target.mask, True, "corrected")
 
 
 def _clicked(case: Case, caption: str, dots: Sequence[Click]) -> Illustration:
-    pixels, truth = case.scene.pixels, Outline(case.target.mask, "truth", "the object")
-    return Illustration(pixels, caption, outlines=(truth,), prompts=dots, close=True)
+    pixels, ground_truth = (
+        case.scene.pixels,
+        Outline(case.target.mask, "ground_truth", "the object"),
+    )
+    return Illustration(pixels, caption, outlines=(ground_truth,), prompts=dots, close=True)
 
 
 def _over(case: Case, pixels: Pixels, caption: str) -> Illustration:
-    truth = Outline(case.target.mask, "truth", "the object")
+    ground_truth = Outline(case.target.mask, "ground_truth", "the object")
     return Illustration(
-        pixels, caption, f"{caption} of {case.title}", outlines=(truth,), close=True
+        pixels, caption, f"{caption} of {case.title}", outlines=(ground_truth,), close=True
     )
 
 
 def _heated(pixels: Pixels, map: ClickMap) -> Pixels:
-    """The grey picture under the map's colours, the likeliest pixel brightest."""
+    """The grey image under the map's colours, the likeliest pixel brightest."""
     weights = map.dense().astype(np.float64)
     level = weights / max(float(weights.max()), 1e-30)
     return _blend(pixels, _colours(level), weights > 0)
@@ -165,7 +168,7 @@ def _first_points(run: Results, case: Case) -> list[Click]:
         """
         select distinct "user", y, x, positive from rows
         where round = 1 and dataset = ? and y is not null and scene = ? and target = ?
-        and reading = (select max(reading) from rows)
+        and protocol = (select max(protocol) from rows)
         and ("user" like 'replay-%' or "user" like 'map-sample-%') order by "user", y, x
         """,
         (case.dataset, case.scene.id, case.target.id),
@@ -176,13 +179,13 @@ def _first_points(run: Results, case: Case) -> list[Click]:
 
 
 def _mean_mask(
-    run: Results, model: str, case: Case, reading: str
+    run: Results, model: str, case: Case, protocol: str
 ) -> npt.NDArray[np.float64] | None:
     """The share of first clicks whose mask holds each pixel; None if masks were not kept."""
     rows = [
         row
         for row in run.job_rows(model, case.dataset, case.scene.id)
-        if (row["round"], row["target"], row["reading"]) == (1, case.target.id, reading)
+        if (row["round"], row["target"], row["protocol"]) == (1, case.target.id, protocol)
         and row["user"].startswith(("replay-", "map-sample-"))
     ]
     people = [row for row in rows if row["user"].startswith("replay")] or rows

@@ -1,4 +1,4 @@
-"""Pictures: compressed once, placed in scene coordinates, with what is drawn over them."""
+"""Images: compressed once, placed in scene coordinates, with what is drawn over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segmeter.report.elements import element, path
 from segmeter.report.outlines import outline_path
 from segmeter.report.templates import data_address
 
-__all__ = ["Album", "Window", "outline_svg", "picture_svg", "prompt_svg", "scene_svg", "window_of"]
+__all__ = ["Album", "Window", "image_svg", "outline_svg", "prompt_svg", "scene_svg", "window_of"]
 
 _LONGEST = 640
 _QUALITY = 72
@@ -48,17 +48,17 @@ class Window:
 
 
 class Album:
-    """All pictures of a page; each is stored once, however often it is shown."""
+    """All images of a page; each is stored once, however often it is shown."""
 
     def __init__(self) -> None:
         self._images: dict[str, Markup] = {}
 
-    def add(self, picture: Illustration, window: Window) -> str:
-        """Store the shown part of a picture; the id to refer to."""
-        raw = picture.pixels if isinstance(picture.pixels, bytes) else picture.pixels.tobytes()
+    def add(self, image: Illustration, window: Window) -> str:
+        """Store the shown part of an image; the id to refer to."""
+        raw = image.pixels if isinstance(image.pixels, bytes) else image.pixels.tobytes()
         key = "p" + fingerprint(raw, window, size=6)
         if key not in self._images:
-            self._images[key] = _image(picture, window, key)
+            self._images[key] = _image(image, window, key)
         return key
 
     def defs(self) -> Markup:
@@ -73,12 +73,12 @@ class Album:
         )
 
 
-def window_of(picture: Illustration, masks: Sequence[Mask], prompts: Sequence[Prompt]) -> Window:
-    """The whole picture, or the neighbourhood of masks and prompts when it is `close`."""
-    height, width = _size(picture)
+def window_of(image: Illustration, masks: Sequence[Mask], prompts: Sequence[Prompt]) -> Window:
+    """The whole image, or the neighbourhood of masks and prompts when it is `close`."""
+    height, width = _size(image)
     corners = [c for m in masks if m for c in (m.low, m.high)]
     corners += [tuple(int(v) for v in p) for prompt in prompts for p in _places(prompt)]
-    if not picture.close or not corners:
+    if not image.close or not corners:
         return Window(0, 0, height, width)
     low = np.min(corners, axis=0)
     high = np.max(corners, axis=0)
@@ -90,15 +90,15 @@ def window_of(picture: Illustration, masks: Sequence[Mask], prompts: Sequence[Pr
     return Window(int(start[0]), int(start[1]), int(reach[0]), int(reach[1]))
 
 
-def picture_svg(picture: Illustration, album: Album) -> Markup:
-    """A picture with its outlines and prompts."""
-    window = window_of(picture, [o.mask for o in picture.outlines], picture.prompts)
-    key = album.add(picture, window)
+def image_svg(image: Illustration, album: Album) -> Markup:
+    """An image with its outlines and prompts."""
+    window = window_of(image, [o.mask for o in image.outlines], image.prompts)
+    key = album.add(image, window)
     drawn = [
-        [outline_svg(outline, window) for outline in picture.outlines],
-        [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(picture.prompts)],
+        [outline_svg(outline, window) for outline in image.outlines],
+        [prompt_svg(prompt, k + 1, window) for k, prompt in enumerate(image.prompts)],
     ]
-    return scene_svg(key, window, drawn, picture.alt or picture.caption.replace("**", ""))
+    return scene_svg(key, window, drawn, image.alt or image.caption.replace("**", ""))
 
 
 def scene_svg(key: str, window: Window, drawn: object, said: str) -> Markup:
@@ -114,7 +114,7 @@ def scene_svg(key: str, window: Window, drawn: object, said: str) -> Markup:
 
 
 def outline_svg(outline: Outline, window: Window) -> Markup:
-    """A mask's border, twice: a light one below keeps the line visible on any picture."""
+    """A mask's border, twice: a light one below keeps the line visible on any image."""
     border = outline_path(outline.mask, window.scale)
     if not border:
         return Markup("")
@@ -167,15 +167,15 @@ def _click_svg(y: float, x: float, positive: bool, round_: int, unit: float) -> 
     )
 
 
-def _size(picture: Illustration) -> tuple[int, int]:
-    if picture.size is not None:
-        return picture.size
-    if isinstance(picture.pixels, bytes):
+def _size(image: Illustration) -> tuple[int, int]:
+    if image.size is not None:
+        return image.size
+    if isinstance(image.pixels, bytes):
         from PIL import Image
 
-        with Image.open(io.BytesIO(picture.pixels)) as image:
-            return image.height, image.width
-    return int(picture.pixels.shape[0]), int(picture.pixels.shape[1])
+        with Image.open(io.BytesIO(image.pixels)) as opened:
+            return opened.height, opened.width
+    return int(image.pixels.shape[0]), int(image.pixels.shape[1])
 
 
 def _places(prompt: Prompt) -> list[tuple[float, ...]]:
@@ -190,13 +190,13 @@ def _places(prompt: Prompt) -> list[tuple[float, ...]]:
             return []
 
 
-def _image(picture: Illustration, window: Window, key: str) -> Markup:
-    if isinstance(picture.pixels, bytes):
-        height, width = _size(picture)
+def _image(image: Illustration, window: Window, key: str) -> Markup:
+    if isinstance(image.pixels, bytes):
+        height, width = _size(image)
         place = Window(0, 0, height, width)
-        source = data_address(picture.pixels)
+        source = data_address(image.pixels)
     else:
-        place, source = window, data_address(_compressed(picture.pixels, window))
+        place, source = window, data_address(_compressed(image.pixels, window))
     return element(
         "image",
         id=key,

@@ -1,4 +1,4 @@
-"""Pictures are read as OpenCV reads them; damaged and immense files are refused."""
+"""Images are read as OpenCV reads them; damaged and immense files are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from segmeter.core.errors import BadInput, NotFound
-from segmeter.datasets.pictures import has_colour_table, header_size, read_rgb, read_values
+from segmeter.datasets.image_files import has_colour_table, header_size, read_rgb, read_values
 
 SUFFIXES = (".png", ".jpg", ".bmp", ".tiff", ".webp")
 NOISE = np.random.default_rng(7).integers(0, 256, (24, 31, 3), dtype=np.uint8)
@@ -34,14 +34,14 @@ def test_headers_tell_height_and_width(suffix):
     assert header_size(WHOLE[suffix]) == (24, 31)
 
 
-def test_a_photograph_on_its_side_is_turned_upright(tmp_path, photo):
+def test_a_image_on_its_side_is_turned_upright(tmp_path, photo):
     exif = Image.Exif()
     exif[0x0112] = 6  # turn by a quarter
     Image.fromarray(photo).save(tmp_path / "a.jpg", exif=exif, quality=95)
     assert read_rgb(tmp_path / "a.jpg").shape == (16, 12, 3)
 
 
-def test_a_grey_picture_gets_three_equal_channels(tmp_path, write, photo):
+def test_a_grey_image_gets_three_equal_channels(tmp_path, write, photo):
     pixels = read_rgb(write(tmp_path / "a.png", photo[:, :, 1]))
     assert np.array_equal(pixels, np.repeat(photo[:, :, 1:2], 3, axis=2))
 
@@ -81,7 +81,7 @@ def test_a_missing_file_is_named(tmp_path):
         read_rgb(tmp_path / "gone.png")
 
 
-def test_what_is_no_picture_is_refused(tmp_path):
+def test_what_is_no_image_is_refused(tmp_path):
     path = tmp_path / "a.png"
     path.write_text("<html>not found</html>")
     with pytest.raises(BadInput, match="none of PNG, JPEG, BMP"):
@@ -99,7 +99,7 @@ def test_a_file_that_breaks_off_is_never_half_read(tmp_path: Path, suffix: str, 
 
 @given(st.sampled_from(SUFFIXES), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255))))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_wrong_bytes_give_a_picture_or_a_sentence(tmp_path: Path, suffix: str, changes):
+def test_wrong_bytes_give_a_image_or_a_sentence(tmp_path: Path, suffix: str, changes):
     raw = bytearray(WHOLE[suffix])
     for place, value in changes:
         raw[int(place * (len(raw) - 1))] = value

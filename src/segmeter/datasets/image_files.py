@@ -1,8 +1,8 @@
-"""Pictures from files: checked before they are decoded, read the way OpenCV reads them.
+"""Images from files: checked before they are decoded, read the way OpenCV reads them.
 
-A file is looked at before it is decoded: one that claims more pixels than any photograph
+A file is looked at before it is decoded: one that claims more pixels than any image
 has, or that breaks off before its end, is refused with a sentence. Decoders often hand out
-half a picture without a word, and half a picture gives numbers that look real.
+half an image without a word, and half an image gives numbers that look real.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = [
     "grey_of",
     "has_colour_table",
     "header_size",
+    "image_size",
     "is_jpeg",
-    "picture_size",
     "read_alpha",
     "read_bytes",
     "read_colours",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 SUFFIXES = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
-MOST_PIXELS = 1 << 28  # 256 megapixels; the largest photographs of TETRIS have a fifth of it
+MOST_PIXELS = 1 << 28  # 256 megapixels; the largest images of TETRIS have a fifth of it
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8"
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -46,7 +46,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def read_rgb(path: Path) -> Bytes:
-    """A picture as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so."""
+    """An image as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so."""
     import cv2
 
     return np.asarray(cv2.cvtColor(read_colours(path), cv2.COLOR_BGR2RGB), dtype=np.uint8)
@@ -56,7 +56,7 @@ def read_colours(path: Path) -> Bytes:
     """A file's colours as `(H, W, 3)` uint8 in OpenCV's order: blue, green, red.
 
     Colour tables are looked up, one channel becomes three equal ones, transparency is
-    dropped: what the published readers see, for pictures and masks alike.
+    dropped: what the published readers see, for images and masks alike.
     """
     import cv2
 
@@ -88,7 +88,7 @@ def read_alpha(path: Path) -> npt.NDArray[Any] | None:
 
 
 def is_jpeg(path: Path) -> bool:
-    """Whether a file is a JPEG, which keeps a picture's look but not its values."""
+    """Whether a file is a JPEG, which keeps an image's look but not its values."""
     check_regular(path)
     with path.open("rb") as file:
         return file.read(2) == _JPEG
@@ -134,16 +134,16 @@ def check_regular(path: Path) -> None:
         raise BadInput(f"'{path}' is not a regular file; put a file there or move it away")
 
 
-def picture_size(path: Path) -> tuple[int, int]:
-    """Height and width that a picture's header claims, before it is turned upright."""
+def image_size(path: Path) -> tuple[int, int]:
+    """Height and width that an image's header claims, before it is turned upright."""
     try:
         return header_size(read_bytes(path))
     except (ValueError, struct.error) as error:
-        raise BadInput(f"'{path}' is not a whole picture: {error}; get it again") from error
+        raise BadInput(f"'{path}' is not a whole image: {error}; get it again") from error
 
 
 def header_size(raw: bytes) -> tuple[int, int]:
-    """Height and width that a file claims; ValueError when it is damaged or no picture."""
+    """Height and width that a file claims; ValueError when it is damaged or no image."""
     if raw.startswith(_PNG):
         return _png_size(raw)
     if raw.startswith(_JPEG):
@@ -159,11 +159,11 @@ def _decode(path: Path, flags: int) -> Bytes:
 
 
 def _checked_size(path: Path, raw: bytes) -> tuple[int, int]:
-    """Height and width that a file claims, if it is whole and they can be a picture's."""
+    """Height and width that a file claims, if it is whole and they can be an image's."""
     try:
         height, width = header_size(raw)
     except (ValueError, struct.error) as error:
-        raise BadInput(f"'{path}' is not a whole picture: {error}; get it again") from error
+        raise BadInput(f"'{path}' is not a whole image: {error}; get it again") from error
     if height * width > MOST_PIXELS:
         raise BadInput(
             f"'{path}' claims {width} x {height} pixels, more than the"
@@ -189,9 +189,9 @@ def _has_table(raw: bytes) -> bool:
 
 
 def _indices(path: Path, raw: bytes) -> Bytes:
-    """The indices of a picture with a colour table, which OpenCV looks up.
+    """The indices of an image with a colour table, which OpenCV looks up.
 
-    Without its table, and said to be grey, the same picture gives the indices themselves.
+    Without its table, and said to be grey, the same image gives the indices themselves.
     """
     import cv2
 
@@ -279,9 +279,9 @@ def _other_size(raw: bytes) -> tuple[int, int]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it grumbles about, the decoder judges
-            with Image.open(io.BytesIO(raw), formats=["TIFF", "WEBP"]) as picture:
-                return picture.height, picture.width
+            with Image.open(io.BytesIO(raw), formats=["TIFF", "WEBP"]) as image:
+                return image.height, image.width
     except (OSError, SyntaxError, TypeError, KeyError, OverflowError) as error:
         raise ValueError("it is none of PNG, JPEG, BMP, TIFF, WebP") from error
     except Image.DecompressionBombError as error:
-        raise ValueError("it claims more pixels than any photograph") from error
+        raise ValueError("it claims more pixels than any image") from error

@@ -1,7 +1,7 @@
-"""Detection ground truth: what a picture's annotations say beyond its targets.
+"""Detection ground truth: what an image's annotations say beyond its targets.
 
 A detector is scored against more than targets: classes as the data set numbers them, areas
-and boxes as it states them, crowd regions, and, with LVIS, which classes a picture was
+and boxes as it states them, crowd regions, and, with LVIS, which classes an image was
 searched for at all.
 """
 
@@ -15,7 +15,13 @@ from typing import Any, Protocol, runtime_checkable
 from segmeter.core.errors import BadInput
 from segmeter.core.masks import Mask
 
-__all__ = ["Category", "DetectionTruth", "TrueObject", "WithDetectionTruth", "coco_layout"]
+__all__ = [
+    "Category",
+    "DetectionGroundTruth",
+    "TrueObject",
+    "WithDetectionGroundTruth",
+    "coco_layout",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,8 @@ class TrueObject:
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionTruth:
-    """All that detections of one picture are scored against.
+class DetectionGroundTruth:
+    """All that detections of one image are scored against.
 
     `negative` are classes that are known not to be there, `not_exhaustive` those of which not
     every object is outlined; `federated` tells that only these and the classes of objects
@@ -56,7 +62,7 @@ class DetectionTruth:
     not_exhaustive: tuple[int, ...] = ()
 
     def to_json(self) -> str:
-        """One line that `from_json` reads back; classes of other pictures are left out."""
+        """One line that `from_json` reads back; classes of other images are left out."""
         named = {o.category for o in self.objects} | {*self.negative, *self.not_exhaustive}
         return json.dumps(
             {
@@ -76,7 +82,7 @@ class DetectionTruth:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> DetectionTruth:
+    def from_json(cls, text: str) -> DetectionGroundTruth:
         """Read what `to_json` wrote."""
         try:
             data = json.loads(text)
@@ -91,21 +97,21 @@ class DetectionTruth:
                 tuple(data["not_exhaustive"]),
             )
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise BadInput(f"ground truth of a picture cannot be read: {error}") from error
+            raise BadInput(f"ground truth of an image cannot be read: {error}") from error
 
 
 @runtime_checkable
-class WithDetectionTruth(Protocol):
+class WithDetectionGroundTruth(Protocol):
     """A scene whose annotations say all that detections are scored against."""
 
     @property
-    def detection_truth(self) -> DetectionTruth: ...
+    def detection_ground_truth(self) -> DetectionGroundTruth: ...
 
 
 def coco_layout(
-    truths: Iterable[DetectionTruth], categories: Sequence[Category] = ()
+    ground_truths: Iterable[DetectionGroundTruth], categories: Sequence[Category] = ()
 ) -> dict[str, Any]:
-    """Ground truth of many pictures as COCO's and LVIS's JSON has it; masks as run lengths.
+    """Ground truth of many images as COCO's and LVIS's JSON has it; masks as run lengths.
 
     >>> sorted(coco_layout([]))
     ['annotations', 'categories', 'images']
@@ -113,11 +119,11 @@ def coco_layout(
     images: list[Mapping[str, Any]] = []
     annotations: list[Mapping[str, Any]] = []
     known = {category.id: category for category in categories}
-    for truth in truths:
-        known |= {category.id: category for category in truth.categories}
-        images.append(_image(truth))
-        for thing in truth.objects:
-            annotations.append(_annotation(thing, truth.image, len(annotations) + 1))
+    for ground_truth in ground_truths:
+        known |= {category.id: category for category in ground_truth.categories}
+        images.append(_image(ground_truth))
+        for thing in ground_truth.objects:
+            annotations.append(_annotation(thing, ground_truth.image, len(annotations) + 1))
     named = [
         {"id": c.id, "name": c.name} | ({"frequency": c.frequency} if c.frequency else {})
         for _, c in sorted(known.items())
@@ -125,13 +131,17 @@ def coco_layout(
     return {"images": images, "annotations": annotations, "categories": named}
 
 
-def _image(truth: DetectionTruth) -> dict[str, Any]:
-    image = {"id": truth.image, "height": truth.shape[0], "width": truth.shape[1]}
-    searched = {
-        "neg_category_ids": list(truth.negative),
-        "not_exhaustive_category_ids": list(truth.not_exhaustive),
+def _image(ground_truth: DetectionGroundTruth) -> dict[str, Any]:
+    image = {
+        "id": ground_truth.image,
+        "height": ground_truth.shape[0],
+        "width": ground_truth.shape[1],
     }
-    return {**image, **searched} if truth.federated else {**image}
+    searched = {
+        "neg_category_ids": list(ground_truth.negative),
+        "not_exhaustive_category_ids": list(ground_truth.not_exhaustive),
+    }
+    return {**image, **searched} if ground_truth.federated else {**image}
 
 
 def _annotation(thing: TrueObject, image: int, number: int) -> dict[str, Any]:
