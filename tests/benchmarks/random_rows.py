@@ -48,6 +48,8 @@ class RandomRun:
         ]
         self._table = pa.Table.from_pylist(rows)
 
+    objects = "sessions"
+
     def sql(self, query: str) -> pa.Table:
         connection = duckdb.connect(":memory:")
         connection.register("rows", self._table)
