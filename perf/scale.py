@@ -5,7 +5,7 @@
 plays some scenes, packs their rows, and measures what a run of any size is made of: seconds for a
 look and for an object of 20 clicks, bytes per row in a pack with and without masks, bytes per
 second when a run goes on, seconds and memory per job at the driver. Then it multiplies. Nothing is
-typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what perf/session.py
+typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what session.py
 measured on a GPU, the hours there follow; on a GPU the hours are GPU hours, else those of one core.
 """
 
@@ -69,7 +69,8 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
     (facts,) = (
         Run(folder)
         .sql("""
-            with jobs as (select scene, max(seconds_encode) as encode, count(distinct target) as targets
+            with jobs as (select scene, max(seconds_encode) as encode,
+                count(distinct target) as targets
                           from rows group by scene)
             select avg(encode) as encode, avg(targets) as targets from jobs
         """)

@@ -122,7 +122,7 @@ def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]
     """The deepest missed and the deepest false positive pixel of many predictions at once.
 
     A prediction is a target, a mask and the barred pixels. One call of the kernel for all, on as
-    many threads as it may use: for eleven simulated_sessions of a DAVIS frame an eighth of the time that
+    many threads as it may use: for eleven sessions of a DAVIS frame an eighth of the time that
     one call after the other takes (perf/session.py).
 
     >>> thing = Target('thing', Mask.box((9, 9), (2, 2), (7, 7)))

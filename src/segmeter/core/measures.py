@@ -27,7 +27,7 @@ class Measure(Generic[Given]):
 
     Where the function takes a `Mask`, an array or a tensor of 0 and 1 does as well.
 
-    `both_empty` and `one_empty` are the values when ground truth and prediction, or just one of them,
+    `both_empty` and `one_empty` are the values when both masks, or just one of them,
     hold no pixel; None means that the formula itself answers. `dimensions` are those it is
     defined for: 2 for images, 3 for volumes.
     """

@@ -239,7 +239,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A mask drawn over an image: the ground truth dashed, a prediction solid, wrong parts filled."""
+    """A mask drawn over an image: ground truth dashed, prediction solid, wrong parts filled."""
 
     mask: Mask
     role: Literal["ground_truth", "prediction", "false_negatives", "false_positives", "group"] = (

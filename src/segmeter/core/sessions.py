@@ -51,8 +51,8 @@ class Round:
     A content user gives no prompt; the round then repeats the last mask and scores.
     `candidate_scores` holds the scores of every candidate where all were judged, so that the
     best of them, the oracle's choice, can be told. `seconds_predict` is the session's share of a
-    call that served `batch_size` asks; `seconds_user` is what a person took, or what a simulated user
-    computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
+    call that served `batch_size` requests; `seconds_user` is what a person took, or a simulated
+    user computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
     """
 
     number: int

@@ -137,7 +137,7 @@ def average_recall(
     most: int = 1000,
     protocol: ProtocolName = "published",
 ) -> dict[str, float]:
-    """Share of the ground truths that the best `most` masks of each image recall, whatever the class.
+    """Share of the objects that the best `most` masks of each image recall, whatever the class.
 
     The mean over ten thresholds, for `all`, `small`, `medium` and `large`. Crowd flags are
     not looked at, as LVIS has none.
