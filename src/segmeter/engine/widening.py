@@ -77,6 +77,6 @@ def _noted(text: str) -> set[str]:
     """The users that a part notes; none if what it notes is damaged, which plays them again."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return set()
     return set(map(str, found)) if isinstance(found, list) else set()
