@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from segmeter.store.protocol import sessions_query
 
 from segmeter.core.benchmarks import Curves
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
+from segmeter.store.scanning import sessions_query
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from segmeter.store.protocol import quoted
 
 from segmeter.core.errors import BadInput
 from segmeter.evaluation import Run as EvaluatedRun
 from segmeter.report.objects import objects_csv
 from segmeter.store import Run
+from segmeter.store.scanning import quoted
 
 Typed = Callable[..., tuple[int, str, str]]
 

@@ -19,7 +19,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.layout import Layout
 from segmeter.store.packs import whole
 from segmeter.store.parts import trail_of, wrong_types
-from segmeter.store.protocol import CHECKED, JOB_ROWS, faults_of
+from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
 
 __all__ = ["FinishedBefore", "Prints", "finished_before", "segmenter_prints"]
 

@@ -19,7 +19,7 @@ from segmeter.core.seeds import fingerprint
 from segmeter.runtime.cache_folders import cache_folder
 from segmeter.store.folder import RunFolder
 from segmeter.store.local import write_file
-from segmeter.store.protocol import Contents
+from segmeter.store.scanning import Contents
 
 __all__ = ["cached_contents", "cached_lines", "cached_table", "state_of"]
 

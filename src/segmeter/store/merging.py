@@ -28,8 +28,8 @@ from segmeter.store.packs import (
 )
 from segmeter.store.parts import decode, encode_table, trail_of
 from segmeter.store.places import Address, Place, place_of
-from segmeter.store.protocol import JOB_ROWS, faults_of
 from segmeter.store.results import Run
+from segmeter.store.scanning import JOB_ROWS, faults_of
 
 __all__ = ["Merged", "merge_runs"]
 

@@ -35,7 +35,7 @@ from segmeter.runtime.roots import Roots
 from segmeter.store.cache import cached_contents, cached_lines, state_of
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, Place
-from segmeter.store.protocol import (
+from segmeter.store.scanning import (
     JOB_ROWS,
     SESSION,
     Contents,
@@ -171,7 +171,7 @@ class Run:
     @cached_property
     def benchmark(self) -> Benchmark:
         """The benchmark that the run was made by, if it is installed or the run is trusted."""
-        with self._protocol():
+        with self._restricted():
             made: Benchmark = catalogue.benchmarks.make(self._sources[0].plan.benchmark)
         return made
 
@@ -253,13 +253,13 @@ class Run:
         return names.index(model) if model in names else len(names)
 
     @contextmanager
-    def _protocol(self) -> Iterator[None]:
+    def _restricted(self) -> Iterator[None]:
         """While the run is read, names in files are not followed unless it is trusted."""
         with received(not self.trust):
             yield
 
     def _guarded(self, work: Callable[[], T]) -> T:
-        with self._protocol():
+        with self._restricted():
             return work()
 
     def _steadily(self, work: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""Reading: the rows of a run as tables, every file verified in the pass that reads it first.
+"""Scanning: the rows of a run as tables, every file verified in the pass that reads it first.
 
 Statistics ask for whole sessions many times. One pass over the files gives them, one row per
 session with its rounds as lists, and finds what must be left out: files that cannot be read, and
