@@ -271,7 +271,7 @@ def test_what_partitions_do_not_have_is_said(
     assert "hold no masks" in typed("export", run, "--to", tmp_path / "masks")[2]
     assert "over rounds, which runs of 'seism'" in typed("figure", run, "-o", tmp_path / "f.svg")[2]
     both = typed("compare", run, each_kind["noc"])[2]
-    assert "runs of different benchmarks (seism and noc) are not set side by side" in both
+    assert "runs of different benchmarks (seism and noc) cannot be compared" in both
 
 
 def test_partitions_are_split_by_groups_of_images(

@@ -71,7 +71,7 @@ def test_a_file_of_the_same_size_and_time_is_another_file(run: Path) -> None:
     assert Run.open(run).summary() == before
 
 
-@pytest.mark.parametrize("stopped", [b"", b"x" * 64, b"[" * 100_000, b"[1]", b'[{"a": 1}]'])
+@pytest.mark.parametrize("content", [b"", b"x" * 64, b"[" * 100_000, b"[1]", b'[{"a": 1}]'])
 def test_a_damaged_cache_is_replaced(content: bytes, run: Path, results: Path) -> None:
     true = Run.open(run).summary()
     for file in results.iterdir():

@@ -186,7 +186,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("stopped", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
 def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typed: Typed) -> None:
     (run / "plan.json").write_bytes(content)
     for command in (("report", run), ("report", run, "--json"), ("compare", run)):
@@ -195,7 +195,7 @@ def test_a_plan_of_any_content_gives_one_sentence(content: bytes, run: Path, typ
         assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("stopped", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
 def test_a_provenance_of_any_content_gives_one_sentence(
     content: bytes, run: Path, typed: Typed
 ) -> None:
