@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -139,6 +139,10 @@ class Results(Protocol):
         rounds, and answers without reading the parts again.
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
+        ...
+
+    def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
+        """The same run on some targets only: data set, scene and target of each."""
         ...
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:

@@ -101,10 +101,8 @@ def simulate(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    encoded_scenes = {
-        protocol: in_protocol(encoded, protocol)
-        for protocol in {p.protocol for p in simulated_sessions}
-    }
+    protocols = {p.protocol for p in simulated_sessions}
+    encoded_scenes = {protocol: in_protocol(encoded, protocol) for protocol in protocols}
     sessions = [
         _session(scene, encoded_scenes[p.protocol], p, judge, oracle_rounds)
         for p in simulated_sessions

@@ -40,9 +40,8 @@ SESSION_KEY = (*JOB_KEY, "target", "user", "protocol", "round")
 SHARES = ("iou", "boundary_iou")
 """Columns that hold shares of one wherever they stand; a row with another number is made up."""
 
-SESSION_FACTS = ("kinds_", "rounds_", "sane_")
-"""Columns of sessions that rows do not have: kinds of prompts and numbers of all rounds, and
-whether the shape of the scene can be."""
+SESSION_FACTS = ("kinds_",)
+"""Columns of sessions that rows do not have: kinds of prompts."""
 
 
 @dataclass(frozen=True, slots=True)

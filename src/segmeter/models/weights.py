@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "DAMAGED",
     "SUFFIXES",
     "Sizes",
     "check",
@@ -48,7 +49,7 @@ Sizes = dict[str, tuple[int, ...]]
 SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
 _LARGE = 1 << 24  # bytes of weights from which on their digest is kept
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
-_DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
+DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
             AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
 
 
@@ -279,7 +280,7 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
             f"'{file}' is not opened: it holds more than tensors and could run code; "
             "take the original checkpoint or a safetensors file"
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _damaged(file, error) from error
     if not isinstance(content, dict):
         raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")

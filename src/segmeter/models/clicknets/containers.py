@@ -15,7 +15,7 @@ from typing import Any
 
 from segmeter.core.errors import BadWeights
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
-from segmeter.models.weights import sizes, unfilled
+from segmeter.models.weights import DAMAGED, sizes, unfilled
 
 __all__ = ["check", "load", "read"]
 
@@ -113,7 +113,7 @@ def _weights_only(path: Path) -> Any:
             f"{path}: refused, because the file {what} while it is opened, and weights have "
             "no need for that; take the file from its authors again or convert it to safetensors"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as error:
+    except DAMAGED as error:
         reason = str(error).split("\n")[0][:120]
         raise BadWeights(f"{path}: cannot be read as a checkpoint ({reason})") from error
 

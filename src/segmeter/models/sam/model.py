@@ -239,14 +239,13 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
     try:
         config = json.loads(file.read_text())
-        found, vision = config["model_type"], config.get("vision_config") or {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
-    if found not in _CONFIGS[kind.family]:
+    if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
         raise BadWeights(
             f"'{path}' holds weights of another architecture: a '{found}', not a '{kind.family}'"
         )
-    blocks = _blocks(vision)
     if kind.blocks and blocks and blocks != kind.blocks:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"
