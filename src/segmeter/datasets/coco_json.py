@@ -89,7 +89,7 @@ class CocoJson:
         gone = [name for name in self._listed if name not in self._at_hand]
         return replace(
             self._card,
-            targets=sum(len(image.things) for record in self._listed.values()),
+            targets=sum(len(image.things) for image in self._listed.values()),
             notes=self._card.notes + (f" {crowds} crowd regions are left out." if crowds else ""),
             missing=lacking("images", gone, len(self._listed), self._images),
         )
@@ -123,13 +123,13 @@ class CocoJson:
         return {"images": images, "annotations": [], "categories": list(self._index.categories)}
 
     def detection_ground_truth(self, scene: str) -> DetectionGroundTruth:
-        """All annotations of an record, crowd regions too, as the file states them."""
-        record = self._listed[scene]
+        """All annotations of an image, crowd regions too, as the file states them."""
+        image = self._listed[scene]
         number = int(image.things[0, 0])
         record = self._index.images[number]
         try:
             spans = self._index.spans[self._index.spans[:, 0] == number]
-            objects = [self._object(r, record) for r in self._index.read(spans)]
+            objects = [self._object(r, image) for r in self._index.read(spans)]
             return DetectionGroundTruth(
                 int(record["id"]),
                 image.size,
@@ -142,7 +142,7 @@ class CocoJson:
         except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
-    def _object(self, record: Mapping[str, Any], record: _Image) -> TrueObject:
+    def _object(self, record: Mapping[str, Any], image: _Image) -> TrueObject:
         where = f"'{self._annotations}', object {record['id']}"
         mask = outline(record.get("segmentation"), image.size, where)
         area = float(record.get("area", mask.area))
@@ -163,16 +163,16 @@ class CocoJson:
 
     def targets(self, scene: str) -> list[Target]:
         """The objects of an image; those whose outline covers no pixel are passed over."""
-        record = self._listed[scene]
-        self._check_claim(scene, record)
+        image = self._listed[scene]
+        self._check_claim(scene, image)
         try:
             records = self._index.read(image.things)
-            found = (target for record in records if (target := self._target(record, record)))
+            found = (target for record in records if (target := self._target(record, image)))
             return list(within_memory(found, lambda t: t.mask, f"{self._card.name}/{scene}"))
         except WRONG_LAYOUT as error:
             raise self._not_coco(error) from error
 
-    def _check_claim(self, scene: str, record: _Image) -> None:
+    def _check_claim(self, scene: str, image: _Image) -> None:
         """Refuse a claimed size that is not the image's, upright or lying, before filling it."""
         real = image_size(self._at_hand[scene])
         if sorted(real) != sorted(image.size):
@@ -181,7 +181,7 @@ class CocoJson:
                 f"{size_in_words(image.size)}, but it is {size_in_words(real)}; mend the file"
             )
 
-    def _target(self, record: Mapping[str, Any], record: _Image) -> Target | None:
+    def _target(self, record: Mapping[str, Any], image: _Image) -> Target | None:
         where = f"'{self._annotations}', object {record['id']}"
         mask = outline(record.get("segmentation"), image.size, where)
         label, groups = self._classes.get(record.get("category_id"), ("", {}))
@@ -212,7 +212,7 @@ class CocoJson:
         """The files of those images that are there; a folder is listed once."""
         folders: dict[Path, frozenset[str]] = {}
         found: dict[str, Path] = {}
-        for name, record in self._listed.items():
+        for name, image in self._listed.items():
             for path in (self._images / file for file in image.files):
                 if path.parent not in folders:
                     folders[path.parent] = names_in(path.parent)
@@ -246,11 +246,11 @@ def _parse(index: Index, keep_crowds: bool) -> dict[str, _Image]:
         if min(size) < 1 or size[0] * size[1] > MOST_PIXELS:
             raise ValueError(f"image {record['id']} of {size[1]} x {size[0]}")
         things = spans[ends[number] : ends[number + 1]]
-        record = _Image(tuple(_files(record)), size, things)
+        image = _Image(tuple(_files(record)), size, things)
         name = str(PurePosixPath(image.files[0]).with_suffix(""))
-        if found.setdefault(name, record) is not record:
+        if found.setdefault(name, image) is not image:
             raise ValueError(f"two images named {name}")
-    return {name: image for name, record in found.items() if len(image.things)}
+    return {name: image for name, image in found.items() if len(image.things)}
 
 
 def _files(record: Mapping[str, Any]) -> Iterator[str]:
