@@ -14,6 +14,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.received import check_python
+from segmeter.core.received import check_opened, check_python
 from segmeter.core.seeds import fingerprint
 
 __all__ = [
@@ -129,6 +130,9 @@ class Registry(Generic[T]):
         if ".py:" in name:
             check_python(self.kind, name)
             return _from_file(self.kind, name)
+        opened = self._opened(name)
+        if opened is not None:
+            return opened
         if not self._complete and name not in self._entries:
             self._find(name)
         try:
@@ -173,6 +177,15 @@ class Registry(Generic[T]):
                 f" write '{spec.name}?{missing[0]}=...'"
             )
         return entry, options
+
+    def _opened(self, name: str) -> Entry[T] | None:
+        """The entry of a file, folder or service that is named instead of a model."""
+        if self.kind != "model" or not re.search(r"[/\\]|\.\w+$", name):
+            return None
+        found: Entry[T] | None = importlib.import_module(f"{self.room}.opening").entry_of_path(name)
+        if found is not None:
+            check_opened(self.kind, name)
+        return found
 
     def takes(self, spec: Spec | str, option: str) -> bool:
         """Whether the thing that a spec names has an option."""
@@ -238,11 +251,15 @@ def required(entry: Entry[Any]) -> list[str]:
 def short(name: str) -> str:
     """A name for narrow places: of a file of the user's own without its folders.
 
-    >>> short("models/mine.py:Net?side=512")
-    'mine.py:Net?side=512'
+    >>> short("models/mine.py:Net?side=512"), short("runs/epoch_9.pth?device=cpu")
+    ('mine.py:Net?side=512', 'epoch_9.pth?device=cpu')
     """
     file, py, rest = name.partition(".py:")
-    return Path(file).name + py + rest if py else name
+    if py:
+        return Path(file).name + py + rest
+    path, question, options = name.partition("?")
+    own = "/" in path and "://" not in path and Path(path).suffix
+    return Path(path).name + question + options if own else name
 
 
 def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:

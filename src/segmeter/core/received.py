@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_data",
     "check_names",
+    "check_opened",
     "check_python",
     "contacts_only",
     "may_contact",
@@ -86,6 +87,22 @@ def check_python(kind: str, name: str) -> None:
         raise NotFound(
             f"the {kind} '{name}' is a Python file, and reading a run runs none; if you trust "
             "whoever made the run and the file, say --trust"
+        )
+
+
+def check_opened(kind: str, name: str) -> None:
+    """Refuse a file of weights or a service that stands for a model and nobody here has chosen.
+
+    >>> with received():
+    ...     check_opened("model", "theirs.pth")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
+    """
+    gate = _current()
+    if not gate.everything and name not in gate.named:
+        raise NotFound(
+            f"the {kind} '{name}' is a file or an address, and reading a run opens none; if you "
+            "trust whoever made the run, say --trust"
         )
 
 
