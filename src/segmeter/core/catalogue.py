@@ -51,7 +51,7 @@ OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What was asked for: a name and its options. Plans keep it to say it again."""
+    """A name and its options, as requested; stored in plans."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:
 
 
 def _spells(source: Path, name: str) -> bool:
-    """Whether a module, or the table of its entries beside it, has a name in quotes."""
+    """Whether a module, or the TOML table next to it, contains a name in quotes."""
     files = (source, source.with_suffix(".toml"))
     return any(f'"{name}"' in file.read_text("utf-8") for file in files if file.is_file())
 
@@ -289,7 +289,7 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[title] = module
         try:
-            # From the source: compiled files are told apart by second and size alone.
+            # From the source: the cache of compiled files compares only size and whole seconds.
             exec(compile(source, str(resolved), "exec"), module.__dict__)
         except Exception as error:
             del sys.modules[title]
@@ -324,7 +324,7 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     if not callable(thing) or (hasattr(thing, "encode") and not isinstance(thing, type)):
         return _always(adapters.as_model(thing, name))
     if isinstance(thing, type) and not hasattr(thing, "set_image"):
-        return thing  # a model's own class, or none: whoever plays it looks at its verbs
+        return thing  # a class: the caller checks that it has a model's methods
     needed = [
         p
         for p in inspect.signature(thing).parameters.values()
