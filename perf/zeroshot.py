@@ -113,7 +113,8 @@ def detect(asked: argparse.Namespace) -> None:
             for scene in data.scenes()[: asked.limit]:
                 loaded = data.load(scene)
                 found += [
-                    {"image_id": loaded.detection_ground_truth.image, "category_id": numbers[d.category],
+                    {"image_id": loaded.detection_ground_truth.image,
+                     "category_id": numbers[d.category],
                      "bbox": [round(n, 2) for n in d.xywh], "score": round(d.score, 4)}
                     for d in detector.detect(loaded.pixels) if d.category in numbers
                 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`segmeter.evaluate` as people use it: functions, folders, objects, one protocol, plain scripts."""
+"""`segmeter.evaluate` as people use it: functions, folders, objects, protocols, scripts."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def table(
     Example: `segmeter table runs/mine --format latex`
     """
     from segmeter.report.paper_tables import table_text
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
-    read = open_runs(runs, settings=settings(cost, goal))
+    read = Run.open(runs, settings=settings(cost, goal))
     text = printable(table_text(read, kind.language, protocol))
     if to is None:
         print(text, end="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -92,16 +92,16 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a number is told of a group are the same for all (`benchmarks/grouping.py`).
+    a group is summarised are the same for all (`benchmarks/grouping.py`).
 
     Attributes
     ----------
     user
-        Empty where nobody prompts, or where the group holds several users.
+        Empty for methods without a user, and for groups of several users.
     keys
         Scene and target of each row; the target is empty where whole images are judged.
     clusters
-        The image of each row, or the patient: intervals draw these anew.
+        The image (or patient) of each row; the bootstrap resamples these.
     """
 
     model: str
@@ -117,7 +117,7 @@ class Group:
 
     @property
     def comparison(self) -> tuple[str, str, ProtocolName]:
-        """What models are compared within: data set, user, reading."""
+        """Data set, user and protocol: models are compared within one of these."""
         return self.dataset, self.user, self.protocol
 
     @property
@@ -193,7 +193,7 @@ class StatisticCard(Protocol):
 
 
 class Results(Protocol):
-    """What a benchmark reads of a finished run."""
+    """The view of a finished run that benchmarks read."""
 
     @property
     def plan(self) -> Plan: ...
@@ -203,7 +203,7 @@ class Results(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What whoever reads the run asked for, such as the path of a cost model."""
+        """Settings of the caller, such as the path of a cost model."""
         ...
 
     @property
@@ -225,11 +225,13 @@ class Results(Protocol):
         """
         ...
 
+    def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
+        """The same run on some targets only: data set, scene and target of each."""
+        ...
+
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:
         """All rows of one job, masks included."""
         ...
-
-    def curves(self, measure: str) -> list[Curves]: ...
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""

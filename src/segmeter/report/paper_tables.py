@@ -17,7 +17,6 @@ from segmeter.core.errors import BadInput, check_choice
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.report.exports import WRITERS, Language
-from segmeter.report.several import Several
 from segmeter.store import Run
 
 __all__ = ["best_of", "paper_table", "table_text"]
@@ -25,12 +24,12 @@ __all__ = ["best_of", "paper_table", "table_text"]
 Place = tuple[str, str, str, str]
 
 
-def table_text(run: Run | Several, kind: Language = "latex", protocol: str = "corrected") -> str:
+def table_text(run: Run, kind: Language = "latex", protocol: str = "corrected") -> str:
     """A run's table as its papers print it, as text."""
     return WRITERS[kind](paper_table(run, protocol), limits=False)
 
 
-def paper_table(run: Run | Several, protocol: str = "corrected") -> Table:
+def paper_table(run: Run, protocol: str = "corrected") -> Table:
     """A run's table as its papers print it: the benchmark's own columns for every data set."""
     check_choice("protocol", protocol, ("published", "corrected"))
     rows = [row for row in run.summary() if row.protocol == protocol]
@@ -73,7 +72,7 @@ def paper_table(run: Run | Several, protocol: str = "corrected") -> Table:
 
 
 def best_of(
-    run: Run | Several, rows: Sequence[SummaryRow], cards: Mapping[str, StatisticCard]
+    run: Run, rows: Sequence[SummaryRow], cards: Mapping[str, StatisticCard]
 ) -> set[tuple[Place, str]]:
     """Groups and statistics in which a model is significantly better than every other one."""
     tested = [n for n in dict.fromkeys(r.measure for r in rows) if cards[n].testable]
@@ -93,7 +92,7 @@ def best_of(
     }
 
 
-def _headline(run: Run | Several, cards: Mapping[str, StatisticCard]) -> PaperLayout:
+def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
     """The columns of a benchmark without a table of its own."""
     known = {name: cards[name].title for name in run.benchmark.headline if name in cards}
     if not known:
@@ -117,7 +116,7 @@ def _counts(rows: Sequence[SummaryRow], place: tuple[str, str]) -> set[int]:
 
 
 def _caption(
-    run: Run | Several,
+    run: Run,
     layout: PaperLayout,
     rows: Sequence[SummaryRow],
     places: Sequence[tuple[str, str]],
@@ -143,7 +142,7 @@ def _caption(
     )
 
 
-def _sizes(run: Run | Several) -> dict[str, int]:
+def _sizes(run: Run) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
     trails = run.provenance["segmenters"]
     told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}

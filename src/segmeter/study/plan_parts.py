@@ -45,7 +45,7 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Where masks come from: the ground truth, a run's model and round, or a folder of PNG files."""
+    """Where masks come from: ground truth, a run's model and round, or a folder of PNG files."""
 
     name: str
     source: str = "ground_truth"

@@ -1,7 +1,7 @@
 """Statistics of clicking groups: what the paper prints, and what it should have printed.
 
-A table of players is `(..., targets, simulated_sessions)`: the centre click first, then the groups from
-the least to the most likely tenth, draw after draw. Leading axes are relabellings, so that
+A table of users is `(..., objects, users)`: the centre click first, then the groups from the
+least to the most likely tenth, draw after draw. Leading axes are relabellings, so that
 one definition gives the value, its interval and its null. Three kinds of means occur:
 
 - `mean` over targets of a term; the paper's relative effects are such means of ratios, which

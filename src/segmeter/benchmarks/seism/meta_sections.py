@@ -123,5 +123,6 @@ def _densities(measure: str, pairs: PairScores) -> Chart:
             Line("another", spread.centres, spread.different),
             Line("same", spread.centres, spread.same),
         ],
-        caption=f"SIHD {100 * found.sihd:.1f} % (published), {100 * found.accuracy:.1f} % (corrected)",
+        caption=f"SIHD {100 * found.sihd:.1f} % (published), "
+        f"{100 * found.accuracy:.1f} % (corrected)",
     )

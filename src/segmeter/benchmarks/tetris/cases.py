@@ -52,7 +52,7 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         images.append(_fragile(case, group, firsts, prompt, link))
     return Gallery(
         images,
-        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
+        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each "
         "model with the objects on which it is most fragile.",
     )
 

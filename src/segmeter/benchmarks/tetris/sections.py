@@ -154,7 +154,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
         {"users": users, "dataset": dataset},
     ).to_pylist()
     return (
-        f"{kept} (protocol corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
+        f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
         "session)."
     )

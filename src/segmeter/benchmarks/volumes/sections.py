@@ -11,6 +11,7 @@ from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
+from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     GOALS,
@@ -63,7 +64,7 @@ def sections(run: Results) -> list[Section]:
         if group.protocol == lead:
             leading.setdefault(group.dataset, []).append(group)
     made = [
-        _results(leading, numbers, cards),
+        _results(run, leading, numbers, cards),
         _against_effort(leading),
         _equal_effort(leading, numbers),
         *difference_section(apart, cards, users=label_of, units="patients"),
@@ -86,9 +87,13 @@ def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
 
 
 def _results(
-    leading: dict[str, list[VolumeSessions]], numbers: Numbers, cards: Mapping[str, Statistic]
+    run: Results,
+    leading: dict[str, list[VolumeSessions]],
+    numbers: Numbers,
+    cards: Mapping[str, Statistic],
 ) -> Section:
     blocks: list[Block] = []
+    blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
         name, title = _stem("volumes", dataset), dataset_label(dataset)
         blocks += [

@@ -17,6 +17,7 @@ import numpy as np
 
 from segmeter.benchmarks.grouping import cost_of
 from segmeter.benchmarks.volumes.judging import MEASURES
+from segmeter.benchmarks.volumes.repeats import merged_repeats
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
@@ -62,6 +63,7 @@ class VolumeSessions(Group):
     seconds: Floats
     published: Floats
     others: Mapping[str, Floats]
+    repeats: tuple[VolumeSessions, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -79,7 +81,7 @@ def groups(run: Results) -> list[VolumeSessions]:
     columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published", "effort"]
     found = load_tables(run, [*columns, *others.values()], facts=["label", "paper_interactions"])
     cost = cost_of(run)
-    return [_group(tables, others, cost) for tables in found]
+    return merged_repeats([_group(tables, others, cost) for tables in found])
 
 
 def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
@@ -178,8 +180,12 @@ def _mean(
     tested: bool = False,
     percent: bool = False,
 ) -> Statistic:
+    def of_repeats(group: VolumeSessions) -> Floats:
+        each = [values(one) for one in group.repeats or (group,)]
+        return np.asarray(np.mean(each, axis=0))
+
     return Statistic(
-        name, title, unit, digits, better, percent, values, _mean_over_cases,
+        name, title, unit, digits, better, percent, of_repeats, _mean_over_cases,
         of=VolumeSessions, tested="yes" if tested else "on request",
     )  # fmt: skip
 
@@ -230,7 +236,16 @@ def seconds_until(goal: int) -> Statistic:
 
 
 def _never(goal: int) -> Statistic:
-    """The share of objects that never reach a Dice."""
+    """The share of objects, in all draws of the user, that never reach a Dice."""
+
+    def flags(group: VolumeSessions) -> list[Floats]:
+        each = group.repeats or (group,)
+        return [never_reached(one.dice, goal / 100).astype(float) for one in each]
+
+    def interval(group: VolumeSessions, _: Floats) -> Interval:
+        found = flags(group)
+        return share_interval(np.concatenate(found), group.clusters * len(found))
+
     return Statistic(
         f"never@{goal}",
         f"never {goal} %",
@@ -238,8 +253,8 @@ def _never(goal: int) -> Statistic:
         0,
         "lower",
         percent=True,
-        values=lambda g: never_reached(g.dice, goal / 100).astype(float),
-        interval=lambda g, flags: share_interval(flags, g.clusters),
+        values=lambda g: np.asarray(np.mean(flags(g), axis=0)),
+        interval=interval,
         of=VolumeSessions,
     )
 

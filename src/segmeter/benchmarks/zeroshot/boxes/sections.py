@@ -43,7 +43,7 @@ _RULE = (
     "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
     "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
     "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
-    "over ground_truths whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
+    "over objects whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
     "coarse, so read AP and boundary quality together. **published** counts an object of "
     "exactly 32 x 32 or 96 x 96 pixels in both sizes, **corrected** in one."
 )

@@ -1,7 +1,7 @@
 """Statistics of masks from boxes: AP of masks, boundaries and boxes, and quality beside AP.
 
 AP mixes how well objects are found with how well they are cut out. Beside it stands mask
-quality alone: of every ground truth whose box is found (IoU of boxes at least 0.5, same class, COCO's
+quality alone: of every object whose box is found (IoU of boxes at least 0.5, same class, COCO's
 matching), mask IoU and boundary IoU of the mask for that box. Intervals draw images anew.
 """
 
