@@ -19,6 +19,7 @@ from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
 from segmeter.runtime.devices import gpu_names
+from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.processes import Early
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
@@ -101,7 +102,10 @@ def run_plan(
         Processes that are started already, to be used as workers; scenes that are run first.
     """
     roots = roots or Roots()
-    with _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets):
+    with (
+        fingerprinted(_own_subjects(plan, objects)),
+        _claimed(plan, out, roots, objects, add, trust) as (folder, plan, datasets),
+    ):
         jobs = jobs_of(plan, datasets)
         before = finished_before(folder, jobs, segmenter_prints(plan, roots, objects), plan, again)
         for sentence in before.said:
@@ -118,6 +122,11 @@ def run_plan(
         progress.begin(len(ours), len(ours) - len(left))
         done, failed = _play(left, folder, executor, seats, progress, tell)
     return Tally(done, len(ours) - len(left), failed)
+
+
+def _own_subjects(plan: Plan, objects: Objects | None) -> list[Any]:
+    names = {spec.name for spec in plan.segmenters}
+    return [thing for name, thing in (objects or {}).items() if name in names]
 
 
 @contextmanager

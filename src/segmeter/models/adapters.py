@@ -59,6 +59,10 @@ class FunctionModel:
     name: str = "predict"
 
     @property
+    def wrapped(self) -> Predict:
+        return self.predict
+
+    @property
     def card(self) -> ModelCard:
         summary = (self.predict.__doc__ or "a function of one's own").strip().split("\n")[0]
         return ModelCard(self.name, summary, frozenset({"click"}))
@@ -98,6 +102,10 @@ class PredictorModel:
     predictor: Any
     name: str = "predictor"
     _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
+
+    @property
+    def wrapped(self) -> Any:
+        return self.predictor
 
     @property
     def card(self) -> ModelCard:
