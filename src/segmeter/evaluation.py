@@ -129,19 +129,18 @@ def evaluate(
     progress: bool | None = None,
     again: bool = False,
 ) -> Run:
-    """Play a benchmark and return the run, ready to be asked.
+    """Run a benchmark and return the run.
 
-    When some scenes fail a warning says so and `run.errors()` names them; when all do, a
-    SegmeterError is raised.
+    Warns if some scenes fail (see `run.errors()`), raises SegmeterError if all do.
 
     Parameters
     ----------
     models, datasets, users, measures
         A name, an object, or a list of either; a data set may be a folder, a model also a
         function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
-        are played in this process.
+        run in this process.
     out
-        Run folder, `runs/<benchmark>-<n>` by default; a run that was stopped goes on.
+        Run folder, `runs/<benchmark>-<n>` by default; an interrupted run is resumed.
     protocols
         `"corrected"`, `"published"`, `"both"` or a list of them.
     workers
@@ -149,10 +148,9 @@ def evaluate(
     until, options
         A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark's own.
     progress
-        Whether to say how far it is, on stderr; by default where somebody is looking.
+        Show progress on stderr; by default on a terminal.
     again
-        Re-run jobs in `out` that a model finished before its code, attributes or weights changed;
-        without it a changed model is refused.
+        Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
 
     >>> import tempfile
     >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
