@@ -88,7 +88,7 @@ class _FaultyEncodedScene:
     ("fault", "sentence"),
     [
         ("abilities", "promises 'words'"),
-        ("pixels", "changed the scene's pixels"),
+        ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
         ("state", "do not always give the same prediction"),
         ("leak", "differ for box"),

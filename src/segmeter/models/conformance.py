@@ -78,7 +78,7 @@ def _returns_predictions(trial: _Trial) -> Iterator[str]:
         yield f"predict(requests) raises {_said(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
-        yield f"predict(requests) returns {_what(found)}; return a list with one prediction per request"
+        yield f"predict(requests) returns {_what(found)}; return a list, one prediction each"
         return
     if len(found) != len(requests):
         yield f"{len(requests)} requests returned {len(found)} predictions"
