@@ -186,6 +186,10 @@ class ChoosesUsers(Protocol):
 
     def users_for(self, segmenter: Any, users: Sequence[User]) -> Sequence[User]: ...
 
+    def left_out(self, run: Any) -> Sequence[str]:
+        """Users of a run's plan that were not run for a model, a sentence each."""
+        ...
+
 
 @runtime_checkable
 class RunsUsersIndependently(Protocol):
