@@ -15,6 +15,7 @@ from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
+from segmeter.core.rows import measure_column
 from segmeter.core.wording import counted
 from segmeter.engine import run_plan
 from segmeter.engine.arithmetic import caller_state_kept
@@ -73,14 +74,26 @@ class Run(StoredRun):
         return self.sql(f"select {kept} from rows order by {key}").to_pandas()
 
     def sessions(self, goal: float = 0.9) -> list[dict[str, Any]]:
-        """One entry per session: who played what, the rounds to a goal of IoU, the best IoU."""
-        rows: list[dict[str, Any]] = self.sql(f"""
-            select model, dataset, scene, target, "user", protocol, min(label) as label,
-                   min(case when iou >= {float(goal)} then round end) as rounds_to_goal,
-                   max(iou) as best_iou, max(round) as rounds
-            from rows group by model, dataset, scene, target, "user", protocol
-            order by model, dataset, scene, target, "user", protocol desc
-        """).to_pylist()
+        """One entry per session: rounds to a goal of its first measure, and the best value.
+
+        The measure is IoU, or Dice of volumes. Benchmarks without sessions have one entry per
+        image and setting, with the number of its rows.
+        """
+        known = self.sql("select * from rows limit 0").column_names
+        *key, axis = (quoted(name) for name in self.schema.key)
+        measured = [n for n in ("iou", *map(measure_column, self.plan.measures)) if n in known]
+        told = ["min(label) as label"] if "label" in known else []
+        if measured and axis == "round":
+            column, name = quoted(measured[0]), quoted(f"best_{measured[0]}")
+            told += [
+                f"min(case when {column} >= {float(goal)} then round end) as rounds_to_goal",
+                f"max({column}) as {name}",
+            ]
+        group = ", ".join(key)
+        rows: list[dict[str, Any]] = self.sql(
+            f"select {', '.join([group, *told])}, count(*) as rounds from rows "
+            f"group by {group} order by {group.replace('protocol', 'protocol desc')}"
+        ).to_pylist()
         return rows
 
     def errors(self) -> list[dict[str, str]]:

@@ -65,8 +65,13 @@ class Declared:
         raise NotImplementedError
 
     def groups(self, run: Results) -> Sequence[Group]:
-        """The groups of a run, loaded once."""
-        return once_per_run(run, "groups", lambda: self.load(run))
+        """The groups of a run, loaded once; models in the order in which they were named."""
+        order = {str(spec): place for place, spec in enumerate(run.plan.segmenters)}
+        return once_per_run(
+            run,
+            "groups",
+            lambda: sorted(self.load(run), key=lambda g: order.get(g.model, len(order))),
+        )
 
     def summary(self, run: Results) -> list[SummaryRow]:
         """Every statistic of every group, with its interval."""
