@@ -65,6 +65,7 @@ def load_tables(
     by: Sequence[str] = GROUP,
     unit: Sequence[str] = ("scene", "target"),
     where: str = "",
+    user: str = "user",
 ) -> list[Tables]:
     """The tables of every group of a run, groups and objects in the order of their names.
 
@@ -81,6 +82,8 @@ def load_tables(
         rows that do not have them; the target is empty where whole images are judged.
     where
         A condition on rows, in SQL.
+    user
+        The column that a group's `user` is taken from.
 
     A column that the run does not have is null.
 
@@ -103,7 +106,7 @@ def load_tables(
             Tables(
                 known["model"],
                 named.get(known["dataset"], known["dataset"]),
-                known.get("user", ""),
+                known.get(user, ""),
                 cast(ProtocolName, known.get("protocol", "")),
                 _keys(lines, unit),
                 _clusters(lines),
