@@ -140,6 +140,10 @@ def test_the_paper_table_counts_objects_where_models_lack_some() -> None:
     assert counts
     assert len({row[counts[0]] for row in table.rows}) > 1
     assert "not scored on the same objects" in table.caption
+    board = sections_of(few)[0].blocks[0]
+    assert isinstance(board, Table)
+    assert board.columns[1].title == "n"
+    assert "some models lack objects" in board.caption
     whole: Any = KeptRun("noc")
     assert "n" not in [column.title for column in paper_table(whole).columns]
 

@@ -178,12 +178,14 @@ def _query(
 ) -> str:
     """From sessions, which hold lists already, where nothing but them is asked for."""
     place = [quoted(name) for name in (*by, *unit)]
+    # `published` before `corrected`, as pages show them.
+    order = ", ".join(f"{name} desc" if name == '"protocol"' else name for name in place)
     there = set(columns_in(run))
     if run.objects == "sessions" and axis == "round" and {*columns, *facts} <= there and not where:
         asked = [quoted(name) for name in (*columns, *facts)]
         return f"""
             select {", ".join(dict.fromkeys((*place, "cluster", *asked)))}
-            from sessions order by {", ".join(place)}
+            from sessions order by {order}
         """
     there = set(run.sql("select * from rows limit 0").column_names)
     lists = [
@@ -197,7 +199,7 @@ def _query(
     return f"""
         select {", ".join([*place, "min(cluster) as cluster", *lists, *single])}
         from rows {f"where {where}" if where else ""}
-        group by {", ".join(place)} order by {", ".join(place)}
+        group by {", ".join(place)} order by {order}
     """
 
 

@@ -121,7 +121,8 @@ def _check_ground_truths(plan: Plan, datasets: Mapping[str, Dataset]) -> None:
             continue
         if plan.kind == "model" and partitions and not targets:
             raise BadInput(
-                f"data set '{name}' has partitions and no targets; run a benchmark of methods on it (--method)"
+                f"data set '{name}' has partitions and no targets; run a benchmark of "
+                "methods on it (--method)"
             )
         if plan.kind == "method" and targets and not partitions:
             raise BadInput(
