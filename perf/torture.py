@@ -30,7 +30,7 @@ from typing import Any
 
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
-from segmeter.engine import packing, run_plan
+from segmeter.engine import background_compaction, run_plan
 from segmeter.store import Run, RunFolder, compaction
 from segmeter.store.remote import RemotePlace
 
@@ -46,13 +46,13 @@ QUERY = """
 """
 
 
-# Finished jobs are packed from the third on, so that kills meet that as well.
+# Finished jobs are compacted from the third on, so that kills meet that as well.
 START = """
 from segmeter.cli.app import run_app
-from segmeter.engine import packing
+from segmeter.engine import background_compaction
 from segmeter.store import compaction
 if __name__ == "__main__":
-    for module in (compaction, packing):
+    for module in (compaction, background_compaction):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
     run_app()
 """
@@ -105,7 +105,7 @@ def torture_copies(folder: str, chance: random.Random) -> tuple[str, int, list[s
     one, two, merged = (f"{folder}/{name}" for name in ("one", "two", "merged"))
     kills = 0
     for k, out in enumerate((one, two)):
-        who = ["--workers", "0", "--share", f"{k + 1}/2"]
+        who = ["--workers", "0", "--shard", f"{k + 1}/2"]
         kills += torture_processes(out, chance, who, lambda pid: kill_process(pid, chance))
     steps = {
         "copy": lambda x, y: ["cp", "-r", f"{x}/.", y],
@@ -199,9 +199,11 @@ def torture_memory(address: str, chance: random.Random) -> int:
             raise KeyboardInterrupt
         put(place, name, data, leased=leased)
 
-    for module in (compaction, packing):
+    for module in (compaction, background_compaction):
         setattr(module, "LOOSE", 3)  # noqa: B010  # each keeps the number it imported
-    threading.excepthook = lambda raised: None  # of the thread that packs, when it is broken off
+    threading.excepthook = lambda raised: (
+        None
+    )  # of the thread that compacted files, when it is broken off
     setattr(RemotePlace, "put", breaking)  # noqa: B010  # this is the torture
     try:
         while True:
@@ -264,7 +266,7 @@ def torture(
             else:
                 out, times = turn(where, base, turns, chance, nodes)
             kills[where] += times
-            if not RunFolder(out).layout().packs:
+            if not RunFolder(out).layout().compacted_files:
                 print(f"turn {turns}: no job of {out} was compacted")
             wanted = wide if where == "copies" else whole
             wrong += left_over(out) + ([] if rows_of(out) == wanted else [f"rows of {out}"])

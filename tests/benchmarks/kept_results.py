@@ -24,7 +24,7 @@ from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.store.parts import arrow_type
+from segmeter.store.job_files import arrow_type
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"

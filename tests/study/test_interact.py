@@ -137,7 +137,7 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     plan = RunPlan("noc", (Spec("mobile-sam"),), (Spec("mini"),), users=(spec,), rounds=3)
     plan = replace(plan, protocols=("corrected",), measures=MEASURES, limit=1)
     run_plan(plan, tmp_path / "run", workers=0, roots=Roots(None, real_weights))
-    (part,) = (tmp_path / "run" / "parts").glob("*.parquet")
+    (part,) = (tmp_path / "run" / "jobs").glob("*.parquet")
     played = sorted(pq.read_table(part).to_pylist(), key=lambda row: row["round"])
     study = begin(PLAN.replace("disc", "mobile-sam").replace('"coffee", "rocket"', '"astronaut"'))
     person = visit(study, study_app(study, "password", weights=real_weights, limited=False)).join()

@@ -67,7 +67,7 @@ def _read_png(path: Path, shape: tuple[int, ...]) -> Mask:
 
 def _read_run(run: Path, model: str, round: int) -> Mapping[Key, str]:
     """Run lengths of every target; the first by reading and user is taken."""
-    from segmeter.store.results import Run
+    from segmeter.store.run import Run
 
     opened = Run.open(run)
     if "mask" not in opened.sql("select * from rows limit 0").column_names:

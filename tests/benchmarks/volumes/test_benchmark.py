@@ -33,7 +33,7 @@ from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.roots import Roots
 from segmeter.stats.effort import CostModel
-from segmeter.store.results import Run
+from segmeter.store.run import Run
 from segmeter.users.volumes.cvpr25 import click_curve_area
 
 USERS = (

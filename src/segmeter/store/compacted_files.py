@@ -1,9 +1,9 @@
-"""Packs: the rows of many jobs of one model and data set as one file, so that folders stay small.
+"""Compacted files: the rows of many jobs of one model and data set in one parquet file.
 
-A pack is named by its model and data set and by what it holds, byte for byte: whoever reads it
-whole knows whether it is damaged. Its footer has an index: which jobs it holds, in the order of
-its rows, with the time at which each was written and its trail. Jobs lie whole in its row
-groups, so that damage to one group costs the jobs of that group only.
+The name of a compacted file contains a digest of its model and data set and one of its content,
+which shows whether it is damaged. The footer has an index: the jobs in the order of their rows,
+each with the time at which it was written and its provenance. No job spans two row groups, so
+damage to a row group affects the jobs of that group only.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ import pyarrow.parquet as pq
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
-from segmeter.store.parts import BAD_FILE, WRITTEN, first_line, trail_of, written_at
+from segmeter.store.job_files import BAD_FILE, WRITTEN, first_line, provenance_of, written_at
 
 __all__ = [
-    "PACK_NAME",
+    "COMPACTED_NAME",
+    "CompactedFile",
     "JobRows",
-    "Pack",
+    "compacted_bytes",
+    "compacted_name",
     "file_of",
     "group_rows",
     "groups_of",
     "job_of",
     "jobs_in",
-    "pack_bytes",
-    "pack_name",
-    "packed",
+    "open_bytes",
     "readable_jobs",
     "whole",
 ]
 
-PACK_NAME = re.compile(r"pack-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
+COMPACTED_NAME = re.compile(r"compacted-[0-9a-f]{12}-[0-9a-f]{32}\.parquet")
 """Model and data set, then content, each as a fingerprint."""
 
-_INDEX = b"segmeter.pack"
+_INDEX = b"segmeter.index"
 _JOB = re.compile(r"[0-9a-f]{20}")
 _GROUP_ROWS = 2048  # rows that damage to one page may cost
 _MOST_INDEX = 32 << 20  # bytes; an honest one has some 40 for each job
@@ -50,31 +50,31 @@ _MOST_INDEX = 32 << 20  # bytes; an honest one has some 40 for each job
 
 @dataclass(frozen=True, slots=True)
 class JobRows:
-    """The rows of one job as an Arrow table, whose metadata is its trail."""
+    """The rows of one job as an Arrow table, whose metadata is its provenance."""
 
     id: str
     table: Any
 
     @property
     def layout(self) -> Any:
-        """Columns and types, which all jobs of a pack share."""
+        """Columns and types, which all jobs of a compacted file share."""
         return self.table.schema.remove_metadata()
 
 
 @dataclass(frozen=True, slots=True)
-class Pack:
-    """What the footer of a pack says."""
+class CompactedFile:
+    """The index in the footer of a compacted file."""
 
     name: str
     schema: Any
     jobs: tuple[tuple[str, int], ...]  # with their numbers of rows, in order
-    trails: Mapping[str, Mapping[str, str]]
+    provenances: Mapping[str, Mapping[str, str]]
     written: Mapping[str, int]  # when, in nanoseconds since 1970
 
 
-def packed(jobs: Iterable[JobRows]) -> bytes:
-    """A pack of jobs whose columns are the same; only one row group is in memory at a time."""
-    file, index, trails = io.BytesIO(), [], _Trails()
+def compacted_bytes(jobs: Iterable[JobRows]) -> bytes:
+    """A compacted file of jobs with the same columns, made one row group at a time."""
+    file, index, provenances = io.BytesIO(), [], _Provenances()
     writer: Any = None
     for group in _groups(jobs):
         if writer is None:
@@ -83,22 +83,27 @@ def packed(jobs: Iterable[JobRows]) -> bytes:
         table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
         writer.write_table(table, row_group_size=max(1, table.num_rows))
         index += [
-            [job.id, job.table.num_rows, trails.number(job.table), written_at(job.table.schema)]
+            [
+                job.id,
+                job.table.num_rows,
+                provenances.number(job.table),
+                written_at(job.table.schema),
+            ]
             for job in group
         ]
-    said = {"jobs": index, "trails": trails.known}
+    said = {"jobs": index, "provenances": provenances.known}
     writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
     writer.close()
     return file.getvalue()
 
 
-def pack_name(model: str, dataset: str, content: bytes) -> str:
-    """Where a pack belongs, by its model and data set and by what it holds."""
-    return f"pack-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
+def compacted_name(model: str, dataset: str, content: bytes) -> str:
+    """Where a compacted file belongs, by its model and data set and by what it holds."""
+    return f"compacted-{fingerprint(model, dataset, size=6)}-{_digest(content)}.parquet"
 
 
 def whole(name: str, content: bytes) -> bool:
-    """Whether a pack holds what it held when it was named."""
+    """Whether a compacted file holds what it held when it was named."""
     return name.endswith(f"-{_digest(content)}.parquet")
 
 
@@ -110,47 +115,47 @@ def file_of(source: Any, files: Any = None) -> Any:
         raise BadInput(f"it cannot be read ({first_line(error)})") from error
 
 
-def pack_bytes(content: bytes) -> Any:
+def open_bytes(content: bytes) -> Any:
     """The same for a file that was read."""
     return file_of(pa.BufferReader(content))
 
 
-def jobs_in(name: str, file: Any) -> Pack:
-    """What a pack's footer says, checked; BadInput if it is not what it should be."""
+def jobs_in(name: str, file: Any) -> CompactedFile:
+    """What a compacted file's footer says, checked; BadInput if it is not what it should be."""
     held = (file.metadata.metadata or {}).get(_INDEX, b"")
     try:
         said = json.loads(held[:_MOST_INDEX])
-        if not all(_is_trail(trail) for trail in said["trails"]):
+        if not all(_is_provenance(provenance) for provenance in said["provenances"]):
             raise TypeError
         jobs = tuple((str(job), rows) for job, rows, _, _ in said["jobs"])
-        trails = {str(job): said["trails"][number] for job, _, number, _ in said["jobs"]}
+        provenances = {str(job): said["provenances"][number] for job, _, number, _ in said["jobs"]}
         written = {str(job): int(at) for job, _, _, at in said["jobs"]}
     except (ValueError, RecursionError, LookupError, TypeError, OverflowError) as error:
         raise BadInput("it has no index of its jobs") from error
     wrong = _wrong_index(jobs, file.metadata)
     if wrong:
         raise BadInput(f"its index is not true: {wrong}")
-    return Pack(name, file.schema_arrow, jobs, trails, written)
+    return CompactedFile(name, file.schema_arrow, jobs, provenances, written)
 
 
-def readable_jobs(pack: Pack, file: Any) -> Iterator[JobRows]:
+def readable_jobs(compacted: CompactedFile, file: Any) -> Iterator[JobRows]:
     """The rows of every job whose row group can be read."""
-    for number, inside in enumerate(groups_of(pack, file)):
+    for number, inside in enumerate(groups_of(compacted, file)):
         try:
-            yield from group_rows(pack, file, number, inside)
+            yield from group_rows(compacted, file, number, inside)
         except BadInput:
             continue
 
 
-def groups_of(pack: Pack, file: Any) -> list[list[tuple[str, int]]]:
+def groups_of(compacted: CompactedFile, file: Any) -> list[list[tuple[str, int]]]:
     """Which jobs lie in each row group, with their numbers of rows."""
-    waiting = iter(pack.jobs)
+    waiting = iter(compacted.jobs)
     sizes = (file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups))
     return [_next_jobs(waiting, rows) for rows in sizes]
 
 
 def group_rows(
-    pack: Pack, file: Any, number: int, inside: Sequence[tuple[str, int]]
+    compacted: CompactedFile, file: Any, number: int, inside: Sequence[tuple[str, int]]
 ) -> list[JobRows]:
     """The rows of the jobs of one row group; BadInput if it is damaged."""
     try:
@@ -160,7 +165,7 @@ def group_rows(
         raise BadInput(f"it cannot be read ({first_line(error)})") from error
     found, start = [], 0
     for job, count in inside:
-        facts = {**pack.trails[job], WRITTEN: str(pack.written[job])}
+        facts = {**compacted.provenances[job], WRITTEN: str(compacted.written[job])}
         found.append(JobRows(job, table.slice(start, count).replace_schema_metadata(facts)))
         start += count
     return found
@@ -175,7 +180,7 @@ def job_of(table: Any) -> tuple[str, str, str] | None:
     return (texts[0], texts[1], texts[2]) if len(texts) == len(JOB_KEY) else None
 
 
-class _Trails:
+class _Provenances:
     """Trails, each once: thousands of jobs were played by the same weights and libraries."""
 
     def __init__(self) -> None:
@@ -183,11 +188,11 @@ class _Trails:
         self._numbers: dict[str, int] = {}
 
     def number(self, table: Any) -> int:
-        trail = trail_of(table.schema)
-        text = json.dumps(trail, sort_keys=True)
+        provenance = provenance_of(table.schema)
+        text = json.dumps(provenance, sort_keys=True)
         if text not in self._numbers:
             self._numbers[text] = len(self.known)
-            self.known.append(trail)
+            self.known.append(provenance)
         return self._numbers[text]
 
 
@@ -228,8 +233,8 @@ def _wrong_index(jobs: Sequence[tuple[str, Any]], metadata: Any) -> str:
     return ""
 
 
-def _is_trail(trail: Any) -> bool:
-    return isinstance(trail, Mapping) and all(isinstance(v, str) for v in trail.values())
+def _is_provenance(provenance: Any) -> bool:
+    return isinstance(provenance, Mapping) and all(isinstance(v, str) for v in provenance.values())
 
 
 def _sums(numbers: Iterable[int]) -> list[int]:

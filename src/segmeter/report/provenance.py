@@ -1,4 +1,4 @@
-"""The trail: what is missing from a run, and what every number in it rests on."""
+"""The provenance: what is missing from a run, and what every number in it rests on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Column, Note, Section, Table
 
-__all__ = ["missing", "trail"]
+__all__ = ["missing", "provenance"]
 
 _FEW = 6
 _LIBRARIES = (
@@ -64,14 +64,14 @@ def missing(run: Results) -> Section:
     )
 
 
-def trail(run: Results) -> Section:
+def provenance(run: Results) -> Section:
     """Plan, subjects, data, commands and machines."""
     blocks = [_plan_table(run), _segmenter_table(run), _data_table(run), _command_table(run)]
     text = (
         "Every number above follows from these: the same plan, weights and data give the same "
         "scores, whatever the number of workers."
     )
-    return Section("The trail", text, blocks, folded=True)
+    return Section("The provenance", text, blocks, folded=True)
 
 
 def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str, str], list[str]]:
@@ -95,7 +95,7 @@ def _not_run(run: Results, failed: set[tuple[str, str, str]]) -> dict[tuple[str,
 
 
 def _jobs_without_rows(run: Results) -> int:
-    """By what the last command noted: a damaged pack may hold scenes that nothing else names."""
+    """By the count of the last command: a damaged compacted file may be all that names a scene."""
     noted = [entry["jobs"] for entry in run.provenance.get("commands", []) if "jobs" in entry]
     (found,) = run.sql(
         f"select count(distinct (model, dataset, scene)) as jobs from {run.objects}"
@@ -104,8 +104,8 @@ def _jobs_without_rows(run: Results) -> int:
 
 
 def _damage(part: str, why: str) -> str:
-    jobs = "what is left out" if "/pack-" in part else "its job"
-    return f"damaged ({why}); the same command plays {jobs} again"
+    jobs = "what is left out" if "/compacted-" in part else "its job"
+    return f"damaged ({why}); the same command runs {jobs} again"
 
 
 def _named(scenes: Sequence[str]) -> str:
@@ -135,10 +135,12 @@ def _plan_table(run: Results) -> Table:
 
 def _segmenter_table(run: Results) -> Table:
     """What each subject was made of; columns that nobody fills are left out."""
-    trails: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
-    names = list(dict.fromkeys(key for trail in trails.values() for key in trail))
-    own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in trails.values())]
-    rows = [[name, *(trail.get(n, "") for n in own)] for name, trail in trails.items()]
+    provenances: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
+    names = list(dict.fromkeys(key for provenance in provenances.values() for key in provenance))
+    own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in provenances.values())]
+    rows = [
+        [name, *(provenance.get(n, "") for n in own)] for name, provenance in provenances.items()
+    ]
     columns = [Column(run.plan.kind), *(Column(n) for n in own)]
     return Table("segmenters", columns, rows, "Who was measured")
 

@@ -276,7 +276,7 @@ class Run:
         raise BadInput(f"'{self.address}' changes all the time; wait until its run is finished")
 
     def _listed(self) -> list[Any]:
-        return [source.folder.place.files("parts") for source in self._sources]
+        return [source.folder.place.files("jobs") for source in self._sources]
 
     def _dataset(self, name: str) -> Dataset:
         if name not in self._datasets:

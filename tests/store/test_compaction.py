@@ -1,4 +1,4 @@
-"""Packs: few files for many jobs, the same rows whatever moment somebody is killed at."""
+"""Compacted files: few files for many jobs, the same rows whatever moment somebody is killed at."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from segmeter.core.errors import BadInput, NotFound, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.core.scenes import Scene
 from segmeter.core.seeds import fingerprint
-from segmeter.engine import Tally, packing, run_plan
+from segmeter.engine import Tally, background_compaction, run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.models.drawn import Disc
-from segmeter.report.trail import missing
+from segmeter.report.provenance import missing
 from segmeter.runtime.roots import Roots
-from segmeter.store import Run, RunFolder, compaction, packs
-from segmeter.store.compaction import compact, salvage, unpack
+from segmeter.store import Run, RunFolder, compacted_files, compaction
+from segmeter.store.compacted_files import JobRows, compacted_bytes, jobs_in, open_bytes
+from segmeter.store.compaction import compact, extract, salvage
 from segmeter.store.listing import list_runs
 from segmeter.store.local import LocalPlace
-from segmeter.store.packs import JobRows, jobs_in, pack_bytes, packed
 
 Typed = Callable[..., tuple[int, str, str]]
 PLAN = Plan("noc", (Spec("disc"), Spec("noisy")), (Spec("drawn"),), rounds=2, limit=6)
@@ -36,7 +36,7 @@ JOBS = 12
 @pytest.fixture(scope="module")
 def loose(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose jobs all have files of their own."""
-    out = tmp_path_factory.mktemp("packs") / "loose"
+    out = tmp_path_factory.mktemp("compacted_files") / "loose"
     run_plan(PLAN, out, workers=0)
     return out
 
@@ -52,8 +52,8 @@ def copied(run: Path, address: object) -> RunFolder:
     made.place.begin()
     for name in ("plan.json", "provenance.json"):
         made.place.put(name, source.read(name))
-    for held in source.files("parts"):
-        made.place.put(f"parts/{held.name}", source.read(f"parts/{held.name}"))
+    for held in source.files("jobs"):
+        made.place.put(f"jobs/{held.name}", source.read(f"jobs/{held.name}"))
     return made
 
 
@@ -64,9 +64,9 @@ def here(loose: Path, tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packs and row groups of a few jobs, so that a small run has many."""
+    """Compacted files and row groups of a few jobs, so that a small run has many."""
     monkeypatch.setattr(compaction, "_MOST_JOBS", 4)
-    monkeypatch.setattr(packs, "_GROUP_ROWS", 1)
+    monkeypatch.setattr(compacted_files, "_GROUP_ROWS", 1)
 
 
 def rows(folder: RunFolder) -> list[Any]:
@@ -90,10 +90,10 @@ def jobs(folder: RunFolder) -> list[Job]:
 
 
 def names(folder: RunFolder) -> list[str]:
-    return [held.name for held in folder.place.files("parts")]
+    return [held.name for held in folder.place.files("jobs")]
 
 
-def test_packing_changes_no_row_and_no_trail(folder: RunFolder) -> None:
+def test_compaction_changes_no_row_and_no_provenance(folder: RunFolder) -> None:
     before, table = rows(folder), Run(folder).sql("from rows order by all")
     summary = Run(folder).summary()
     compact(folder, loose=1)
@@ -127,11 +127,11 @@ def test_packs_are_made_while_jobs_are_played(
         seen.append(threading.current_thread().name)
         compact(*given, **options, loose=3)
 
-    monkeypatch.setattr(packing, "LOOSE", 3)
-    monkeypatch.setattr(packing, "compact", watched)
+    monkeypatch.setattr(background_compaction, "LOOSE", 3)
+    monkeypatch.setattr(background_compaction, "compact", watched)
     folder = RunFolder(storage)
     assert run_plan(PLAN, storage, executor="inline").done == JOBS
-    assert "packing" in seen
+    assert "compaction" in seen
     assert len(names(folder)) <= 2 + 2
     assert facts(folder).equals(Run.open(loose).sql(FACTS))
 
@@ -139,16 +139,16 @@ def test_packs_are_made_while_jobs_are_played(
 class Falling(Disc):
     """A model that fails at every scene but one."""
 
-    def look(self, scene: Scene) -> Any:
+    def encode(self, scene: Scene) -> Any:
         if scene.id != "000":
             raise BadInput("it fell")
-        return super().look(scene)
+        return super().encode(scene)
 
 
 def test_errors_are_packed_and_forgotten_by_jobs_that_end_well(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "compact", partial(compact, loose=1))
+    monkeypatch.setattr(background_compaction, "compact", partial(compact, loose=1))
     plan = replace(PLAN, segmenters=(Spec("mine"),))
     assert run_plan(plan, storage, objects={"mine": Falling()}) == Tally(1, 0, 5)
     run = Run.open(storage)
@@ -167,9 +167,9 @@ def test_small_packs_are_joined_and_old_runs_packed_in_pieces(here: RunFolder, s
     before = rows(here)
     compact(here, loose=1)  # in pieces of four
     assert rows(here) == before
-    pieces = len(here.layout().packs)
+    pieces = len(here.layout().compacted_files)
     compact(here, closing=True)
-    assert len(here.layout().packs) < pieces
+    assert len(here.layout().compacted_files) < pieces
     assert rows(here) == before
 
 
@@ -187,7 +187,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(
     assert not here.layout().loose
     assert not here.layout().superseded
     chosen = {job.id for job in jobs(here)[1:4]}
-    for step in killed_steps(monkeypatch, lambda: unpack(here, chosen)):
+    for step in killed_steps(monkeypatch, lambda: extract(here, chosen)):
         fresh = RunFolder(here.place)
         assert rows(fresh) == before, step
         assert Run(fresh).sql("from rows").num_rows == count, step
@@ -228,14 +228,14 @@ def killed_steps(monkeypatch: pytest.MonkeyPatch, work: Callable[[], None]) -> I
 def test_a_damaged_row_group_costs_its_jobs_only(here: RunFolder, small: None) -> None:
     before, said = facts(here), list[str]()
     compact(here, loose=1)
-    pack = here.layout().packs[0]
-    content = bytearray(here.place.read(f"parts/{pack.name}"))
+    compacted = here.layout().compacted_files[0]
+    content = bytearray(here.place.read(f"jobs/{compacted.name}"))
     content[300] ^= 0xFF
-    here.place.put(f"parts/{pack.name}", bytes(content))
+    here.place.put(f"jobs/{compacted.name}", bytes(content))
     tally = run_plan(PLAN, here.place, executor="inline", tell=said.append)
     assert tally == Tally(1, JOBS - 1, 0)
-    assert f"{pack.name} is damaged; it was set aside in 'aside' and 1 of its " in said[0]
-    assert here.place.exists(f"aside/{pack.name}")
+    assert f"{compacted.name} is damaged; it was moved to 'quarantine' and 1 of its " in said[0]
+    assert here.place.exists(f"quarantine/{compacted.name}")
     assert facts(here).equals(before)
 
 
@@ -245,20 +245,20 @@ def test_a_report_reads_what_is_sound_of_a_damaged_pack(
     here: RunFolder, small: None, group: int, benchmark: str
 ) -> None:
     compact(here, loose=1)
-    pack = max(here.layout().packs, key=lambda pack: len(pack.jobs))
-    content = bytearray(here.place.read(f"parts/{pack.name}"))
-    column = pack_bytes(bytes(content)).metadata.row_group(group).column(0)
+    compacted = max(here.layout().compacted_files, key=lambda compacted: len(compacted.jobs))
+    content = bytearray(here.place.read(f"jobs/{compacted.name}"))
+    column = open_bytes(bytes(content)).metadata.row_group(group).column(0)
     content[column.data_page_offset + 30] ^= 0xFF
-    here.place.put(f"parts/{pack.name}", bytes(content))
+    here.place.put(f"jobs/{compacted.name}", bytes(content))
     here.place.put("plan.json", replace(PLAN, benchmark=benchmark).to_json().encode())
     run = Run.open(str(here.path))
     query = "select distinct model, dataset, scene from rows order by all"
     found = [tuple(row.values()) for row in run.sql(query).to_pylist()]
-    lost = pack.jobs[group][0]
+    lost = compacted.jobs[group][0]
     assert len(found) == JOBS - 1
     assert lost not in {fingerprint(*job, size=10) for job in found}
     (why,) = run.damaged.values()
-    assert why.endswith(f"; 1 of its {len(pack.jobs)} jobs is left out")
+    assert why.endswith(f"; 1 of its {len(compacted.jobs)} jobs is left out")
     assert all(run.job_rows(*job) for job in found)
     (gone,) = (job for job in jobs(here) if job.id == lost)
     assert run.job_rows(*gone.identity().values()) == []
@@ -271,7 +271,7 @@ def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
     run_plan(replace(PLAN, segmenters=(Spec("disc"),), limit=4), tmp_path / "run", workers=0)
     folder = RunFolder(tmp_path / "run")
     compact(folder, loose=1)
-    folder.place.put(f"parts/{folder.layout().packs[0].name}", b"no pack")
+    folder.place.put(f"jobs/{folder.layout().compacted_files[0].name}", b"no compacted")
 
     def elsewhere(run: Run, dataset: str) -> list[str]:
         raise NotFound("the data is on another machine")
@@ -279,7 +279,7 @@ def test_jobs_of_an_unreadable_pack_are_counted_without_the_data(
     monkeypatch.setattr(Run, "scenes", elsewhere)
     note, table = missing(Run.open(folder.path)).blocks
     assert "2 results are missing" in str(note)
-    assert "the same command plays what is left out again" in str(table)
+    assert "the same command runs what is left out again" in str(table)
 
 
 def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder) -> None:
@@ -292,13 +292,13 @@ def test_a_run_of_a_benchmark_that_is_not_installed_can_be_asked(here: RunFolder
 @pytest.mark.parametrize("harm", ["cut", "empty", "text"])
 def test_a_pack_without_a_footer_is_named_and_played_again(here: RunFolder, harm: str) -> None:
     compact(here, loose=1)
-    name = here.layout().packs[0].name
-    content = here.place.read(f"parts/{name}")
-    bad = {"cut": content[:-50], "empty": b"", "text": b"no pack" * 50}
-    here.place.put(f"parts/{name}", bad[harm])
+    name = here.layout().compacted_files[0].name
+    content = here.place.read(f"jobs/{name}")
+    bad = {"cut": content[:-50], "empty": b"", "text": b"no compacted" * 50}
+    here.place.put(f"jobs/{name}", bad[harm])
     run = Run.open(str(here.path))
     assert run.sql("from rows").num_rows
-    assert list(run.damaged) == [f"parts/{name}"]
+    assert list(run.damaged) == [f"jobs/{name}"]
     assert run_plan(PLAN, here.path, workers=0) == Tally(JOBS // 2, JOBS // 2, 0)
 
 
@@ -310,13 +310,13 @@ def weighted(fingerprint: str) -> Disc:
 
 
 def test_packed_jobs_of_other_weights_are_refused_and_played_anew_one_by_one(storage: str) -> None:
-    """Half of a pack is stale: that half is played anew, the other is left alone."""
+    """Half of a compacted file is stale: that half is played anew, the other is left alone."""
     plan = replace(PLAN, segmenters=(Spec("weighted"),), limit=2)
     run_plan(plan, storage, objects={"weighted": weighted("a" * 32)})
     folder = RunFolder(storage)
-    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    folder.place.remove(f"jobs/{min(folder.finished())}.parquet")
     assert run_plan(plan, storage, objects={"weighted": weighted("b" * 32)}, again=True).done == 2
-    folder.place.remove(f"parts/{min(folder.finished())}.parquet")
+    folder.place.remove(f"jobs/{min(folder.finished())}.parquet")
     old = {"weighted": weighted("a" * 32)}
     with pytest.raises(RunConflict, match="1 of 2 jobs"):
         run_plan(plan, storage, objects=old)
@@ -348,8 +348,8 @@ def test_users_are_added_to_packed_jobs(here: RunFolder) -> None:
     assert users == 2
 
 
-def hostile(jobs: Any, trails: Any = None, replaces: Any = ()) -> bytes:
-    """A pack whose index was made up."""
+def hostile(jobs: Any, provenances: Any = None, replaces: Any = ()) -> bytes:
+    """A compacted file whose index was made up."""
     import io
     import json
 
@@ -358,8 +358,12 @@ def hostile(jobs: Any, trails: Any = None, replaces: Any = ()) -> bytes:
     file = io.BytesIO()
     with pq.ParquetWriter(file, pa.schema([("model", pa.string())])) as writer:
         writer.write_table(pa.table({"model": ["a", "b"]}))
-        said = {"jobs": jobs, "trails": [{}] if trails is None else trails, "replaces": replaces}
-        writer.add_key_value_metadata({b"segmeter.pack": json.dumps(said)})
+        said = {
+            "jobs": jobs,
+            "provenances": [{}] if provenances is None else provenances,
+            "replaces": replaces,
+        }
+        writer.add_key_value_metadata({b"segmeter.index": json.dumps(said)})
     return file.getvalue()
 
 
@@ -383,30 +387,30 @@ A, B = "a" * 20, "b" * 20
 )
 def test_a_made_up_index_is_refused(content: bytes) -> None:
     with pytest.raises(BadInput, match="index"):
-        jobs_in("pack", pack_bytes(content))
+        jobs_in("compacted", open_bytes(content))
 
 
 def test_rows_of_another_job_in_a_pack_are_found_out(here: RunFolder, typed: Typed) -> None:
     """An index that names other jobs than its rows, with a name that fits the content."""
     table = here.rows(jobs(here)[0])
     other = jobs(here)[1].id
-    content = packed([JobRows(other, table)])
+    content = compacted_bytes([JobRows(other, table)])
     for job in jobs(here)[:2]:
-        here.place.remove(f"parts/{job.id}.parquet")
-    name = packs.pack_name("disc", "drawn", content)
-    here.place.put(f"parts/{name}", content)
+        here.place.remove(f"jobs/{job.id}.parquet")
+    name = compacted_files.compacted_name("disc", "drawn", content)
+    here.place.put(f"jobs/{name}", content)
     run = Run.open(str(here.path))
     assert run.sql("select count(distinct (model, scene)) as n from rows").to_pylist() == [
         {"n": JOBS - 2}
     ]
-    assert "another job" in run.damaged[f"parts/{name}"]
+    assert "another job" in run.damaged[f"jobs/{name}"]
     assert salvage(here, name) == {other}
     assert run_plan(PLAN, here.path, workers=0) == Tally(2, JOBS - 2, 0)
 
 
 def test_a_link_among_packs_is_refused(here: RunFolder, tmp_path: Path) -> None:
     compact(here, loose=1)
-    file = here.path / "parts" / here.layout().packs[0].name
+    file = here.path / "jobs" / here.layout().compacted_files[0].name
     file.rename(tmp_path / "away")
     file.symlink_to(tmp_path / "away")
     with pytest.raises(BadInput, match="is a link"):
