@@ -167,7 +167,7 @@ def test_a_look_that_raises_is_one_sentence() -> None:
             raise RuntimeError("no weights")
 
     (fault,) = check(Blind(None))  # type: ignore[arg-type]
-    assert fault.startswith("look(scene) raises RuntimeError: no weights")
+    assert fault.startswith("encode(scene) raises RuntimeError: no weights")
 
 
 class Plain:

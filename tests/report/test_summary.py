@@ -26,7 +26,7 @@ COLUMNS = {
     "Boundary IoU AuC": "boundary-auc",
     "waiting": "waiting-to-90",
     "look": "seconds-encode",
-    "answer": "seconds-predict",
+    "predict": "seconds-predict",
     "simulated user": "seconds-user",
 }
 Cell = dict[str, str]

@@ -93,7 +93,7 @@ class Group:
 
     @property
     def comparison(self) -> tuple[str, str, ProtocolName]:
-        """What models are compared within: data set, user, reading."""
+        """What models are compared within: data set, user, protocol."""
         return self.dataset, self.user, self.protocol
 
     @property

@@ -50,9 +50,9 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
     try:
         trial = _Trial(model, scene)
     except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
-        return [f"look(scene) raises {_said(error)}"]
-    if not callable(getattr(trial.encoded, "answer", None)):
-        return ["what look gives has no answer(asks)"]
+        return [f"encode(scene) raises {_said(error)}"]
+    if not callable(getattr(trial.encoded, "predict", None)):
+        return ["what encode returns has no predict(requests)"]
     faults = list(_abilities_are_true(trial))
     strange = list(_answers(trial)) if trial.usable else []
     if strange or not trial.usable:
@@ -61,7 +61,7 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         try:
             faults += rule(trial)
         except Exception as error:  # noqa: BLE001  as above
-            faults.append(f"answer(asks) raises {_said(error)}")
+            faults.append(f"predict(requests) raises {_said(error)}")
     return list(dict.fromkeys(faults))
 
 
@@ -70,21 +70,21 @@ def _said(error: Exception) -> str:
 
 
 def _answers(trial: _Trial) -> Iterator[str]:
-    """Whether answers are predictions at all: what else they are, in a sentence."""
+    """Whether predictions are predictions at all: what else they are, in a sentence."""
     requests = trial.requests()
     try:
         found = trial.encoded.predict(requests)
     except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
-        yield f"answer(asks) raises {_said(error)}"
+        yield f"predict(requests) raises {_said(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
-        yield f"answer(asks) gives {_what(found)}; it gives a list with one prediction per ask"
+        yield f"predict(requests) gives {_what(found)}; it gives a list with one prediction per request"
         return
     if len(found) != len(requests):
-        yield f"{len(requests)} asks were answered by {len(found)} predictions"
+        yield f"{len(requests)} requests gave {len(found)} predictions"
     for prediction in found:
         if not isinstance(prediction, Prediction):
-            yield f"answer(asks) gives {_what(prediction)}; {_WRAP}"
+            yield f"predict(requests) gives {_what(prediction)}; {_WRAP}"
             return
         mask = prediction.mask()
         if not isinstance(mask, Mask):
@@ -178,7 +178,7 @@ def _parts(model: Model) -> Iterator[str]:
     else:
         yield "the model has no card; give it a segmeter.core.models.ModelCard"
     if not callable(getattr(model, "encode", None)):
-        yield "the model has no look(scene)"
+        yield "the model has no encode(scene)"
 
 
 def _card(card: ModelCard) -> Iterator[str]:
@@ -191,23 +191,23 @@ def _card(card: ModelCard) -> Iterator[str]:
         yield "the card names no prompt that the model takes"
 
 
-def _looking_is_pure(trial: _Trial) -> Iterator[str]:
+def _encoding_is_pure(trial: _Trial) -> Iterator[str]:
     if not np.array_equal(trial.before, trial.scene.pixels):
-        yield "look changed the scene's pixels"
+        yield "encode changed the scene's pixels"
     again = trial.model.encode(trial.scene)
     requests = trial.requests()[:1]
     one, other = (render(encoded, encoded.predict(requests)) for encoded in (trial.encoded, again))
     if one != other:
-        yield "looking twice at a scene gives different answers"
+        yield "encoding a scene twice gives different predictions"
 
 
 def _one_prediction_per_request(trial: _Trial) -> Iterator[str]:
     requests = trial.requests()
     predictions = trial.encoded.predict(requests)
     if len(predictions) != len(requests):
-        yield f"{len(requests)} asks were answered by {len(predictions)} predictions"
+        yield f"{len(requests)} requests gave {len(predictions)} predictions"
     if len(trial.encoded.predict([])) != 0:
-        yield "no ask was answered by a prediction"
+        yield "no request gave a prediction"
     for prediction in predictions:
         yield from _prediction(prediction, trial.scene)
 
@@ -234,19 +234,19 @@ def _together_is_one_by_one(trial: _Trial) -> Iterator[str]:
     backwards = render(encoded, encoded.predict(requests[::-1]))[::-1]
     for request, one, other, turned in zip(requests, together, apart, backwards, strict=True):
         if not trial.same(one, other):
-            yield f"answering together and one by one differ for {_kinds(request.prompts)}"
+            yield f"predicting together and one by one differ for {_kinds(request.prompts)}"
         if not trial.same(one, turned):
-            yield f"the order of asks changes the answer for {_kinds(request.prompts)}"
+            yield f"the order of requests changes the prediction for {_kinds(request.prompts)}"
 
 
-def _same_answer_always(trial: _Trial) -> Iterator[str]:
+def _same_prediction_always(trial: _Trial) -> Iterator[str]:
     encoded, requests = trial.encoded, trial.requests()
     first = encoded.predict(requests)
     masks = render(encoded, first)
     encoded.predict([Request((p,)) for p in trial.usable.values()][::-1])
     again = encoded.predict(requests)
     if masks != render(encoded, again):
-        yield "the same asks are not always answered alike"
+        yield "the same requests do not always give the same prediction"
     if any(not np.array_equal(a.scores, b.scores) for a, b in zip(first, again, strict=True)):
         yield "the same asks are not always scored alike"
     if masks != [p.mask() for p in first]:
@@ -265,10 +265,10 @@ def _state_is_returned(trial: _Trial) -> Iterator[str]:
     requests = [Request(clicks, state), Request(clicks, None)]
     one = render(encoded, encoded.predict(requests))
     if one != render(encoded, encoded.predict(requests)):
-        yield "an answer from memory changes when it is asked for again"
+        yield "a prediction from a state changes when it is requested again"
     alone = [render(encoded, encoded.predict([request]))[0] for request in requests]
     if not all(trial.same(a, b) for a, b in zip(one, alone, strict=True)):
-        yield "one session's memory leaks into another's answer"
+        yield "one session's state leaks into another's prediction"
 
 
 def _abilities_are_true(trial: _Trial) -> Iterator[str]:
@@ -282,10 +282,10 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
 
 
 _RULES: tuple[Rule, ...] = (
-    _looking_is_pure,
+    _encoding_is_pure,
     _one_prediction_per_request,
     _together_is_one_by_one,
-    _same_answer_always,
+    _same_prediction_always,
     _state_is_returned,
 )
 

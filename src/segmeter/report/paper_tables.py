@@ -143,7 +143,7 @@ def _paper_table(
     rounds = run.plan.rounds if run.plan.kind == "model" else 0  # methods are not prompted
     played = f"{rounds} round{'s' if rounds != 1 else ''}, " if rounds else ""
     caption = (
-        f"{layout.caption}. {counts}; {played}reading {protocol}. Bold: better than every other "
+        f"{layout.caption}. {counts}; {played}protocol {protocol}. Bold: better than every other "
         "model, significant at 5 % (paired exchange test, Holm)."
     )
     return PaperTable([*parameters, *heads], body, caption, f"tab:{layout.benchmark}-{protocol}")

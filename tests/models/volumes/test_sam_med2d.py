@@ -21,7 +21,7 @@ from segmeter.models.volumes._frames import SamMed2dFrame  # noqa: E402
 from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
 from segmeter.models.volumes.medical_sam import KINDS, MedicalSam  # noqa: E402
 
-from ..test_mobile_sam import (  # noqa: E402
+from ..sam.test_mobile_sam import (  # noqa: E402
     assert_close,
     assert_output,
     assert_statistics,

@@ -116,7 +116,7 @@ def splittable(run: Results) -> Splittable:
 
 
 def groups(run: Results) -> list[EdgeTables]:
-    """All methods of a run, data set by data set, reading by protocol."""
+    """All methods of a run, data set by data set, protocol by protocol."""
     table = run.sql(f"""
         select model, dataset, protocol, scene, round, threshold, {", ".join(_COUNTS)}
         from rows order by dataset, model, protocol desc, scene, round

@@ -29,7 +29,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Recalls(Group):
-    """One model, data set, reading, kind of objects and number of proposals.
+    """One model, data set, protocol, kind of objects and number of proposals.
 
     `matched` is images x thresholds, `objects` and `proposals` one number per image.
     """
