@@ -62,9 +62,9 @@ def write_run(out: Path, jobs: int) -> None:
                         folder.finish(job, list(rows_of(job, rng)), trail, schema)
                     continue
                 rows = [JobRows(j.id, table_of(j, rng, trail, schema)) for j in batch]
-                stopped = packed(rows)
-                name = pack_name(str(model), str(batch[0].dataset), stopped)
-                folder.place.put(f"parts/{name}", stopped)
+                content = packed(rows)
+                name = pack_name(str(model), str(batch[0].dataset), content)
+                folder.place.put(f"parts/{name}", content)
                 compact(folder)
         compact(folder, closing=True)
 

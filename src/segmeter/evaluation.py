@@ -22,7 +22,7 @@ from segmeter.engine.jobs import Objects
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run as StoredRun
-from segmeter.store.views import quoted
+from segmeter.store.scanning import quoted
 
 __all__ = ["Run", "evaluate"]
 

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from segmeter.store.sessions import has_sessions, sessions_query
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Benchmark, Curves
@@ -24,7 +25,6 @@ from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.store.parts import arrow_type
-from segmeter.store.sessions import has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"

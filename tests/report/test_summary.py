@@ -25,7 +25,7 @@ COLUMNS = {
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
     "waiting": "waiting-to-90",
-    "look": "seconds-encode",
+    "encode": "seconds-encode",
     "predict": "seconds-predict",
     "simulated user": "seconds-user",
 }

@@ -16,6 +16,7 @@ from rich.text import Text
 from segmeter.cli._words import printable
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.capabilities import ChoosesUsers
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.wording import counted
@@ -65,7 +66,9 @@ def print_summary(out: Address, tally: Tally, as_json: bool, *, reported: bool =
     headline = getattr(run.benchmark, "headline", ())
     for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
         console.print(table)
-    for said in _closing(out, tally, reported):
+    benchmark = run.benchmark
+    missing = benchmark.left_out(run) if rows and isinstance(benchmark, ChoosesUsers) else []
+    for said in (*missing, *_closing(out, tally, reported)):
         console.print(printable(said), soft_wrap=True, markup=False, highlight=False)
 
 

@@ -25,7 +25,6 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
-    from segmeter.report.several import Several
     from segmeter.store import Run
 
 __all__ = ["compare"]
@@ -52,10 +51,10 @@ def compare(
     """
     from segmeter.cli._option_values import protocols
     from segmeter.core.errors import BadInput
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
     wanted = protocols(protocol)
-    results = open_runs(runs, settings=settings(cost, goal), trust=trust)
+    results = Run.open(runs, settings=settings(cost, goal), trust=trust)
     if by is not None or groups is not None:
         _by_group(results, by or "group", groups, wanted, as_json)
         return Exit.DONE
@@ -76,7 +75,7 @@ def compare(
 
 
 def _by_group(
-    results: Run | Several,
+    results: Run,
     by: str,
     groups: Path | None,
     wanted: Sequence[str],

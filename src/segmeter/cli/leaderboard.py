@@ -21,7 +21,6 @@ from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
     from segmeter.report.page import Page
-    from segmeter.report.several import Several
     from segmeter.store import Run
 
 __all__ = ["board", "leaderboard"]
@@ -52,16 +51,16 @@ def leaderboard(
     Example: `segmeter leaderboard runs/one runs/two`
     """
     from segmeter.report.page import render
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
     from segmeter.store.local import write_file
 
-    results = open_runs(runs, settings=settings(cost, goal))
+    results = Run.open(runs, settings=settings(cost, goal))
     write_file(to, render(board(results, len(runs))).encode())
     typer.echo(f"leaderboard: {to}")
     return Exit.DONE
 
 
-def board(results: Run | Several, runs: int) -> Page:
+def board(results: Run, runs: int) -> Page:
     """The page of so many runs, read as one."""
     from segmeter.core import catalogue
     from segmeter.report.page import Page
@@ -77,7 +76,7 @@ def board(results: Run | Several, runs: int) -> Page:
     return Page(title, entry.summary, facts, sections, "ProtocolName")
 
 
-def sections_of(run: Run | Several) -> list[Section]:
+def sections_of(run: Run) -> list[Section]:
     """One section per protocol, to be chosen from; the corrected one first."""
     from segmeter.report.wording import protocol_note
 

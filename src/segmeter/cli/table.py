@@ -40,9 +40,9 @@ def table(
     Example: `segmeter table runs/mine --format latex`
     """
     from segmeter.report.paper_tables import table_text
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
-    read = open_runs(runs, settings=settings(cost, goal))
+    read = Run.open(runs, settings=settings(cost, goal))
     text = table_text(read, layout, kind.language, protocol)
     text = printable(text)
     if to is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -68,16 +68,16 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a number is told of a group are the same for all (`benchmarks/grouping.py`).
+    a group is summarised are the same for all (`benchmarks/grouping.py`).
 
     Attributes
     ----------
     user
-        Empty where nobody prompts, or where the group holds several users.
+        Empty for methods without a user, and for groups of several users.
     keys
         Scene and target of each row; the target is empty where whole images are judged.
     clusters
-        The image of each row, or the patient: intervals draw these anew.
+        The image (or patient) of each row; the bootstrap resamples these.
     """
 
     model: str
@@ -93,7 +93,7 @@ class Group:
 
     @property
     def comparison(self) -> tuple[str, str, ProtocolName]:
-        """What models are compared within: data set, user, protocol."""
+        """Data set, user and protocol: models are compared within one of these."""
         return self.dataset, self.user, self.protocol
 
     @property
@@ -109,7 +109,7 @@ class Curves(Group):
 
 
 class Results(Protocol):
-    """What a benchmark reads of a finished run."""
+    """The view of a finished run that benchmarks read."""
 
     @property
     def plan(self) -> Plan: ...
@@ -119,7 +119,7 @@ class Results(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What whoever reads the run asked for, such as the path of a cost model."""
+        """Settings of the caller, such as the path of a cost model."""
         ...
 
     @property
@@ -139,6 +139,10 @@ class Results(Protocol):
         rounds, and answers without reading the parts again.
         What comes from a run goes in as parameters, `?` or `$name`, never into the text.
         """
+        ...
+
+    def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
+        """The same run on some targets only: data set, scene and target of each."""
         ...
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:

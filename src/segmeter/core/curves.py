@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 GROUP = ("model", "dataset", "user", "protocol")
-"""What sessions are grouped by."""
+"""Columns that sessions are grouped by."""
 
 CURVES = """
     select model, dataset, "user", protocol, scene, target, cluster, {} as curve

@@ -92,7 +92,7 @@ class Numbered:
         return self._numbers[id(mask)]
 
     def sides(self, target: Target, prediction: Mask) -> tuple[tuple[int, int, int], ...]:
-        """What is missed and the false positives: a mask, and two masks to take away from it."""
+        """False negatives and false positives: each a mask and two masks to subtract from it."""
         target.mask.check_frame(prediction)
         ground_truth, other, ignored = map(self.number, (target.mask, prediction, target.ignore))
         return (ground_truth, other, ignored), (other, ground_truth, ignored)

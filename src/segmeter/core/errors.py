@@ -64,7 +64,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """`" (mine.py, line 12)"` for the last line of somebody's own code that an error came through.
+    """`" (mine.py, line 12)"`: the last line of the user's own code in the traceback of an error.
 
     Lines of segmeter and of installed packages are not theirs to mend; nothing where there is
     no other.

@@ -116,7 +116,7 @@ class Stream:
     def merge(self, other: Stream) -> None:
         """Take over what another stream of the same measure has seen, as of another process."""
         if other.measure.id != self.measure.id:
-            raise BadInput(f"'{other.measure.id}' cannot go on as '{self.measure.id}'")
+            raise BadInput(f"cannot merge '{other.measure.id}' into '{self.measure.id}'")
         self.values += other.values
 
     def reset(self) -> None:

@@ -27,7 +27,7 @@ from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.results import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "source_of"]
+__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
@@ -61,7 +61,7 @@ class Worker:
         self.roots = roots
         self.objects = objects or {}
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
-        self.schema = _rows_of(self.benchmark, plan)
+        self.schema = rows_schema(self.benchmark, plan)
         self._segmenter: tuple[Spec, Any] | None = None
         self._datasets: dict[str, Dataset] = {}
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -146,7 +146,7 @@ def source_of(spec: Spec) -> str:
     return fingerprint(file.read_bytes()) if file.is_file() else ""
 
 
-def _rows_of(benchmark: Any, plan: Plan) -> Schema | None:
+def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
     """The declared columns with one for each measure; None if the benchmark declares nothing."""
     schema = declared_rows(benchmark)
     if schema is None:

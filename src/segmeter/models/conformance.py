@@ -78,7 +78,7 @@ def _answers(trial: _Trial) -> Iterator[str]:
         yield f"predict(requests) raises {_said(error)}"
         return
     if isinstance(found, np.ndarray) or not isinstance(found, Sequence):
-        yield f"predict(requests) gives {_what(found)}; it gives a list with one prediction per request"
+        yield f"predict(requests) gives {_what(found)}; return a list, one prediction per request"
         return
     if len(found) != len(requests):
         yield f"{len(requests)} requests gave {len(found)} predictions"

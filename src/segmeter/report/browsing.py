@@ -18,7 +18,7 @@ from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.report.templates import filled
 from segmeter.store import Run
-from segmeter.store.kept import kept_table
+from segmeter.store.cache import cached_table
 
 __all__ = ["PAGE", "Sessions"]
 
@@ -59,7 +59,7 @@ class Sessions:
             from rows group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
-            "made", kept_table(run, f"sessions-{goal:g}", lambda: run.sql(query))
+            "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
         )
         self._connection.execute("""
             create table sessions as select *,

@@ -16,7 +16,6 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, check_choice
 from segmeter.report.exports import identifier
 from segmeter.report.paper_formats import Format, Head, Number, PaperTable, write_table
-from segmeter.report.several import Several
 from segmeter.store import Run
 
 __all__ = ["LAYOUTS", "Layout", "Statistic", "table_text"]
@@ -98,10 +97,7 @@ class ComparesAnything(Protocol):
 
 
 def table_text(
-    run: Run | Several,
-    layout: str | None = None,
-    kind: Format = "latex",
-    protocol: str = "corrected",
+    run: Run, layout: str | None = None, kind: Format = "latex", protocol: str = "corrected"
 ) -> str:
     """A run's table in a paper's layout, as text."""
     name = layout or run.plan.benchmark
@@ -121,9 +117,7 @@ def table_text(
     return write_table(_paper_table(run, wanted, rows, protocol), kind)
 
 
-def _paper_table(
-    run: Run | Several, layout: Layout, rows: Sequence[SummaryRow], protocol: str
-) -> PaperTable:
+def _paper_table(run: Run, layout: Layout, rows: Sequence[SummaryRow], protocol: str) -> PaperTable:
     """The table of a protocol, whose summary these rows are."""
     sizes, names = _sizes(run), display_names(run.plan.datasets)
     statistics = _statistics(layout, rows)
@@ -162,7 +156,7 @@ def _statistics(layout: Layout, rows: Sequence[SummaryRow]) -> list[Statistic]:
 
 
 def _leaders(
-    run: Run | Several, layout: Layout, models: Sequence[str], protocol: str
+    run: Run, layout: Layout, models: Sequence[str], protocol: str
 ) -> set[tuple[str, str, str]]:
     """Model, data set and measure of what is significant to be better than every other model."""
     signs = {each.measure: 1 if each.better == "higher" else -1 for each in layout.statistics}
@@ -176,7 +170,7 @@ def _leaders(
     return {key for key, each in won.items() if len(each) == len(models) - 1 and all(each)}
 
 
-def _differences(run: Run | Several, layout: Layout) -> list[Difference]:
+def _differences(run: Run, layout: Layout) -> list[Difference]:
     if not isinstance(run.benchmark, ComparesAnything):
         return run.differences()
     # What a machine's seconds were is shown and never tested.
@@ -185,7 +179,7 @@ def _differences(run: Run | Several, layout: Layout) -> list[Difference]:
     return run.benchmark.differences_in(run, tested)
 
 
-def _sizes(run: Run | Several) -> dict[str, int]:
+def _sizes(run: Run) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
     trails = run.provenance["segmenters"]
     told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}

@@ -26,7 +26,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Section, Slices, Table
+from segmeter.core.sections import Note, Section, Slices, Table
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
@@ -238,7 +238,7 @@ def test_default_users_fit_some_model_of_each_kind() -> None:
         ({"kind": "method"}, "tests models, not methods"),
         ({"measures": ("boundary-iou",)}, "does not score volumes"),
         ({"rounds": -1}, "at least 1"),
-        ({"options": {"stride": 3}}, "no settings of its own"),
+        ({"options": {"stride": 3}}, "no setting"),
     ],
 )
 def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
@@ -248,7 +248,7 @@ def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentenc
 
 def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("filler"),), users=(Spec("points-per-slice"),))
-    with pytest.raises(BadInput, match="takes nothing that the users"):
+    with pytest.raises(BadInput, match=r"takes box prompts only.*these do: box-propagation"):
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
 
 
@@ -330,8 +330,9 @@ class CropperEncodedScene:
 def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path, run: Run) -> None:
     users = (Spec.parse("points-per-volume?n=5"),)
     plan = replace(
-        PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",)
-    )
+        PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",),
+        options={"draws": 1},
+    )  # fmt: skip
     run_plan(plan, tmp_path / "run", workers=0, objects={"cropper": Cropper()})
     half = Run.open(tmp_path / "run")
     rows = half.sql(
@@ -351,3 +352,50 @@ def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path,
     assert gone == sum(row["target_vanished"] for row in rows.to_pylist()) > 0
     assert any(table in section.blocks for section in sections(half))
     assert lost_prompts(run) == [], "nothing is lost slice by slice"
+
+
+def test_users_that_draw_at_random_are_run_five_times_and_are_one_row(tmp_path: Path) -> None:
+    users = (Spec.parse("points-per-slice?n=1"), Spec.parse("box-per-slice"))
+    plan = replace(PLAN, segmenters=(Spec("disc"),), users=users, rounds=1)
+    run_plan(replace(plan, protocols=("published", "corrected")), tmp_path / "run", workers=0)
+    made = Run.open(tmp_path / "run")
+    counted = made.sql(
+        'select protocol, "user" as name, count(*) as n from rows group by all order by all'
+    ).to_pylist()
+    per_target = next(row["n"] for row in counted if row["name"] == "box-per-slice")
+    assert all(row["n"] == per_target for row in counted)
+    random = [row["protocol"] for row in counted if row["name"].startswith("points")]
+    assert random == ["corrected"] * 5 + ["published"]
+    rows = [row for row in made.summary() if row.measure == "dice"]
+    assert {(r.user, r.protocol) for r in rows if r.user.startswith("points")} == {
+        ("points-per-slice?n=1", "corrected"),
+        ("points-per-slice?n=1", "published"),
+    }
+    assert len(rows) == 4
+    mean = made.sql("select avg(dice) as d from rows where protocol = 'corrected' and target ="
+                    " (select min(target) from rows) and \"user\" like 'points%'")  # fmt: skip
+    assert 0 < mean.to_pylist()[0]["d"] < 1
+
+
+def test_rows_say_what_the_network_saw_and_how_large_things_are(run: Run) -> None:
+    rows = run.sql("select * from rows").to_pylist()
+    assert {row["modality"] for row in rows} == {"MR"}
+    assert all(row["window_low"] < row["window_high"] for row in rows)
+    for row in rows:
+        assert row["volume_ml"] == pytest.approx(row["voxels"] / 1000)  # voxels of 1 mm
+
+
+def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:
+    users = (Spec.parse("points-per-slice?n=1"), Spec.parse("box-per-slice"))
+    plan = replace(PLAN, segmenters=(Spec("filler"),), users=users, rounds=1)
+    run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
+    made = Run.open(tmp_path / "run")
+    (said,) = made.benchmark.left_out(made)
+    assert said == "filler does not take the prompts of: points-per-slice?n=1; not run"
+    text = " ".join(b.text for s in sections(made) for b in s.blocks if isinstance(b, Note))
+    assert said in text
+
+
+def test_until_is_refused_with_the_way_that_there_is() -> None:
+    with pytest.raises(BadInput, match=r"no --until; .*until_dice=0.9"):
+        catalogue.benchmarks.make("volumes").plan(replace(PLAN, options={"until": "dice>=0.9"}))

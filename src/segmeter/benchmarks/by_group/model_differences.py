@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from segmeter.benchmarks.by_group.splitting import TargetGroups, said_of_targets
-from segmeter.benchmarks.by_group.target_filter import OnlyTargets
 from segmeter.core.benchmarks import Benchmark, Difference, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
@@ -45,9 +44,7 @@ def differences_by_group(
         )
     members = TargetGroups(said_of_targets(run, by), by, groups).members()
     found = [
-        (group, d)
-        for group, keys in members.items()
-        for d in benchmark.differences(OnlyTargets(run, keys))
+        (group, d) for group, keys in members.items() for d in benchmark.differences(run.only(keys))
     ]
     families: dict[tuple[str, ...], list[int]] = {}
     for i, (_, d) in enumerate(found):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
@@ -22,6 +22,7 @@ __all__ = ["Volumes"]
 
 _ROUNDS = 6
 _MEASURES = ("dice", "nsd")
+_DRAWS = 5
 
 
 @catalogue.benchmarks.add(
@@ -42,8 +43,6 @@ class Volumes(OwnModules):
 
         if plan.kind != "model":
             raise BadInput("benchmark 'volumes' tests models, not methods; use --model")
-        if plan.options:
-            raise BadInput("benchmark 'volumes' has no settings of its own; leave out --option")
         if plan.rounds < 0:
             raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
         check_measures(plan.measures)
@@ -54,15 +53,41 @@ class Volumes(OwnModules):
             rounds=plan.rounds or _ROUNDS,
             protocols=plan.protocols or ("published", "corrected"),
             measures=measures if "dice" in measures else ("dice", *measures),
+            options={"draws": _draws(plan.options)},
         )
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        """The users that a model can play with; the others are left out for it."""
-        from segmeter.benchmarks.volumes.fitting import fitting
+        """The users whose prompts a model takes; the others are left out for it, and named."""
+        from segmeter.benchmarks.volumes.fitting import fitting, takes_none
 
-        return fitting(segmenter, users)
+        found = fitting(segmenter, users)
+        if not found:
+            raise BadInput(takes_none(segmenter))
+        return found
+
+    def left_out(self, run: Results) -> list[str]:
+        """Users that were asked for and not run, one sentence per model."""
+        from segmeter.benchmarks.volumes.fitting import left_out
+
+        return left_out(run)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.volumes.simulation import simulate_volume
 
         return simulate_volume(segmenter, scene, plan)
+
+
+def _draws(options: Mapping[str, Any]) -> int:
+    """How often users that draw at random are run in `corrected`."""
+    if "until" in options:
+        raise BadInput(
+            "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
+            " --user 'scribble-refinement?until_dice=0.9'"
+        )
+    other = [name for name in options if name != "draws"]
+    if other:
+        raise BadInput(f"benchmark 'volumes' has no setting '{other[0]}'; it has draws")
+    draws = options.get("draws", _DRAWS)
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise BadInput(f"--option draws={draws}: draws are a number from 1 on")
+    return draws

@@ -10,6 +10,7 @@ import numpy as np
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.grouping import cost_of
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
+from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
     VolumeSessions,
@@ -60,7 +61,7 @@ def sections(run: Results) -> list[Section]:
         if group.protocol == lead:
             leading.setdefault(group.dataset, []).append(group)
     made = [
-        _most_for_least(leading),
+        _most_for_least(run, leading),
         _against_effort(leading),
         _equal_effort(leading),
         _significant(run, lead),
@@ -82,8 +83,9 @@ def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
     return Section("Slices", text, blocks)
 
 
-def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
+def _most_for_least(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section:
     blocks: list[Block] = []
+    blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
         table = leaderboard(members, _stem("volumes", dataset), dataset_label(dataset))
         blocks += [_answer(members, dataset), table]

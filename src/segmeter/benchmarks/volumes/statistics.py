@@ -17,6 +17,7 @@ import numpy as np
 
 from segmeter.benchmarks.grouping import cost_of, differences_in, measured, summary_row
 from segmeter.benchmarks.volumes.judging import MEASURES
+from segmeter.benchmarks.volumes.repeats import merged_repeats
 from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
 from segmeter.core.effort import Effort
 from segmeter.stats.effort import CostModel
@@ -61,6 +62,7 @@ class VolumeSessions(Group):
     seconds: Floats
     published: Floats
     others: dict[str, Floats]
+    repeats: tuple[VolumeSessions, ...] = ()
 
     @property
     def rounds(self) -> int:
@@ -91,7 +93,7 @@ def groups(run: Results, cost: CostModel) -> list[VolumeSessions]:
                 {name: tables[name] for name in others},
             )
         )
-    return made
+    return merged_repeats(made)
 
 
 def measures_besides_dice(run: Results) -> list[str]:
@@ -118,7 +120,12 @@ def differences(run: Results) -> list[Difference]:
 
 
 def targets_of(group: VolumeSessions, measure: str) -> Floats:
-    """One value per target, whose mean over cases is the statistic of that name."""
+    """One value per target, whose mean over cases is the statistic of that name.
+
+    Where the user draws at random, it is the mean over the draws.
+    """
+    if group.repeats:
+        return np.asarray(np.mean([targets_of(one, measure) for one in group.repeats], axis=0))
     dice, spent = group.dice, group.interactions
     name, _, at = measure.partition("@")
     if measure.startswith(("effort-to-", "seconds-to-")):
@@ -193,8 +200,9 @@ def _measures(group: VolumeSessions) -> Iterator[tuple[str, Interval]]:
     for goal in GOALS:
         yield of(f"effort-to-{goal}")
         yield of(f"seconds-to-{goal}")
-        never = never_reached(group.dice, goal / 100)
-        share = share_interval(never, group.clusters)
+        each = group.repeats or (group,)
+        never = np.concatenate([never_reached(one.dice, goal / 100) for one in each])
+        share = share_interval(never, group.clusters * len(each))
         yield f"never@{goal}", share.times(100)
     yield of("dice-published")
     if group.user.startswith("cvpr25-clicks"):
