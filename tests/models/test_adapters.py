@@ -144,14 +144,14 @@ class Wrong:
 @pytest.mark.parametrize(
     ("gives", "said"),
     [
-        (lambda requests: None, "gives nothing"),
-        (lambda requests: np.zeros((3, 4, 4)), "gives an array of float64"),
+        (lambda requests: None, "returns nothing"),
+        (lambda requests: np.zeros((3, 4, 4)), "returns an array of float64"),
         (
             lambda requests: [np.full((4, 4), -1.0)] * len(requests),
             r"\(4, 4\) of logits; wrap each mask",
         ),
         (lambda requests: [np.full((4, 4), 0.5)] * len(requests), "of probabilities; wrap"),
-        (lambda requests: [[1, 0]] * len(requests), "gives a list; wrap"),
+        (lambda requests: [[1, 0]] * len(requests), "returns a list; wrap"),
         (lambda requests: 1 / 0, "ZeroDivisionError"),
     ],
 )

@@ -88,7 +88,7 @@ class _FaultyEncodedScene:
     ("fault", "sentence"),
     [
         ("abilities", "promises 'words'"),
-        ("pixels", "changed the scene's pixels"),
+        ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
         ("state", "do not always give the same prediction"),
         ("leak", "differ for box"),
@@ -119,7 +119,7 @@ def test_a_view_without_answer_is_named() -> None:
         def encode(self, scene: Scene) -> object:
             return scene
 
-    assert check(Blind()) == ["what encode returns has no predict(requests)"]  # type: ignore[arg-type]
+    assert check(Blind()) == ["encode(scene) returns an object without predict(requests)"]  # type: ignore[arg-type]
 
 
 def test_the_command_checks_a_model_of_ones_own(
