@@ -51,8 +51,8 @@ def check(model: Model, scene: Scene | None = None) -> list[str]:
         trial = _Trial(model, scene)
     except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
         return [f"look(scene) raises {_said(error)}"]
-    if not callable(getattr(trial.encoded, "answer", None)):
-        return ["what look gives has no answer(asks)"]
+    if not callable(getattr(trial.encoded, "predict", None)):
+        return ["what encode gives has no predict(requests)"]
     faults = list(_abilities_are_true(trial))
     strange = list(_answers(trial)) if trial.usable else []
     if strange or not trial.usable:
