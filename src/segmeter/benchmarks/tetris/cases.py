@@ -113,7 +113,7 @@ def _heat(case: Case, model: str, row: Row) -> Illustration:
 
 def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
     """Rows with a model's maps, those first in which IoU varies most over the object."""
-    if "all-min" not in group.singles:
+    if "all-min" not in group.values:
         return []
     table = run.sql(
         """
