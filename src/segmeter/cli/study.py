@@ -269,7 +269,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
     clicks, dataset, model = out / "export" / "clicks.csv", ["mini"], _at_hand(weights)
     typer.echo("\nsegmeter similarity --compare modes")
     previews = out / "export" / "previews.csv"
-    similarity(previews, dataset, compare="modes", protocol="sound")
+    similarity(previews, dataset, compare="modes", protocol="corrected")
     typer.echo("\nsegmeter calibrate --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
@@ -278,7 +278,7 @@ def _read_again(out: Path, weights: Path | None) -> None:
         model=[model],
         dataset=dataset,
         rounds=1,
-        protocol="sound",
+        protocol="corrected",
         clicks=clicks,
         weights=weights,
         out=str(out / "rclicks"),

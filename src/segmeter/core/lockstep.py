@@ -101,12 +101,7 @@ def simulate(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    protocols = {p.protocol for p in simulated_sessions}
-    encoded_scenes = {protocol: in_protocol(encoded, protocol) for protocol in protocols}
-    sessions = [
-        _session(scene, encoded_scenes[p.protocol], p, judge, oracle_rounds)
-        for p in simulated_sessions
-    ]
+    sessions = _sessions(scene, encoded, simulated_sessions, judge, oracle_rounds)
     lanes = [
         _Lane(simulated_sessions, sessions, places, seed, pool)
         for places in _lanes(sessions, simulated_sessions)
@@ -124,22 +119,27 @@ def simulate(
     return [Trajectory(p, s.rounds) for p, s in zip(simulated_sessions, sessions, strict=True)]
 
 
-def _session(
+def _sessions(
     scene: Scene,
     encoded: EncodedScene,
-    simulated: SimulatedSession,
+    simulated_sessions: Sequence[SimulatedSession],
     judge: Judge,
     oracle_rounds: int,
-) -> Session:
-    return Session(
-        scene,
-        encoded,
-        simulated.target,
-        judge=judge,
-        protocol=simulated.protocol,
-        oracle_rounds=oracle_rounds,
-        forgets=forgets_prompts(simulated.user),
-    )
+) -> list[Session]:
+    """A session each; those of one protocol share one encoded scene."""
+    by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
+    return [
+        Session(
+            scene,
+            by_protocol[simulated.protocol],
+            simulated.target,
+            judge=judge,
+            protocol=simulated.protocol,
+            oracle_rounds=oracle_rounds,
+            forgets=forgets_prompts(simulated.user),
+        )
+        for simulated in simulated_sessions
+    ]
 
 
 def _lanes(

@@ -12,6 +12,7 @@ from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan
 from segmeter.engine.jobs import Objects, rows_schema, source_of
 from segmeter.engine.widening import lacking_users, users_left
+from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
 from segmeter.store.compacted_files import whole
@@ -42,7 +43,8 @@ def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -
 
     def printed(spec: catalogue.Spec) -> dict[str, str]:
         if spec.name in own:
-            return {"fingerprint": own[spec.name].card.fingerprint}
+            source = source_of(spec, own[spec.name])
+            return {"fingerprint": own[spec.name].card.fingerprint, "source": source}
         if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
             return {"source": source_of(spec)}
         return {"fingerprint": registry.make(spec, **roots.options()).card.fingerprint}
@@ -174,7 +176,7 @@ def _stale(
         if id(job.segmenter) not in now:
             now[id(job.segmenter)] = prints[str(job.segmenter)]()
         for what, today in now[id(job.segmenter)].items():
-            if what in provenance and provenance[what] != today:
+            if what in provenance and (provenance[what] != today or today == UNKNOWN):
                 found.append((job, (what, provenance[what], today)))
                 break
     return found
@@ -184,9 +186,13 @@ def _conflict(
     folder: RunFolder, stale: Sequence[tuple[Job, tuple[str, str, str]]], total: int
 ) -> str:
     job, (what, then, today) = stale[0]
-    thing = "another source" if what == "source" else "other weights"
-    return (
-        f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' ran with "
-        f"{thing} (fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}); --again "
-        "runs them again, another --out keeps them as they are"
-    )
+    done = f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' finished"
+    todo = "--again (again=True in Python) re-runs them, another --out keeps them"
+    if UNKNOWN in (then, today):
+        return (
+            f"{done} before, and whether it has changed since cannot be determined: it holds an "
+            f"object without accessible state, such as a lock or a connection; {todo}"
+        )
+    thing = "other code or state" if what == "source" else "other weights"
+    prints = f"fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}"
+    return f"{done} with {thing} ({prints}); {todo}"

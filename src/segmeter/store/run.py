@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 import pyarrow as pa
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
+from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
@@ -190,7 +189,7 @@ class Run:
         found = self._computed("differences", Difference, lambda: self.benchmark.differences(self))
         if not self._several:
             return found
-        return [d if self._place(d.first) <= self._place(d.second) else _flipped(d) for d in found]
+        return [d if self._place(d.first) <= self._place(d.second) else d.turned for d in found]
 
     def sections(self) -> Sequence[Section]:
         """The sections of the benchmark's report."""
@@ -220,10 +219,6 @@ class Run:
                 if rows:
                     return [row | {"model": model} for row in rows if self._has(row)]
         return []
-
-    def curves(self, measure: str) -> list[Curves]:
-        """A measure of every target over the rounds, by model, data set, user and reading."""
-        return curves_of(self.sql(CURVES.format(quoted(measure_column(measure)))))
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""
@@ -446,11 +441,6 @@ def _contradict(one: Contents, other: Contents, model: str) -> bool:
     key = ", ".join(map(quoted, SESSION))
     query = f"select 1 from one join other using ({key}) where model = ? and ({differ}) limit 1"
     return bool(connection.execute(query, [model]).fetchall())
-
-
-def _flipped(d: Difference) -> Difference:
-    """The same comparison the other way round."""
-    return replace(d, first=d.second, second=d.first, value=-d.value, low=-d.high, high=-d.low)
 
 
 def _texts(names: Sequence[str]) -> pa.Schema:
