@@ -155,7 +155,14 @@ def tables(asked: argparse.Namespace) -> None:
 
 def together(asked: argparse.Namespace) -> None:
     """Every run's sessions in one table; of what was played twice the fuller run counts."""
-    from segmeter.benchmarks.zeroshot.points.statistics import ALL, Played, played, summary_of
+    from segmeter.benchmarks.zeroshot.points.statistics import (
+        ALL,
+        STATISTICS,
+        Played,
+        played,
+        with_means,
+    )
+    from segmeter.stats.statistics import summary_of
 
     groups: dict[tuple[str, ...], Played] = {}
     for place in asked.runs:
@@ -164,7 +171,7 @@ def together(asked: argparse.Namespace) -> None:
             if key not in groups or len(group.keys) > len(groups[key].keys):
                 groups[key] = group
     rows: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
-    for row in summary_of(list(groups.values())):
+    for row in summary_of(with_means(list(groups.values())), STATISTICS):
         rows.setdefault((row.dataset, row.user, row.protocol, row.model), {})[row.measure] = row
     print(f"| data | first point | reading | model | masks | {' | '.join(POINTS)} |")
     print("|---|---|---|---|---:|" + "---:|" * len(POINTS))

@@ -99,14 +99,13 @@ class Run(StoredRun):
 
     def table(
         self,
-        layout: str | None = None,
         format: Literal["latex", "markdown", "csv", "html"] = "markdown",
         protocol: str = "corrected",
     ) -> str:
         """The table of a paper, as text."""
         from segmeter.report.paper_tables import table_text
 
-        return table_text(self, layout, format, protocol)
+        return table_text(self, format, protocol)
 
 
 def evaluate(

@@ -115,6 +115,8 @@ class Column:
         Draw each number and its interval on a common scale next to it.
     shade
         Tint each cell by its value, for matrices.
+    group
+        A heading over neighbouring columns, such as a data set.
     """
 
     title: str
@@ -124,6 +126,7 @@ class Column:
     better: Literal["higher", "lower", ""] = ""
     plot: bool = False
     shade: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ def region_classes(
 
 
 def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
-    check_choice("reading of F_op", protocol, get_args(FopProtocol))
+    check_choice("protocol of F_op", protocol, get_args(FopProtocol))
     judge = _published if protocol == "published" else _paper
     pairs = [judge(table) for table in comparison.tables]
     return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]

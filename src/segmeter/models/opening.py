@@ -1,4 +1,4 @@
-"""Models by path: a checkpoint or a Hugging Face folder instead of a name."""
+"""Models by path: a checkpoint, a Hugging Face folder or ONNX graphs instead of a name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.models.onnx_models import onnx_files, open_onnx
 
 __all__ = ["entry_of_path"]
 
@@ -21,6 +22,8 @@ def entry_of_path(name: str) -> catalogue.Entry[Any] | None:
         if not path.is_file():
             raise NotFound(f"no file '{name}' to open as a model")
         return catalogue.Entry(name, lambda **o: open_checkpoint(path, **o), "a checkpoint", name)
+    if onnx_files(path) and ("/" in name or path.suffix == ".onnx"):
+        return catalogue.Entry(name, lambda **o: open_onnx(path, **o), "ONNX graphs", name)
     if "/" in name and (path / "config.json").is_file():
         return catalogue.Entry(name, lambda **o: open_folder(path, **o), "a folder", name)
     return None

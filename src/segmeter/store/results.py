@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 import pyarrow as pa
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Benchmark, Curves, Difference, SummaryRow
+from segmeter.core.benchmarks import Benchmark, Difference, SummaryRow
 from segmeter.core.catalogue import Spec
-from segmeter.core.curves import CURVES, curves_of
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
@@ -220,10 +219,6 @@ class Run:
                 if rows:
                     return [row | {"model": model} for row in rows if self._has(row)]
         return []
-
-    def curves(self, measure: str) -> list[Curves]:
-        """A measure of every target over the rounds, by model, data set, user and reading."""
-        return curves_of(self.sql(CURVES.format(quoted(measure_column(measure)))))
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""

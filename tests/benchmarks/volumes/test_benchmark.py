@@ -16,7 +16,7 @@ from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
-from segmeter.benchmarks.volumes.statistics import differences, groups, summary, targets_of
+from segmeter.benchmarks.volumes.statistics import groups, statistics
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -32,7 +32,6 @@ from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.roots import Roots
-from segmeter.stats.effort import CostModel
 from segmeter.store.results import Run
 from segmeter.users.volumes.cvpr25 import click_curve_area
 
@@ -116,7 +115,7 @@ def test_dice_is_that_of_the_masks_that_were_kept(run: Run) -> None:
 
 
 def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
-    for group in groups(run, CostModel()):
+    for group in groups(run):
         spent = group.interactions
         assert (np.diff(spent, axis=1) >= 0).all()
         if group.key[2].startswith("box-interpolation"):
@@ -130,8 +129,8 @@ def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
 
 
 def test_summary_numbers_are_means_over_cases(run: Run) -> None:
-    found = {(r.model, r.user, r.protocol, r.measure): r for r in summary(run)}
-    for group in groups(run, CostModel()):
+    found = {(r.model, r.user, r.protocol, r.measure): r for r in Volumes().summary(run)}
+    for group in groups(run):
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
         for (scene, _), label, value in zip(
@@ -154,7 +153,7 @@ def test_rows_hold_what_was_declared_and_measures(run: Run) -> None:
 
 
 def test_models_are_compared_on_the_objects_they_share(run: Run) -> None:
-    found = differences(run)
+    found = Volumes().differences(run)
     assert {d.user for d in found} == {"box-interpolation?n=3", "box-propagation"}
     for d in found:
         if d.measure == "dice":
@@ -169,13 +168,13 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
     found = sections(run)
     titles = [section.title for section in found]
     for title in (
-        "Which model gives most for least",
+        "Results",
         "Quality against effort",
         "Dice at equal effort",
         "Significant differences",
         "Beside the paper's tables",
-        "What fails",
-        "Slices",
+        "Hardest objects",
+        "Sessions",
     ):
         assert title in titles
     tables = {table.name: table for table in blocks(found, Table)}
@@ -262,12 +261,14 @@ def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None
         limit=1,
     )
     run_plan(plan, tmp_path / "run", workers=0)
-    (group,) = groups(Run.open(tmp_path / "run"), CostModel())
+    opened = Run.open(tmp_path / "run")
+    (group,) = groups(opened)
+    cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
     expected = [click_curve_area(row.tolist()) for row in dsc]
-    np.testing.assert_allclose(targets_of(group, "dsc-auc"), expected)
+    np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
     kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)
-    np.testing.assert_allclose(targets_of(group, "nsd-final"), kept)
+    np.testing.assert_allclose(cards["nsd-final"].compared(group), kept)
 
 
 def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -292,15 +293,15 @@ def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> 
     plan = replace(PLAN, segmenters=PLAN.segmenters[1:], users=user, rounds=1, limit=2)
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
-    found = {row.measure: row.value for row in summary(Run.open(tmp_path / "run"))}
+    found = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
     asked = replace(plan, measures=("dice", "hd95"))
     run_plan(asked, tmp_path / "other", workers=0)
-    at_once = {row.measure: row.value for row in summary(Run.open(tmp_path / "other"))}
+    at_once = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "other"))}
     assert found["hd95"] == at_once["hd95"] > 0
 
     lost = next((tmp_path / "run" / "scores").rglob("*.parquet"))
     lost.unlink()
-    assert "hd95" not in {row.measure for row in summary(Run.open(tmp_path / "run"))}
+    assert "hd95" not in {row.measure for row in Volumes().summary(Run.open(tmp_path / "run"))}
 
 
 class Cropper:

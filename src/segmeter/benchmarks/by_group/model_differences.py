@@ -37,9 +37,9 @@ def differences_by_group(
     What a benchmark corrects together it corrects within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
-    if run.plan.benchmark == "boxes" or run.plan.kind == "method":
+    if run.objects != "sessions":
         raise BadInput(
-            f"rows of '{run.plan.benchmark}' are not of targets; models are compared by group in "
+            f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
         )
     members = TargetGroups(said_of_targets(run, by), by, groups).members()

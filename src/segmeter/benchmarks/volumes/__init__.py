@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Results, Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
 from segmeter.core.users import User
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["Volumes"]
 
@@ -29,13 +31,18 @@ _DRAWS = 5
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-class Volumes(OwnModules):
+class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
+    split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice", "seconds")
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: "
+        "interactive radiological benchmark. arXiv:2411.07885, 2024"
+    }
 
     def plan(self, plan: Plan) -> Plan:
         from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS
@@ -75,6 +82,28 @@ class Volumes(OwnModules):
         from segmeter.benchmarks.volumes.simulation import simulate_volume
 
         return simulate_volume(segmenter, scene, plan)
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.volumes.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.volumes.statistics import statistics
+
+        return statistics(run)
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        return PaperLayout(
+            {"dice": "Dice", "nsd": "NSD", "interactions": "Interactions", "dice@10": "Dice@10"},
+            "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
+            "interactions",
+        )
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.volumes.sections import sections
+
+        return sections(run)
 
 
 def _draws(options: Mapping[str, Any]) -> int:
