@@ -107,7 +107,7 @@ def torture_copies(folder: str, chance: random.Random) -> tuple[str, int, list[s
     for k, out in enumerate((one, two)):
         who = ["--workers", "0", "--shard", f"{k + 1}/2"]
         kills += torture_processes(out, chance, who, lambda pid: kill_process(pid, chance))
-    steps = {
+    steps: dict[str, Callable[[str, str], list[str]]] = {
         "copy": lambda x, y: ["cp", "-r", f"{x}/.", y],
         "add": lambda x, _: [sys.executable, "-c", START, *WIDE, "--out", x],
         "merge": lambda *_: [sys.executable, "-c", START, "merge", merged, one, two],
