@@ -57,9 +57,7 @@ def limits(values: Floats, place: npt.NDArray[np.intp], seed: int) -> list[tuple
 def main() -> None:
     rng = np.random.default_rng(1)
     ground_truth = float(clicks(rng, 400_000)[0].mean())
-    print(
-        f"true mean {ground_truth:.3f}; {TRIALS} trials; share of intervals that hold it, mean width"
-    )
+    print(f"true mean {ground_truth:.3f}; {TRIALS} trials; coverage, mean width")
     for images in (10, 20, 50):
         given = [limits(*clicks(rng, images), seed=k) for k in range(TRIALS)]
         table = np.array(given)

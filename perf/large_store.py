@@ -62,9 +62,9 @@ def write_run(out: Path, jobs: int) -> None:
                         folder.finish(job, list(rows_of(job, rng)), trail, schema)
                     continue
                 rows = [JobRows(j.id, table_of(j, rng, trail, schema)) for j in batch]
-                stopped = packed(rows)
-                name = pack_name(str(model), str(batch[0].dataset), stopped)
-                folder.place.put(f"parts/{name}", stopped)
+                content = packed(rows)
+                name = pack_name(str(model), str(batch[0].dataset), content)
+                folder.place.put(f"parts/{name}", content)
                 compact(folder)
         compact(folder, closing=True)
 
@@ -96,8 +96,10 @@ def rows_of(job: Job, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
                 "round": k + 1, "cluster": job.scene, "shape": [480, 640], "label": "thing",
                 "groups": {"size": "small"}, "area": 900, "outline_px": 120,
                 "prompt": '{"click": [100, 200], "positive": true}', "y": 100.0, "x": 200.0,
-                "positive": True, "score": 0.9, "candidate": 0, "mask_fed_back": True, "stopped": False,
-                "batch": 12, "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
+                "positive": True, "score": 0.9, "mask_index": 0, "stopped": False,
+                "mask_fed_back": True,
+                "batch_size": 12,
+                    "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
                 "mask": rng.integers(48, 110, 400, np.uint8).tobytes().decode(),
                 "iou": float(curve[k]), "boundary_iou": float(curve[k] ** 2),
             }  # fmt: skip

@@ -13,7 +13,7 @@ import argparse
 import os
 from pathlib import Path
 
-from segmeter.benchmarks.rclicks.estimates import summary
+from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Plan
@@ -57,7 +57,7 @@ def main() -> None:
     models = tuple(Spec(name) for name in MODELS)
     plan = Plan("rclicks", models, (Spec("grabcut"),), limit=chosen.limit)
     run_plan(plan, chosen.out, roots=Roots(chosen.data, chosen.weights), workers=chosen.workers)
-    show(summary(Run.open(chosen.out)))
+    show(Rclicks().summary(Run.open(chosen.out)))
 
 
 def show(rows: list[SummaryRow]) -> None:

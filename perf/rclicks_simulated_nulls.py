@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.statistics import STATISTICS, value_of
+from segmeter.benchmarks.rclicks.effects import EFFECTS, value_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.seeds import generator
 from segmeter.stats.intervals import Floats
@@ -61,7 +61,7 @@ def under_the_null(
     """Each statistic in every repetition of an experiment without any effect."""
     rng = generator("laws", seed)
     tables = (law(rng, targets) for _ in range(repetitions))
-    values = [[float(value_of(STATISTICS[n], table)) for n in names] for table in tables]
+    values = [[float(value_of(EFFECTS[n], table)) for n in names] for table in tables]
     return dict(zip(names, np.array(values).T, strict=True))
 
 

@@ -58,8 +58,10 @@ def _rows(job: Job, rng: np.random.Generator):  # type: ignore[no-untyped-def]  
                     "round": k + 1, "cluster": job.scene, "shape": [480, 640], "label": "thing",
                     "groups": {"size": "small"}, "area": 900, "outline_px": 120,
                     "prompt": '{"click": [100, 200], "positive": true}', "y": 100.0, "x": 200.0,
-                    "positive": True, "score": 0.9, "candidate": 0, "mask_fed_back": True, "stopped": False,
-                    "batch": 12, "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
+                    "positive": True, "score": 0.9, "mask_index": 0, "stopped": False,
+                "mask_fed_back": True,
+                    "batch_size": 12,
+                    "seconds_encode": 0.1, "seconds_predict": 0.01, "seconds_user": 0.001,
                     "mask": "".join(map(chr, rng.integers(48, 110, 400))),
                     "iou": float(curve[k]), "boundary_iou": float(curve[k] ** 2),
                 }  # fmt: skip

@@ -5,7 +5,7 @@
 plays some scenes, packs their rows, and measures what a run of any size is made of: seconds for a
 look and for an object of 20 clicks, bytes per row in a pack with and without masks, bytes per
 second when a run goes on, seconds and memory per job at the driver. Then it multiplies. Nothing is
-typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what perf/session.py
+typed in but the size of SA-1B, and where `--gpu-encode` and `--gpu-session` give what session.py
 measured on a GPU, the hours there follow; on a GPU the hours are GPU hours, else those of one core.
 """
 
@@ -69,7 +69,8 @@ def measured(plan: Plan, roots: Roots, out: Path) -> Rates:
     (facts,) = (
         Run(folder)
         .sql("""
-            with jobs as (select scene, max(seconds_encode) as encode, count(distinct target) as targets
+            with jobs as (select scene, max(seconds_encode) as encode,
+                count(distinct target) as targets
                           from rows group by scene)
             select avg(encode) as encode, avg(targets) as targets from jobs
         """)
@@ -100,20 +101,20 @@ def store_rates(folder: RunFolder) -> tuple[float, float, float]:
     """Bytes per row with and without masks, and bytes per second that a resume compares."""
     size = bare = rows = 0
     for pack in folder.layout().packs:
-        stopped = folder.place.read(f"parts/{pack.name}")
-        jobs = list(readable_jobs(pack, pack_bytes(stopped)))
+        content = folder.place.read(f"parts/{pack.name}")
+        jobs = list(readable_jobs(pack, pack_bytes(content)))
         lighter = [type(j)(j.id, j.table.drop_columns(["mask"])) for j in jobs]
-        size, bare = size + len(stopped), bare + len(packed(lighter))
+        size, bare = size + len(content), bare + len(packed(lighter))
         rows += sum(count for _, count in pack.jobs)
     return size / rows, bare / rows, hash_rate()
 
 
 def hash_rate() -> float:
     """Bytes per second and core that a resume compares with their names."""
-    stopped = bytes(_MOST_BYTES)
+    content = bytes(_MOST_BYTES)
     start = time.process_time()
-    whole("a pack", stopped)
-    return len(stopped) / (time.process_time() - start)
+    whole("a pack", content)
+    return len(content) / (time.process_time() - start)
 
 
 def driver_rates(count: int = 100_000) -> tuple[float, float]:

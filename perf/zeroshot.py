@@ -113,7 +113,8 @@ def detect(asked: argparse.Namespace) -> None:
             for scene in data.scenes()[: asked.limit]:
                 loaded = data.load(scene)
                 found += [
-                    {"image_id": loaded.detection_ground_truth.image, "category_id": numbers[d.category],
+                    {"image_id": loaded.detection_ground_truth.image,
+                     "category_id": numbers[d.category],
                      "bbox": [round(n, 2) for n in d.xywh], "score": round(d.score, 4)}
                     for d in detector.detect(loaded.pixels) if d.category in numbers
                 ]  # fmt: skip
@@ -154,7 +155,14 @@ def tables(asked: argparse.Namespace) -> None:
 
 def together(asked: argparse.Namespace) -> None:
     """Every run's sessions in one table; of what was played twice the fuller run counts."""
-    from segmeter.benchmarks.zeroshot.points.statistics import ALL, Played, played, summary_of
+    from segmeter.benchmarks.zeroshot.points.statistics import (
+        ALL,
+        STATISTICS,
+        Played,
+        played,
+        with_means,
+    )
+    from segmeter.stats.statistics import summary_of
 
     groups: dict[tuple[str, ...], Played] = {}
     for place in asked.runs:
@@ -163,7 +171,7 @@ def together(asked: argparse.Namespace) -> None:
             if key not in groups or len(group.keys) > len(groups[key].keys):
                 groups[key] = group
     rows: dict[tuple[str, ...], dict[str, SummaryRow]] = {}
-    for row in summary_of(list(groups.values())):
+    for row in summary_of(with_means(list(groups.values())), STATISTICS):
         rows.setdefault((row.dataset, row.user, row.protocol, row.model), {})[row.measure] = row
     print(f"| data | first point | reading | model | masks | {' | '.join(POINTS)} |")
     print("|---|---|---|---|---:|" + "---:|" * len(POINTS))

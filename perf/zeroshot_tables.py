@@ -17,6 +17,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -91,30 +92,32 @@ def work(chosen: argparse.Namespace, segmenter: Any, scene: Any) -> list[dict[st
 
 
 class Rows:
-    """Rows in memory, in the order that the statistics ask a database for."""
+    """Rows in memory, to be asked as a run is."""
 
-    def __init__(self, rows: list[dict[str, Any]], *order: str) -> None:
-        self.rows = sorted(rows, key=lambda row: [_falling(row, key) for key in order])
+    objects = "rows"
 
-    def sql(self, query: str) -> Rows:
-        return self
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        import pyarrow as pa
 
-    def to_pylist(self) -> list[dict[str, Any]]:
-        return self.rows
+        self.plan = SimpleNamespace(datasets=(), protocols=BOTH)
+        self.table = pa.Table.from_pylist(rows)
 
+    def sql(self, query: str) -> Any:
+        import duckdb
 
-def _falling(row: dict[str, Any], key: str) -> Any:
-    return -row[key[1:]] if key.startswith("-") else row[key]
+        connection = duckdb.connect(":memory:")
+        connection.register("rows", self.table)
+        return connection.sql(query).to_arrow_table()
 
 
 def edge_table(rows: list[dict[str, Any]]) -> str:
-    from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, groups, rows_of_group
+    from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, groups
 
-    found: Any = Rows(rows, "dataset", "model", "protocol", "scene", "round")
+    found: Any = Rows(rows)
     lines = ["| method | reading | ODS | OIS | AP | R50 |", "|---|---|---:|---:|---:|---:|"]
     for group in groups(found):
-        cells = [f"{r.value:.3f} ({r.low:.3f}-{r.high:.3f})" for r in rows_of_group(group)]
-        assert len(cells) == len(MEASURES)
+        limits = [group.interval(place) for place in range(len(MEASURES))]
+        cells = [f"{i.value:.3f} ({i.low:.3f}-{i.high:.3f})" for i in limits]
         lines.append(f"| {group.model} | {group.protocol} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])
 
@@ -123,30 +126,26 @@ def proposal_table(rows: list[dict[str, Any]]) -> str:
     from segmeter.benchmarks.zeroshot.proposals.sections import KINDS
     from segmeter.benchmarks.zeroshot.proposals.statistics import groups
 
-    found: Any = Rows(rows, "dataset", "model", "protocol", "-round", "target", "scene")
-    everything = groups(found)
+    found: Any = Rows(rows)
     lines = [
         f"| model | reading | masks | AR@ | {' | '.join(KINDS)} |",
         f"|---|---|---:|---:|{'---:|' * len(KINDS)}",
     ]
-    keys = dict.fromkeys((g.model, g.protocol, g.number) for g in everything)
-    for model, protocol, number in keys:
-        mine = {
-            g.objects_of: g
-            for g in everything
-            if (g.model, g.protocol, g.number) == (model, protocol, number)
-        }
-        cells = [_cell(mine.get(kind)) for kind in KINDS]
-        masks = mine["all"].proposals.mean()
-        lines.append(f"| {model} | {protocol} | {masks:.0f} | {number} | {' | '.join(cells)} |")
+    for group in groups(found):
+        for number in group.numbers:
+            cells = [_cell(group.recall(kind, number)) for kind in KINDS]
+            masks = f"{group.proposals.mean():.0f}"
+            lines.append(
+                f"| {group.model} | {group.protocol} | {masks} | {number} | {' | '.join(cells)} |"
+            )
     return "\n".join([*lines, "", f"{len({r['scene'] for r in rows})} images"])
 
 
-def _cell(group: Any) -> str:
-    if group is None or not group.objects.any():
+def _cell(recall: Any) -> str:
+    if recall is None:
         return ""
-    low, high = group.limits()
-    return f"{100 * group.value:.1f} ({100 * low:.1f}-{100 * high:.1f})"
+    low, high = 100 * recall.low, 100 * recall.high
+    return f"{100 * recall.value:.1f} ({low:.1f}-{high:.1f})"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ EXCUSES = (
     "needs a TeX",
     "timm",
     "this version of transformers has no",
-    "is not here: missing is",  # a model whose code is not part of the package
 )
 
 # No time limits: machines differ, and are shared.

@@ -1,4 +1,4 @@
-"""`segmeter.evaluate` as people use it: functions, folders, objects, one protocol, plain scripts."""
+"""`segmeter.evaluate` as people use it: functions, folders, objects, protocols, scripts."""
 
 from __future__ import annotations
 
@@ -131,3 +131,38 @@ def test_a_run_becomes_data_frames(tmp_path: Path) -> None:
     (noc,) = numbers[numbers.measure == "noc@90"].value
     reached = sessions.rounds_to_goal.fillna(2)
     assert noc == pytest.approx(reached.mean())
+
+
+def test_the_callers_process_is_left_as_it_was(tmp_path: Path) -> None:
+    """In a fresh process: whether torch is imported before the call or by the model itself."""
+    pytest.importorskip("torch")
+    lines = [
+        "import sys, cv2, segmeter",
+        "from segmeter.kernels import threads",
+        "def predict(image, clicks):",
+        "    import torch",
+        "    torch.rand(3)",
+        "    assert torch.get_num_threads() == 1 and not torch.backends.cudnn.allow_tf32",
+        "    return image[..., 0] > 100",
+        "def state():",
+        "    import torch",
+        "    b = torch.backends",
+        "    return (torch.get_num_threads(), b.cudnn.allow_tf32, b.cuda.matmul.allow_tf32,",
+        "            torch.get_rng_state().sum().item(), cv2.getNumThreads(), threads())",
+        "cv2.setNumThreads(3)",
+        "if sys.argv[1] == 'before':",
+        "    import torch",
+        "    torch.set_num_threads(2); torch.backends.cuda.matmul.allow_tf32 = True",
+        "    before = state()",
+        "segmeter.evaluate(predict, 'drawn', out=sys.argv[2], limit=1, rounds=1)",
+        "after = state()",
+        "import torch",
+        "if sys.argv[1] == 'before': assert after == before, (before, after)",
+        "assert after[1] and after[4] == 3, after",
+        "assert not [f for f in sys.meta_path if type(f).__module__.startswith('segmeter.eng')]",
+    ]
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(lines))
+    for when in ("before", "within"):
+        command = [sys.executable, str(script), when, str(tmp_path / when)]
+        subprocess.run(command, check=True, capture_output=True, text=True)

@@ -17,12 +17,13 @@ from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
 from segmeter.core.wording import counted
 from segmeter.engine import run_plan
+from segmeter.engine.arithmetic import caller_state_kept
 from segmeter.engine.estimates import free_folder
 from segmeter.engine.jobs import Objects
 from segmeter.runtime.remote_files import is_address
 from segmeter.runtime.roots import Roots
 from segmeter.store import Run as StoredRun
-from segmeter.store.views import quoted
+from segmeter.store.scanning import quoted
 
 __all__ = ["Run", "evaluate"]
 
@@ -98,14 +99,13 @@ class Run(StoredRun):
 
     def table(
         self,
-        layout: str | None = None,
         format: Literal["latex", "markdown", "csv", "html"] = "markdown",
         protocol: str = "corrected",
     ) -> str:
         """The table of a paper, as text."""
         from segmeter.report.paper_tables import table_text
 
-        return table_text(self, layout, format, protocol)
+        return table_text(self, format, protocol)
 
 
 def evaluate(
@@ -126,20 +126,20 @@ def evaluate(
     until: str | None = None,
     options: Mapping[str, Any] | None = None,
     progress: bool | None = None,
+    again: bool = False,
 ) -> Run:
-    """Play a benchmark and return the run, ready to be asked.
+    """Run a benchmark and return the run.
 
-    When some scenes fail a warning says so and `run.errors()` names them; when all do, a
-    SegmeterError is raised.
+    Warns if some scenes fail (see `run.errors()`), raises SegmeterError if all do.
 
     Parameters
     ----------
     models, datasets, users, measures
         A name, an object, or a list of either; a data set may be a folder, a model also a
         function `predict(image, clicks)` or a predictor with `set_image`. Objects of your own
-        are played in this process.
+        run in this process.
     out
-        Run folder, `runs/<benchmark>-<n>` by default; a run that was stopped goes on.
+        Run folder, `runs/<benchmark>-<n>` by default; an interrupted run is resumed.
     protocols
         `"corrected"`, `"published"`, `"both"` or a list of them.
     workers
@@ -147,7 +147,9 @@ def evaluate(
     until, options
         A goal at which sessions end, such as `"iou>=0.9"`; settings of the benchmark's own.
     progress
-        Whether to say how far it is, on stderr; by default where somebody is looking.
+        Show progress on stderr; by default on a terminal.
+    again
+        Re-run jobs in `out` whose model has changed since; otherwise a changed model is refused.
 
     >>> import tempfile
     >>> run = evaluate("oracle", "drawn", out=f"{tempfile.mkdtemp()}/run", limit=1)
@@ -163,7 +165,7 @@ def evaluate(
     )
     roots = Roots(_path(data), _path(weights))
     place = _path(out) or free_folder(plan, roots, objects)
-    return _played(plan, place, roots, workers, objects, progress)
+    return _played(plan, place, roots, workers, objects, progress, again)
 
 
 def _requested(
@@ -196,12 +198,20 @@ def _played(
     workers: int,
     objects: Objects,
     progress: bool | None,
+    again: bool,
 ) -> Run:
     """The run of a plan, played or gone on with here."""
     lines = _Lines(str(place), sys.stderr.isatty() if progress is None else progress)
-    tally = run_plan(
-        plan, place, roots=roots, workers=workers, objects=objects or None, progress=lines
-    )
+    with caller_state_kept():
+        tally = run_plan(
+            plan,
+            place,
+            roots=roots,
+            workers=workers,
+            objects=objects or None,
+            progress=lines,
+            again=again,
+        )
     run = Run.open(place, roots, trust=True)
     if tally.failed:
         _tell(tally.failed, tally.done + tally.before, lines.first)

@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Benchmark, Curves
-from segmeter.core.curves import CURVES, curves_of
+from segmeter.core.benchmarks import Benchmark
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
 from segmeter.store.parts import arrow_type
-from segmeter.store.sessions import has_sessions, sessions_query
+from segmeter.store.scanning import has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"
 NUMBERS = KEPT / "numbers.parquet"
@@ -67,9 +66,6 @@ class KeptRun:
     def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> pa.Table:
         given: Any = dict(parameters) if isinstance(parameters, Mapping) else list(parameters)
         return self._connection.sql(query, params=given or None).to_arrow_table()
-
-    def curves(self, measure: str) -> list[Curves]:
-        return curves_of(self.sql(CURVES.format(f'"{measure.replace("-", "_")}"')))
 
     def job_rows(self, model: str, dataset: str, scene: str) -> list[dict[str, Any]]:
         query = "select * from rows where (model, dataset, scene) = (?, ?, ?)"

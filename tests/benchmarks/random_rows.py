@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from segmeter.core.benchmarks import Curves
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.store.sessions import sessions_query
+from segmeter.store.scanning import sessions_query
 
 Qualities = Mapping[str, np.ndarray]  # of each model, (targets, rounds)
 
@@ -48,6 +47,8 @@ class RandomRun:
         ]
         self._table = pa.Table.from_pylist(rows)
 
+    objects = "sessions"
+
     def sql(self, query: str) -> pa.Table:
         connection = duckdb.connect(":memory:")
         connection.register("rows", self._table)
@@ -58,17 +59,6 @@ class RandomRun:
             "null::varchar as scene, null::varchar as error where false"
         )
         return connection.sql(query).to_arrow_table()
-
-    def curves(self, measure: str) -> list[Curves]:
-        column = measure.replace("-", "_")
-        found: dict[str, list[dict[str, Any]]] = {}
-        query = (
-            f"select model, scene, target, list({column} order by round) as curve "
-            "from rows group by all order by all"
-        )
-        for row in self.sql(query).to_pylist():
-            found.setdefault(row["model"], []).append(row)
-        return [_curves(model, rows) for model, rows in found.items()]
 
     def scene(self, dataset: str, scene: str) -> Scene:
         raise NotFound("these rows were made up; there is no image")
@@ -104,15 +94,3 @@ def _rows(
         for target, curve in enumerate(quality)
         for k, value in enumerate(curve)
     ]
-
-
-def _curves(model: str, rows: Sequence[dict[str, Any]]) -> Curves:
-    return Curves(
-        model,
-        "made",
-        "centre-click",
-        "corrected",
-        tuple((r["scene"], r["target"]) for r in rows),
-        tuple(r["scene"] for r in rows),
-        np.array([r["curve"] for r in rows], dtype=float),
-    )

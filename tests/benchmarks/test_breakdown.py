@@ -62,11 +62,16 @@ def test_means_by_size_are_those_of_the_rows(run):
     }
     by_class = {
         m.group: m.interval.value
-        for s in splits(run, "class") if (s.protocol, s.round) == ("corrected", 1)
+        for s in splits(run.benchmark, run, "class")
+        if (s.protocol, s.statistic.name) == ("corrected", "iou@1")
         for m in s.means
-    }  # fmt: skip
+    }
     assert by_class == pytest.approx(wanted)
-    by_size = next(s for s in splits(run, "size") if (s.protocol, s.round) == ("corrected", 1))
+    by_size = next(
+        s
+        for s in splits(run.benchmark, run, "size")
+        if (s.protocol, s.statistic.name) == ("corrected", "iou@1")
+    )
     assert [m.group for m in by_size.means] == ["large", "small"]
     (pair,) = by_size.differences
     assert pair.significant
@@ -74,7 +79,11 @@ def test_means_by_size_are_those_of_the_rows(run):
 
 
 def test_the_published_interval_is_normal(run):
-    split = next(s for s in splits(run, "size") if (s.protocol, s.round) == ("published", 1))
+    split = next(
+        s
+        for s in splits(run.benchmark, run, "size")
+        if (s.protocol, s.statistic.name) == ("published", "iou@1")
+    )
     rows = run.sql("""select iou from rows where round = 1 and protocol = 'published'
                       and label = 'house'""").to_pylist()
     assert split.means[0].interval == normal_interval([100 * r["iou"] for r in rows])
@@ -87,27 +96,27 @@ def test_a_groups_file_splits_by_its_columns(run, tmp_path):
     lines[0][0] = "squares/p00/l"
     with file.open("w") as stream:
         csv.writer(stream).writerows([["mask", "group", "tone"], *lines])
-    split = next(s for s in splits(run, "group", file) if s.protocol == "corrected")
+    split = next(s for s in splits(run.benchmark, run, "group", file) if s.protocol == "corrected")
     assert [(m.group, m.targets) for m in split.means] == [("even", 10), ("odd", 9)]
     with pytest.raises(BadInput, match="no mask has a group under 'tone'"):
-        splits(run, "tone", file)
+        splits(run.benchmark, run, "tone", file)
     with pytest.raises(BadInput, match="no column 'age'; it has group, tone"):
-        splits(run, "age", file)
+        splits(run.benchmark, run, "age", file)
     file.write_text("mask,group\np00/l,x\np77/l,y\n")
     with pytest.raises(BadInput, match="line 3: no mask 'p77/l' here"):
-        splits(run, "group", file)
+        splits(run.benchmark, run, "group", file)
 
 
 def test_what_rows_do_not_know_is_said_with_what_they_do(run):
     with pytest.raises(BadInput, match="under 'age'; rows know class, size"):
-        breakdown(run, "age")
+        breakdown(run.benchmark, run, "age")
 
 
 def test_the_report_has_a_section_and_tables_for_it(run):
     folder = run.folder.path
     report(folder, by="size")
     page = (folder / "report.html").read_text()
-    assert "By size" in page
+    assert "Results by size" in page
     assert "Differences between groups of size" in page
     report(folder, kind=Format.csv, by="size")
     written = {path.name for path in (folder / "tables").iterdir()}

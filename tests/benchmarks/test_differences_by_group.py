@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from segmeter.benchmarks.by_group.model_differences import differences_by_group, in_words
 from segmeter.benchmarks.by_group.splitting import Key, TargetGroups, said_of_targets
-from segmeter.benchmarks.by_group.target_filter import OnlyTargets
 from segmeter.cli.compare import compare
+from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
+from segmeter.core.plans import Plan
+from segmeter.engine import run_plan
 from segmeter.stats.comparisons import holm
 from segmeter.store import Run
 
-KEPT = Path(__file__).parents[1] / "store" / "version-0.1"
+PLAN = Plan("noc", (Spec("grabcut"), Spec("random-walker")), (Spec("mini"),), rounds=4, limit=3)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A copy, since what is computed of a run is kept in it."""
-    return Run.open(shutil.copytree(KEPT, tmp_path_factory.mktemp("kept") / "run"))
+    out = tmp_path_factory.mktemp("groups") / "run"
+    run_plan(PLAN, out, workers=0)
+    return Run.open(out)
 
 
 def members_of(run: Run) -> dict[str, set[Key]]:
@@ -33,7 +35,7 @@ def test_a_part_holds_its_targets_and_no_others(run: Run) -> None:
     members = members_of(run)
     assert set(members) == {"large", "medium", "small"}
     for group, keys in members.items():
-        part = OnlyTargets(run, keys)
+        part = run.only(keys)
         found = part.sql("select distinct dataset, scene, target from rows").to_pylist()
         assert {tuple(row.values()) for row in found} == members[group]
         for curves in part.curves("iou"):
@@ -46,9 +48,7 @@ def test_a_part_holds_its_targets_and_no_others(run: Run) -> None:
 def test_pairs_of_a_measure_are_corrected_over_all_groups(run: Run) -> None:
     found = differences_by_group(run.benchmark, run, "size")
     alone = [
-        d
-        for keys in members_of(run).values()
-        for d in run.benchmark.differences(OnlyTargets(run, keys))
+        d for keys in members_of(run).values() for d in run.benchmark.differences(run.only(keys))
     ]
     assert [(g.difference.value, g.difference.p) for g in found] == [(d.value, d.p) for d in alone]
     mine = [

@@ -9,8 +9,7 @@ else that is no measured time; long texts and bytes as digests. They were made b
         --option exhaustive=1 --option stride=16
     segmeter run seism --method felzenszwalb --dataset bsds500 --limit 3
 
-of which seism keeps the first image. A run of classical models on `mini` is kept whole in
-`tests/store/version-0.1`.
+of which seism keeps the first image.
 """
 
 from __future__ import annotations

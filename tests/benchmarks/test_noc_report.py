@@ -12,13 +12,7 @@ import pytest
 
 from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.leaderboard import HARDEST
-from segmeter.benchmarks.noc.statistics import (
-    cost_of,
-    differences,
-    groups,
-    summary,
-    targets_of,
-)
+from segmeter.benchmarks.noc.statistics import clicks_to, groups, seconds_until
 from segmeter.core.benchmarks import SummaryRow
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
@@ -29,6 +23,7 @@ from segmeter.engine import run_plan
 from segmeter.models.drawn import Oracle
 from segmeter.report.page import Page, render
 from segmeter.report.trail import missing, trail
+from segmeter.stats.goals import Goal
 from segmeter.store import Run
 
 PLAN = Plan(
@@ -51,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.protocol, r.measure): r for r in summary(run)}
+    return {(r.model, r.protocol, r.measure): r for r in Noc().summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +106,7 @@ def test_a_cost_model_of_ones_own_changes_the_seconds(run: Run, tmp_path: Path) 
     file = tmp_path / "cost.toml"
     file.write_text("locate = 0\nclick = 10\n")
     own = Run.open(run.folder.path, settings={"cost": file})
-    seconds = {r.model: r.value for r in summary(own) if r.measure == "seconds-to-90"}
+    seconds = {r.model: r.value for r in Noc().summary(own) if r.measure == "seconds-to-90"}
     assert seconds["oracle"] == 10
 
 
@@ -119,16 +114,16 @@ def test_drawing_may_be_priced_by_the_length_of_the_outline(run: Run, tmp_path: 
     file = tmp_path / "cost.toml"
     file.write_text("by_hand = 0\nby_hand_px = 0.25\n")
     own = Run.open(run.folder.path, settings={"cost": file, "goal": "95"})
-    group = next(g for g in groups(own, cost_of(own)) if g.key[0] == "noisy")
+    group = next(g for g in groups(own) if g.key[0] == "noisy")
     assert group.outline_px is not None
     never = group.iou.max(axis=1) < 0.95
-    spent = targets_of(group, "seconds-to-95", cost_of(own))
-    clicks = targets_of(group, "noc@95")
+    spent = seconds_until(Goal(0.95)).compared(group)
+    clicks = clicks_to(Goal(0.95)).compared(group)
     assert spent == pytest.approx(1 + 1.5 * clicks + 0.25 * group.outline_px * never)
 
 
 def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
-    found = [d for d in differences(run) if d.protocol == "corrected"]
+    found = [d for d in Noc().differences(run) if d.protocol == "corrected"]
     assert {d.measure for d in found} == {"seconds-to-90", "noc@90", "auc", "iou@1"}
     for d in found:
         assert (d.first, d.second) == ("noisy", "oracle")
@@ -137,7 +132,7 @@ def test_the_better_model_is_significant_in_every_measure(run: Run) -> None:
 
 
 def test_groups_line_up_targets_and_times(run: Run) -> None:
-    for group in groups(run, cost_of(run)):
+    for group in groups(run):
         targets, rounds = group.iou.shape
         assert group.answer.shape == group.spent.shape == (targets, rounds)
         assert group.encode.shape == (targets,)
@@ -160,13 +155,13 @@ def test_verdicts_name_the_better_model_whichever_way_is_better(sections: list[S
     (table,) = next(s for s in sections if s.title.startswith("Significant")).blocks
     assert isinstance(table, Table)
     assert [row[-1] for row in table.rows] == ["significant: oracle is better"] * 4
-    gaps = [row[2].value for row in table.rows]  # type: ignore[union-attr]
-    assert [g > 0 for g in gaps] == [True, True, False, False]
+    gaps = [row[3].value for row in table.rows]  # type: ignore[union-attr]
+    assert [g > 0 for g in gaps] == [True, False, False, True]
 
 
 def test_one_image_establishes_nothing(tmp_path: Path) -> None:
     run_plan(replace(PLAN, limit=1), tmp_path / "run", workers=0)
-    found = differences(Run.open(tmp_path / "run"))
+    found = Noc().differences(Run.open(tmp_path / "run"))
     assert found
     assert not any(d.significant for d in found)
 
@@ -191,7 +186,7 @@ def test_failures_lead_to_the_hardest_objects(sections: list[Section]) -> None:
 
 
 def test_both_protocols_stand_beside_their_numbers(sections: list[Section]) -> None:
-    papers = next(s for s in sections if "papers" in s.title)
+    papers = next(s for s in sections if "protocol" in s.title)
     table = papers.blocks[0]
     assert isinstance(table, Table)
     assert {row[0].protocol for row in table.rows} == {"published", "corrected"}  # type: ignore[union-attr]
@@ -271,4 +266,4 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     run = Run.open(tmp_path / "run")
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), trail(run)]))
     assert "is measured alone" in html
-    assert json.dumps(differences(run)) == "[]"
+    assert json.dumps(Noc().differences(run)) == "[]"

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from segmeter.benchmarks.tetris import Settings, Tetris
-from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
+from segmeter.benchmarks.tetris.groups import AttackedSessions, from_curves, groups
 from segmeter.benchmarks.tetris.simulation import AttackRecorder, simulated_sessions
-from segmeter.benchmarks.tetris.statistics import differences, rows_of, summary
+from segmeter.benchmarks.tetris.statistics import STATISTICS
 from segmeter.benchmarks.tetris.tables import Summary, beside_the_paper, paper_rows
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import SummaryRow
@@ -33,6 +33,7 @@ from segmeter.engine import run_plan
 from segmeter.measures.objects import iou
 from segmeter.report.page import Page, render
 from segmeter.stats.rankings import spearman
+from segmeter.stats.statistics import summary_of
 from segmeter.store import Run
 from segmeter.users.adversary import SearchClick
 from segmeter.users.box_search import search_boxes
@@ -82,7 +83,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, clicks: Path) -> Run:
 
 @pytest.fixture(scope="module")
 def rows(run: Run) -> dict[tuple[str, str, str], SummaryRow]:
-    return {(r.model, r.protocol, r.measure): r for r in summary(run)}
+    return {(r.model, r.protocol, r.measure): r for r in Tetris().summary(run)}
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +189,8 @@ def test_real_peoples_range_is_measured(
     assert 0 <= row.value <= 100
     assert row.targets == rows["disc", "corrected", "iou-d"].targets
     group = next(g for g in groups(run) if g.model == "disc" and g.protocol == "corrected")
-    spread = group.singles["people-max"] - group.singles["people-min"]
-    np.testing.assert_allclose(group.singles["people-spread"], spread)
+    spread = group.values["people-max"] - group.values["people-min"]
+    np.testing.assert_allclose(group.values["people-spread"], spread)
     held = run.sql("select people from rows where people is not null limit 1").to_pylist()
     assert len(json.loads(held[0]["people"])) == 2
 
@@ -210,7 +211,7 @@ def test_every_trial_is_kept(run: Run) -> None:
 
 
 def test_differences_are_paired(run: Run) -> None:
-    found = differences(run)
+    found = Tetris().differences(run)
     assert {d.measure for d in found} >= {"iou-d", "iou-min"}
     for d in found:
         assert d.p <= d.p_holm <= 1
@@ -281,11 +282,12 @@ def test_the_plan_always_holds_the_centre_click() -> None:
 
 def test_a_group_names_its_statistics() -> None:
     curves = {
-        ("iou", "base"): np.array([[0.5, 0.7]]),
-        ("iou", "min"): np.array([[0.1, 0.5]]),
-        ("iou", "max"): np.array([[0.6, 0.8]]),
+        (kind, role): np.array([values])
+        for kind in ("iou", "biou")
+        for role, values in (("base", [0.5, 0.7]), ("min", [0.1, 0.5]), ("max", [0.6, 0.8]))
     }
     group = AttackedSessions("m", "d", "", "corrected", (("s", "t"),), ("s",), curves)
+    group.values.update(from_curves(group))
     assert group.each("iou-min") == pytest.approx([30.0])
     assert group.each("iou-d") == pytest.approx([40.0])
     assert group.each("first-max") == pytest.approx([60.0])
@@ -322,7 +324,9 @@ def test_boxes_as_a_benchmark(tmp_path: Path) -> None:
     for group in groups(run):
         assert (group.role("min") <= group.role("base")).all()
         assert (group.role("base") <= group.role("max")).all()
-    values = {(r.model, r.measure): r.value for r in summary(run) if r.protocol == "corrected"}
+    values = {
+        (r.model, r.measure): r.value for r in Tetris().summary(run) if r.protocol == "corrected"
+    }
     assert values["disc", "iou-d"] > 0
     made = catalogue.benchmarks.make("tetris-boxes").sections(run)
     assert "Moving the whole box" in render(Page("boxes", "", [], made))
@@ -401,14 +405,16 @@ def test_the_papers_numbers_stand_beside_the_same_targets_and_clicks_only() -> N
     def summary(targets: int, rounds: int) -> Summary:
         curves = {
             (m, role): np.full((targets, rounds), 0.9)
-            for m in ("iou", "boundary-iou")
+            for m in ("iou", "biou")
             for role in ("base", "min", "max")
         }
         keys = tuple((str(i), "0") for i in range(targets))
         places = tuple(str(i) for i in range(targets))
         group = AttackedSessions("mobile-sam", "grabcut", "", "corrected", keys, places, curves)
-        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in rows_of(group)}
-        return Summary([group], rows)
+        group.values.update(from_curves(group))
+        found = summary_of([group], STATISTICS)
+        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in found}
+        return Summary([group], rows, [])
 
     like = beside_the_paper(summary(50, 10))
     assert like is not None

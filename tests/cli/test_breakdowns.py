@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("by", ["class", "size", "shape", "boundary"])
 def test_every_target_falls_in_one_group(run: Path, by: str) -> None:
     opened = Run.open(run)
-    (one, *_) = splits(opened, by)
+    (one, *_) = splits(opened.benchmark, opened, by)
     assert len(one.means) > 1
     (many,) = opened.sql("select count(distinct (scene, target)) as n from rows").to_pylist()
     assert sum(mean.targets for mean in one.means) == many["n"]
@@ -39,7 +39,7 @@ def test_every_target_falls_in_one_group(run: Path, by: str) -> None:
 
 def test_shapes_are_those_of_the_targets(run: Path) -> None:
     opened = Run.open(run)
-    (one, *_) = splits(opened, "shape")
+    (one, *_) = splits(opened.benchmark, opened, "shape")
     counted = {mean.group: mean.targets for mean in one.means}
     wanted: dict[str, int] = {}
     for scene in opened.scenes("drawn"):
@@ -52,9 +52,9 @@ def test_shapes_are_those_of_the_targets(run: Path) -> None:
 def test_the_page_shows_the_split_and_a_slip_is_told(run: Path, typed: Typed) -> None:
     to = run.parent / "page.html"
     assert typed("report", run, "--by", "boundary", "--to", to)[0] == 0
-    assert "By boundary" in to.read_text()
+    assert "Results by boundary" in to.read_text()
     with pytest.raises(BadInput, match=r"rows know .*shape"):
-        splits(Run.open(run), "colour")
+        splits(Run.open(run).benchmark, Run.open(run), "colour")
 
 
 def test_every_session_has_a_line_whose_numbers_are_those_of_the_rows(
@@ -100,4 +100,5 @@ def test_volumes_are_split_by_their_dice(tmp_path: Path, typed: Typed) -> None:
         .to_pylist()
     )
     wanted = {row["label"]: pytest.approx(100 * row["dice"]) for row in rows}
-    assert {line["class"]: float(line["mean_dice_percent"]) for line in lines} == wanted
+    first = [line for line in lines if line["statistic"] == "Dice, first round, %"]
+    assert {line["class"]: float(line["mean_95_percent_interval"]) for line in first} == wanted

@@ -37,7 +37,6 @@ def test_a_benchmark_names_its_settings(typed: Typed) -> None:
         ("grabcut", "--data"),
         ("drawn", "nothing to fetch"),
         ("oracle", "needs no weights"),
-        ("focalclick-segf-b0", "missing is the SegFormer backbone"),
         ("eiseg-hrnet18-ocr64", "no source of weights"),
     ],
 )

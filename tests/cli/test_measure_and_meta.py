@@ -61,7 +61,9 @@ def test_measure_prints_every_id(tmp_path: Path) -> None:
         assert found[name] == pytest.approx(wanted[name], abs=1e-12), name
     counts = boundary_counts(maps[1:], maps[0])
     assert [found[key] for key in ("fb", "cntR", "sumR", "cntP", "sumP")] == [
-        counts.f, counts.matched_ground_truth, counts.ground_truth, counts.matched_prediction, counts.prediction,
+        counts.f,
+        counts.matched_ground_truth, counts.ground_truth,
+        counts.matched_prediction, counts.prediction,
     ]  # fmt: skip
     assert {"pb", "rb", "fb-contour", "cntP-contour"} <= set(found)
     table = segmeter("measure", *paths, "--no-boundaries").stdout

@@ -222,21 +222,22 @@ class Moody(Oracle):
         return super().encode(scene)
 
 
-def moody_run(failures: int, out: Path) -> Tally:
+def moody_run(model: Moody, out: Path) -> Tally:
     plan = replace(PLAN, segmenters=(Spec("moody"),))
-    return run_plan(plan, out, objects={"moody": Moody(failures)})
+    return run_plan(plan, out, objects={"moody": model})
 
 
 def test_a_job_that_fails_once_is_tried_again(tmp_path: Path) -> None:
-    assert moody_run(1, tmp_path / "run") == Tally(done=4, before=0, failed=0)
+    assert moody_run(Moody(1), tmp_path / "run") == Tally(done=4, before=0, failed=0)
 
 
 def test_a_job_that_fails_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
-    assert moody_run(2, tmp_path / "run") == Tally(done=3, before=0, failed=1)
+    model = Moody(2)
+    assert moody_run(model, tmp_path / "run") == Tally(done=3, before=0, failed=1)
     (error,) = Run.open(tmp_path / "run").sql("select * from errors").to_pylist()
     assert error["error"].startswith("ZeroDivisionError: moody (test_runner.py, line ")
     assert "encode" in error["detail"]
-    assert moody_run(0, tmp_path / "run") == Tally(done=1, before=3, failed=0)
+    assert moody_run(model, tmp_path / "run") == Tally(done=1, before=3, failed=0)
     assert Run.open(tmp_path / "run").sql("select * from errors").num_rows == 0
 
 
@@ -337,19 +338,23 @@ def test_a_killed_run_loses_only_the_open_jobs(whole: Path, tmp_path: Path, work
 
 
 class Interrupting(Oracle):
-    """Stops at the third scene, as a person would with Ctrl-C."""
+    """Stops at the third scene, once, as a person would with Ctrl-C."""
+
+    stopped = False
 
     def encode(self, scene: Scene) -> Any:
-        if scene.id.endswith("2"):
+        if scene.id.endswith("2") and not self.stopped:
+            self.stopped = True
             raise KeyboardInterrupt
         return super().encode(scene)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("mine"),))
+    objects = {"mine": Interrupting()}
     with pytest.raises(KeyboardInterrupt):
-        run_plan(plan, tmp_path / "run", objects={"mine": Interrupting()})
-    assert run_plan(plan, tmp_path / "run", objects={"mine": Oracle()}).before == 2
+        run_plan(plan, tmp_path / "run", objects=objects)
+    assert run_plan(plan, tmp_path / "run", objects=objects).before == 2
 
 
 class Answering(Oracle):

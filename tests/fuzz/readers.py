@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import importlib.util
 import io
 import json
@@ -18,7 +20,7 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
-from segmeter.core.errors import SegmeterError
+from segmeter.core.errors import BadWeights, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Scribble, round_from_json, round_to_json
 from segmeter.core.scenes import DatasetCard
@@ -498,6 +500,200 @@ def _plan(folder: Path) -> None:
     RunFolder.existing(folder).plan.to_json()
 
 
+def _boxes() -> list[bytes]:
+    one = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 5, 6], "score": 0.9}
+    return [json.dumps([one, one | {"category_id": 2, "score": 1}]).encode()]
+
+
+def _read_boxes(path: Path) -> None:
+    from segmeter.benchmarks.zeroshot.boxes.sources import check_file
+
+    images = [{"id": 1, "height": 12, "width": 16}]
+    check_file(str(path), {"images": images, "categories": [{"id": 1}, {"id": 2}]})
+
+
+def _volume_folder(folder: Path) -> None:
+    """Two volumes with label maps, laid out as nnU-Net's data sets are."""
+    import nibabel
+
+    for part, name in (("imagesTr", "case_01_0000"), ("labelsTr", "case_01")):
+        (folder / part).mkdir()
+        values = np.arange(60).reshape(3, 4, 5) // 20
+        nibabel.save(
+            nibabel.Nifti1Image(values.astype(np.int16), np.eye(4)),
+            folder / part / f"{name}.nii.gz",
+        )
+
+
+def _dataset_json() -> list[bytes]:
+    names = {"channel_names": {"0": "CT"}, "labels": {"background": 0, "a": 1, "b": [1, 2]}}
+    task = {"modality": {"0": "CT"}, "labels": {"0": "background", "1": "a"}}
+    return [json.dumps(names | {"file_ending": ".nii.gz"}).encode(), json.dumps(task).encode()]
+
+
+def _read_volume_folder(path: Path) -> None:
+    data = Folder(path=str(path.parent))
+    for scene in data.scenes():
+        _ = data.load(scene).targets
+
+
+def _click_network() -> list[bytes]:
+    import torch
+
+    params = {"width": {"type": "int", "value": 18, "specified": True},
+              "ocr_width": {"type": "int", "value": 64, "specified": True},
+              "head_params": {"value": {"upsample": "x1"}, "specified": True}}  # fmt: skip
+    kind = "isegm.model.is_hrnet_model.HRNetModel"
+    content = {"state_dict": {"a.weight": torch.zeros(3, 4)},
+               "config": {"class": kind, "params": params}}  # fmt: skip
+    new = _saved(lambda out: torch.save(content, out))
+    old = _saved(lambda out: torch.save(content, out, _use_new_zipfile_serialization=False))
+    return [new, old]
+
+
+def _read_click_network(path: Path) -> None:
+    from segmeter.models.clicknets.containers import read
+
+    read(path)
+
+
+def _field(number: int, value: bytes | int) -> bytes:
+    """A field of a protocol buffer: a short number, or bytes with their length."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def _onnx() -> list[bytes]:
+    """The smallest network: one node that hands its input on."""
+    shape = _field(2, _field(1, _field(1, 1)) + _field(1, _field(1, 4)))
+    value = _field(2, _field(1, _field(1, 1) + shape))
+    node = _field(1, b"image") + _field(2, b"out") + _field(4, b"Identity")
+    ends = _field(11, _field(1, b"image") + value) + _field(12, _field(1, b"out") + value)
+    graph = _field(1, node) + _field(2, b"g") + ends
+    return [_field(1, 8) + _field(7, graph) + _field(8, _field(1, b"") + _field(2, 13))]
+
+
+def _read_onnx(path: Path) -> None:
+    from segmeter.models.detectors._onnx import OnnxFile
+
+    OnnxFile("fuzzed", str(path), frozenset({"image"})).run({"image": np.zeros((1, 4), np.float32)})
+
+
+def _click_tables() -> list[bytes]:
+    head = "full_stem,model_name,click_type,l1,nss,pde\n"
+    return [(head + "a,ud,first,1.5,0.2,0.3\na,dt,first,1.2,0.8,0.9\n").encode()]
+
+
+def _read_click_tables(path: Path) -> None:
+    from segmeter.clickability.fitting.first_clicks import read_tables
+
+    read_tables(path)
+
+
+def _named_masks() -> list[bytes]:
+    masks = {"a": Mask.of(LABELS > 9).to_coco(), "b": Mask.of(LABELS > 20).to_coco()}
+    return [json.dumps(masks).encode()]
+
+
+def _read_named_masks(path: Path) -> None:
+    from segmeter.clickability.fitting.first_clicks import read_masks
+
+    packed = path.with_suffix(".json.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
+    read_masks(packed)
+
+
+def _read_click_model(path: Path) -> None:
+    from segmeter.clickability.network import read_tensors
+
+    read_tensors(path)
+
+
+def _read_saliency(path: Path) -> None:
+    from segmeter.clickability.saliency import _load
+
+    with contextlib.suppress(BadWeights):  # a good file of tensors, if not of this network
+        _load(path)
+
+
+def _sam_configs() -> list[bytes]:
+    vision = {"num_hidden_layers": 12, "backbone_config": {"blocks_per_stage": [1, 2, 7, 2]}}
+    return [json.dumps({"model_type": "sam2", "vision_config": vision}).encode()]
+
+
+def _read_sam_config(path: Path) -> None:
+    from segmeter.models.sam.model import Kind, _check_config
+
+    with contextlib.suppress(BadWeights):  # what is mutated is a config, if not of this model
+        _check_config(path.parent, Kind("sam2-hiera-tiny", "sam2", "", 12, ""))
+
+
+def _network_plans() -> list[bytes]:
+    inner = {"network_class_name": "dynamic_network_architectures.architectures.unet.PlainConvUNet",
+             "arch_kwargs": {"conv_op": "torch.nn.modules.conv.Conv3d"},
+             "_kw_requires_import": ["conv_op"]}  # fmt: skip
+    return [json.dumps({"configurations": {"3d_fullres": {"architecture": inner}}}).encode()]
+
+
+def _read_network_plans(path: Path) -> None:
+    from segmeter.models.volumes.nninteractive import _check_plans
+
+    _check_plans(path)
+
+
+def _detection_ground_truths() -> list[bytes]:
+    from segmeter.core.detection_ground_truth import Category, DetectionGroundTruth
+
+    return [DetectionGroundTruth(1, (12, 16), (Category(1, "a"),), ()).to_json().encode()]
+
+
+def _read_detection_ground_truth(path: Path) -> None:
+    from segmeter.core.detection_ground_truth import DetectionGroundTruth
+
+    DetectionGroundTruth.from_json(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _noted_users() -> list[bytes]:
+    return [b'["centre-click", "random-click?seed=3"]']
+
+
+def _read_noted_users(path: Path) -> None:
+    from segmeter.engine.widening import _noted
+
+    _noted(path.read_bytes().decode("utf-8", "surrogateescape"))
+
+
+def _leases() -> list[bytes]:
+    return [json.dumps({"until": 2e9, "machine": "here", "process": 7, "token": "a"}).encode()]
+
+
+def _read_lease(path: Path) -> None:
+    from segmeter.store.leases import LEASE, _held, _over
+    from segmeter.store.places import place_of
+
+    (path.parent / LEASE).write_bytes(path.read_bytes())
+    held = _held(place_of(path.parent))
+    if held:
+        _over(held)
+
+
+def _id_maps() -> list[bytes]:
+    import h5py
+
+    def save(out: io.BytesIO) -> None:
+        with h5py.File(out, "w") as file:
+            file["exported_data"] = LABELS.astype(np.int32)
+
+    return [_saved(save)]
+
+
+def _read_id_map(path: Path) -> None:
+    from segmeter.datasets.zeroshot.id_images import _read_hdf5
+
+    _read_hdf5(path, "exported_data")
+
+
 PLANS, SIGNED = _of_run("plan.json"), _of_run("provenance.json")
 PARTS = _of_run("**/*.parquet")
 
@@ -522,6 +718,30 @@ READERS: dict[str, Reader] = {
     "prompts": Reader(_prompts, _read_prompts, "a.json", json_changed),
     "safetensors": Reader(_tensors, _read_weights, "a.safetensors", needs="torch"),
     "checkpoints": Reader(_checkpoints, _read_weights, "a.pth", needs="torch"),
+    "boxes": Reader(_boxes, _read_boxes, "boxes.json", json_changed),
+    "dataset-json": Reader(
+        _dataset_json,
+        _read_volume_folder,
+        "dataset.json",
+        json_changed,
+        _volume_folder,
+        needs="nibabel",
+    ),
+    "click-networks": Reader(_click_network, _read_click_network, "a.pth", needs="torch"),
+    "click-models": Reader(_tensors, _read_click_model, "a.safetensors", needs="torch"),
+    "onnx": Reader(_onnx, _read_onnx, "a.onnx", needs="onnxruntime"),
+    "click-tables": Reader(_click_tables, _read_click_tables, "a.csv", text_changed),
+    "named-masks": Reader(_named_masks, _read_named_masks, "a.json", json_changed),
+    "click-network-tensors": Reader(_tensors, _read_click_network, "a.safetensors", needs="torch"),
+    "saliency": Reader(_tensors, _read_saliency, "a.safetensors", needs="torch", share=10),
+    "sam-configs": Reader(_sam_configs, _read_sam_config, "config.json", json_changed),
+    "network-plans": Reader(_network_plans, _read_network_plans, "plans.json", json_changed),
+    "detection-ground_truths": Reader(
+        _detection_ground_truths, _read_detection_ground_truth, "a.json", json_changed
+    ),
+    "noted-users": Reader(_noted_users, _read_noted_users, "a.json", json_changed),
+    "leases": Reader(_leases, _read_lease, "a.json", json_changed),
+    "id-maps": Reader(_id_maps, _read_id_map, "a.h5", needs="h5py"),
     "zip": Reader(_zip, _read_archive, "a.zip"),
     "tar": Reader(_tar, _read_archive, "a.tar"),
     "costs": Reader(_costs, CostModel.read, "cost.toml", text_changed),

@@ -50,8 +50,10 @@ def told(counts: OpCounts) -> dict[str, float]:
     """Counts under the golden files' names."""
     names = ("oS", "pS", "frS", "nS", "oG", "pG", "frG", "nG")
     values = (
-        counts.prediction_objects, counts.prediction_parts, counts.prediction_fragments, counts.prediction_regions,
-        counts.ground_truth_objects, counts.ground_truth_parts, counts.ground_truth_fragments, counts.ground_truth_regions,
+        counts.prediction_objects, counts.prediction_parts, counts.prediction_fragments,
+        counts.prediction_regions,
+        counts.ground_truth_objects, counts.ground_truth_parts, counts.ground_truth_fragments,
+        counts.ground_truth_regions,
     )  # fmt: skip
     return dict(zip(names, map(float, values), strict=True))
 

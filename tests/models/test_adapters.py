@@ -144,14 +144,14 @@ class Wrong:
 @pytest.mark.parametrize(
     ("gives", "said"),
     [
-        (lambda requests: None, "gives nothing"),
-        (lambda requests: np.zeros((3, 4, 4)), "gives an array of float64"),
+        (lambda requests: None, "returns nothing"),
+        (lambda requests: np.zeros((3, 4, 4)), "returns an array of float64"),
         (
             lambda requests: [np.full((4, 4), -1.0)] * len(requests),
             r"\(4, 4\) of logits; wrap each mask",
         ),
         (lambda requests: [np.full((4, 4), 0.5)] * len(requests), "of probabilities; wrap"),
-        (lambda requests: [[1, 0]] * len(requests), "gives a list; wrap"),
+        (lambda requests: [[1, 0]] * len(requests), "returns a list; wrap"),
         (lambda requests: 1 / 0, "ZeroDivisionError"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_look_that_raises_is_one_sentence() -> None:
             raise RuntimeError("no weights")
 
     (fault,) = check(Blind(None))  # type: ignore[arg-type]
-    assert fault.startswith("look(scene) raises RuntimeError: no weights")
+    assert fault.startswith("encode(scene) raises RuntimeError: no weights")
 
 
 class Plain:

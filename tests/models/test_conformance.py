@@ -88,9 +88,9 @@ class _FaultyEncodedScene:
     ("fault", "sentence"),
     [
         ("abilities", "promises 'words'"),
-        ("pixels", "changed the scene's pixels"),
+        ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
-        ("state", "not always answered alike"),
+        ("state", "do not always give the same prediction"),
         ("leak", "differ for box"),
         ("score", "not a finite number"),
         ("shown", "candidate 3 is shown"),
@@ -108,7 +108,7 @@ def test_the_same_model_without_a_fault_passes() -> None:
 def test_what_is_no_model_at_all_is_told_what_it_lacks() -> None:
     assert check(object()) == [  # type: ignore[arg-type]
         "the model has no card; give it a segmeter.core.models.ModelCard",
-        "the model has no look(scene)",
+        "the model has no encode(scene)",
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_view_without_answer_is_named() -> None:
         def encode(self, scene: Scene) -> object:
             return scene
 
-    assert check(Blind()) == ["what look gives has no answer(asks)"]  # type: ignore[arg-type]
+    assert check(Blind()) == ["encode(scene) returns an object without predict(requests)"]  # type: ignore[arg-type]
 
 
 def test_the_command_checks_a_model_of_ones_own(

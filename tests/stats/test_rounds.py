@@ -52,7 +52,7 @@ def test_traces_of_real_networks_give_their_summary(golden: Path, model: str, da
         wanted = next(
             row
             for row in csv.DictReader(file)
-            if (row["model"], row["dataset"], row["protocol"]) == (model, dataset, "published")
+            if (row["model"], row["dataset"], row["reading"]) == (model, dataset, "published")
             and row["weights"] == "fp16"
         )
     assert rounds_to(curves, 0.9).mean() == pytest.approx(float(wanted["noc20_90"]), abs=5e-4)

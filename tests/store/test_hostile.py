@@ -19,7 +19,7 @@ from segmeter.core.errors import BadInput
 from segmeter.evaluation import Run as EvaluatedRun
 from segmeter.report.objects import objects_csv
 from segmeter.store import Run
-from segmeter.store.views import quoted
+from segmeter.store.scanning import quoted
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -260,11 +260,9 @@ def test_a_column_of_any_name_changes_no_number(
 
 
 def test_several_runs_reach_no_file_either(run: Path, tmp_path: Path) -> None:
-    from segmeter.report.several import open_runs
-
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
-    both = open_runs([run, shutil.copytree(run, tmp_path / "beside")])
+    both = Run.open([run, shutil.copytree(run, tmp_path / "beside")])
     for query in (f"select * from '{secret}'", f"select * from read_csv('{secret}')"):
         with pytest.raises(BadInput, match="cannot answer"):
             both.sql(query)

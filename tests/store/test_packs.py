@@ -367,7 +367,7 @@ A, B = "a" * 20, "b" * 20
 
 
 @pytest.mark.parametrize(
-    "stopped",
+    "content",
     [
         hostile([[A, 1, 0]]),  # fewer rows than there are
         hostile([[A, 1, 0], [A, 1, 0]]),

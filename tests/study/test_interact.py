@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from segmeter.benchmarks.sessions import judge_by
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
-from segmeter.core.lockstep import Player, play
+from segmeter.core.lockstep import SimulatedSession, simulate
 from segmeter.core.masks import Mask
 from segmeter.core.plans import Plan as RunPlan
 from segmeter.core.prompts import Click, as_prompts
@@ -107,8 +107,8 @@ def test_a_simulated_person_in_the_study_plays_what_the_benchmark_plays(
         scene = study.stimuli.dataset.load(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
         judge = judge_by(MEASURES)
-        player = Player(target, user, "corrected")
-        (record,) = play(scene, model.look(scene), [player], 4, judge)
+        simulated = SimulatedSession(target, user, "corrected")
+        (record,) = simulate(scene, model.encode(scene), [simulated], 4, judge)
         for made in record.rounds:
             if not made.prompts:
                 break
@@ -142,7 +142,7 @@ def test_people_simulated_at_the_server_play_what_run_noc_plays_with_mobilesam(
     task = task_of(study, trial)
     scene = study.stimuli.dataset.load(task["scene"])
     target = next(each for each in scene.targets if each.id == task["target"])
-    user, view = catalogue.users.make("centre-click"), Disc().look(scene)
+    user, view = catalogue.users.make("centre-click"), Disc().encode(scene)
     seen, said = Mask.empty(scene.shape), ()
     wanted = [row for row in played if row["target"] == target.id]
     assert [row["round"] for row in wanted] == [1, 2, 3]
@@ -170,11 +170,11 @@ class Slow:
     def __init__(self, scene: str) -> None:
         self.scene, self.may, self.looking = scene, threading.Event(), threading.Event()
 
-    def look(self, scene: Any) -> Any:
+    def encode(self, scene: Any) -> Any:
         if scene.id == self.scene:
             self.looking.set()
             assert self.may.wait(60)
-        return Disc().look(scene)
+        return Disc().encode(scene)
 
 
 def test_a_click_does_not_wait_for_somebody_elses_image(

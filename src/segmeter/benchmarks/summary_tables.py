@@ -33,7 +33,9 @@ def summary_table(
 
     `ranked` sets the highest of the first measure first; else groups stand as they came.
 
-    >>> rows = [SummaryRow(m, "mini", "", "corrected", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))]
+    >>> rows = [
+    ...     SummaryRow(m, "mini", "", "corrected", "ap", v, v, v, 9) for m, v in zip("ab", (1, 2))
+    ... ]
     >>> table = summary_table("ap", rows, {"ap": Column("AP"), "ar": Column("AR")}, ranked=True)
     >>> [label.text for label, _ in table.rows]
     ['b', 'a']

@@ -14,6 +14,7 @@ from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.rows import measure_column
+from segmeter.core.tables import load_tables
 
 __all__ = ["draw_curves"]
 
@@ -30,7 +31,12 @@ def draw_curves(run: Results, measure: str, protocol: str, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     _check_measure(run, measure)
-    found = [c for c in run.curves(measure) if c.protocol == protocol]
+    column = measure_column(measure)
+    found = [
+        Curves(*t.key, t.keys, t.clusters, t.table(column))
+        for t in load_tables(run, [column])
+        if t.protocol == protocol
+    ]
     if not found:
         raise BadInput(f"the run has no '{measure}' in protocol '{protocol}'")
     panels = list(dict.fromkeys((c.dataset, c.user) for c in found))

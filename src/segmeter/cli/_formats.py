@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from segmeter.report import paper_formats, writing
+    from segmeter.report import exports, writing
 
 __all__ = ["Format"]
 
@@ -39,7 +39,7 @@ class Format(StrEnum):
                 return "html"
 
     @property
-    def language(self) -> paper_formats.Format:
+    def language(self) -> exports.Language:
         """As people call it.
 
         >>> Format.md.language

@@ -16,7 +16,6 @@ from segmeter.runtime.roots import Roots
 
 if TYPE_CHECKING:
     from segmeter.core.models import ProtocolName
-    from segmeter.report.several import Several
     from segmeter.store import Run
 
 __all__ = [
@@ -67,7 +66,7 @@ def part_of(text: str) -> tuple[int, int]:
     return int(which), int(all_)
 
 
-def remembered(run: Run | Several, data: Path | None) -> Roots:
+def remembered(run: Run, data: Path | None) -> Roots:
     """Where the data lies: as said now, else where the run's last commands said it was."""
     if data is not None:
         return roots(data, None)

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from segmeter.cli._words import printable
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import SummaryRow
+from segmeter.core.benchmarks import StatisticCard, SummaryRow
+from segmeter.core.capabilities import ChoosesUsers
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound
 from segmeter.core.wording import counted
@@ -62,10 +63,14 @@ def print_summary(out: Address, tally: Tally, as_json: bool, *, reported: bool =
     names = display_names(run.plan.datasets)  # a folder by its last part
     rows = [replace(row, dataset=names.get(row.dataset, row.dataset)) for row in rows]
     console = Console(width=min(Console().width, 100), markup=False)
-    headline = getattr(run.benchmark, "headline", ())
-    for table in _tables(rows, headline, "scene" if run.plan.kind == "method" else "target"):
+    cards = {card.name: card for card in run.benchmark.statistics(run)} if rows else {}
+    shown = [name for name in run.benchmark.headline if name in cards]
+    unit = "scene" if run.plan.kind == "method" else "target"
+    for table in _tables(rows, shown, cards, unit):
         console.print(table)
-    for said in _closing(out, tally, reported):
+    benchmark = run.benchmark
+    missing = benchmark.left_out(run) if rows and isinstance(benchmark, ChoosesUsers) else []
+    for said in (*missing, *_closing(out, tally, reported)):
         console.print(printable(said), soft_wrap=True, markup=False, highlight=False)
 
 
@@ -78,23 +83,28 @@ def _closing(out: Address, tally: Tally, reported: bool) -> list[str]:
     return [*named, f"rows in {out}" if reported else f"rows in {out}; next: segmeter report {out}"]
 
 
-def _tables(rows: Sequence[SummaryRow], headline: Sequence[str], unit: str) -> list[Table]:
-    """One table per data set and user; models and protocols down, headline measures across."""
+def _tables(
+    rows: Sequence[SummaryRow],
+    headline: Sequence[str],
+    cards: Mapping[str, StatisticCard],
+    unit: str,
+) -> list[Table]:
+    """One table per data set and user; models and protocols down, headline statistics across."""
     tables = []
     for dataset, user in dict.fromkeys((row.dataset, row.user) for row in rows):
         here = [row for row in rows if (row.dataset, row.user) == (dataset, user)]
-        known = [row.measure for row in here]
+        known = [row.measure for row in here if row.measure in cards]
         shown = [m for m in headline if m in known] or list(dict.fromkeys(known))[:_WIDTH]
         count = counted(here[0].targets, unit)
         title = printable(", ".join(filter(None, (dataset, user, count))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("model\nreading", overflow="fold", max_width=24)
-        shown = _fitting(here, shown)
+        shown = _fitting(here, shown, cards)
         for name in shown:
             table.add_column(name, justify="right", no_wrap=True)
         for model, protocol in dict.fromkeys((row.model, row.protocol) for row in here):
             values = {r.measure: r for r in here if (r.model, r.protocol) == (model, protocol)}
-            cells = (_cell(values.get(name)) for name in shown)
+            cells = (_cell(values.get(name), cards[name]) for name in shown)
             label = printable(f"{_in_lines(catalogue.short(model))}\n{protocol}")
             table.add_row(Text(label), *cells)
         tables.append(table)
@@ -110,12 +120,15 @@ def _in_lines(model: str) -> str:
     return model.replace(".py:", ".py:\n") if len(model) > _LONG else model
 
 
-def _fitting(rows: Sequence[SummaryRow], shown: Sequence[str]) -> list[str]:
+def _fitting(
+    rows: Sequence[SummaryRow], shown: Sequence[str], cards: Mapping[str, StatisticCard]
+) -> list[str]:
     """As many measures as stand beside the models' names without breaking these."""
     left = min(Console().width, 100) - min(24, max(len(catalogue.short(r.model)) for r in rows)) - 2
     fitting: list[str] = []
     for name in shown:
-        lines = [line for r in rows if r.measure == name for line in _cell(r).split("\n")]
+        cells = [_cell(r, cards[name]) for r in rows if r.measure == name]
+        lines = [line for cell in cells for line in cell.split("\n")]
         left -= max(map(len, (name, *lines))) + 2
         if left < 0 and fitting:
             break
@@ -123,16 +136,13 @@ def _fitting(rows: Sequence[SummaryRow], shown: Sequence[str]) -> list[str]:
     return fitting
 
 
-def _cell(row: SummaryRow | None) -> str:
-    """A value over its interval, in as few characters as tell it apart."""
+def _cell(row: SummaryRow | None, card: StatisticCard) -> str:
+    """A value over its interval, whose limits have one decimal less."""
     if row is None:
         return ""
     if not (math.isfinite(row.low) and math.isfinite(row.high)):
-        return f"{row.value:.2f}"  # one image says nothing about others
-    if row.measure.startswith("nof"):
-        return f"{row.value:.0f}\n{_span(row, 0)}"
-    places = 2 if max(abs(row.low), abs(row.high)) <= 1 else 1  # shares lie close together
-    return f"{row.value:.2f}\n{_span(row, places)}"
+        return f"{row.value:.{card.digits}f}"  # one image says nothing about others
+    return f"{row.value:.{card.digits}f}\n{_span(row, max(0, card.digits - 1))}"
 
 
 def _span(row: SummaryRow, places: int) -> str:

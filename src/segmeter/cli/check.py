@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -86,10 +87,15 @@ def _check_data(
         write_page(found, page)
     if as_json:
         counts = {"scenes": found.scenes, "targets": found.targets, "classes": found.classes}
+        counts |= {"volumes": [asdict(v) for v in found.volumes]} if found.volumes else {}
         print(json.dumps({"dataset": name, **counts, "faults": faults}, indent=1))
         return Exit.WITH_ERRORS if faults else Exit.DONE
     if found.recognised:
         typer.echo(found.recognised)
+    for volume in found.volumes[:_NAMED]:
+        typer.echo(volume.sentence())
+    if len(found.volumes) > _NAMED:
+        typer.echo(f"and {len(found.volumes) - _NAMED} more volumes; --page or --json has them all")
     for fault in faults[:_NAMED]:
         typer.echo(fault)
     if len(faults) > _NAMED:

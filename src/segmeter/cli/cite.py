@@ -16,7 +16,7 @@ def cite(runs: Runs) -> int:
     Example: `segmeter cite runs/mine > used.bib`
     """
     from segmeter.report.references import bibtex, citations_of
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
-    print(printable(bibtex(citations_of(open_runs(runs)))), end="")
+    print(printable(bibtex(citations_of(Run.open(runs)))), end="")
     return Exit.DONE

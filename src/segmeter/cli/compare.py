@@ -25,7 +25,6 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.wording import counted
 
 if TYPE_CHECKING:
-    from segmeter.report.several import Several
     from segmeter.store import Run
 
 __all__ = ["compare"]
@@ -52,10 +51,10 @@ def compare(
     """
     from segmeter.cli._option_values import protocols
     from segmeter.core.errors import BadInput
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
     wanted = protocols(protocol)
-    results = open_runs(runs, settings=settings(cost, goal), trust=trust)
+    results = Run.open(runs, settings=settings(cost, goal), trust=trust)
     if by is not None or groups is not None:
         _by_group(results, by or "group", groups, wanted, as_json)
         return Exit.DONE
@@ -76,7 +75,7 @@ def compare(
 
 
 def _by_group(
-    results: Run | Several,
+    results: Run,
     by: str,
     groups: Path | None,
     wanted: Sequence[str],
@@ -101,7 +100,7 @@ def _by_group(
     places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
     names = display_names(results.plan.datasets)
     for place in places:
-        where = (names.get(place[0], place[0]), place[1], f"reading {place[2]}")
+        where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
         print(printable(", ".join(filter(None, where))))
         for g in found:
             if (g.difference.dataset, g.difference.user, g.difference.protocol) == place:
@@ -127,7 +126,7 @@ def _print(found: Sequence[Difference]) -> None:
     console = Console(markup=False)
     for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
-        title = printable(", ".join(filter(None, (*place[:2], f"reading {place[2]}"))))
+        title = printable(", ".join(filter(None, (*place[:2], f"protocol {place[2]}"))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("measure", no_wrap=True)
         table.add_column("first\nless second", overflow="fold", max_width=24)

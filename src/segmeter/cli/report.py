@@ -105,11 +105,10 @@ def _project(run: Run, objects: int | None, rate: float | None) -> list[Section]
     """What a project of so many objects would cost, where that was asked."""
     if objects is None:
         return []
-    if run.plan.benchmark != "noc":
-        raise BadInput("--objects needs a run of the benchmark 'noc'")
-    from segmeter.benchmarks.noc.project import project_section
-
-    return [project_section(run, objects, rate)]
+    section = run.benchmark.cost_section(run, objects, rate)
+    if section is None:
+        raise BadInput(f"--objects: benchmark '{run.plan.benchmark}' does not measure time")
+    return [section]
 
 
 def _breakdown(run: Run, by: str | None, groups: Path | None) -> list[Section]:
@@ -118,7 +117,7 @@ def _breakdown(run: Run, by: str | None, groups: Path | None) -> list[Section]:
         return []
     from segmeter.benchmarks.by_group.breakdown import breakdown
 
-    return [breakdown(run, by or "group", groups)]
+    return [breakdown(run.benchmark, run, by or "group", groups)]
 
 
 def _say_missing_images(run: Run) -> None:

@@ -419,7 +419,7 @@ def _read_again(out: Path, model: str, weights: Path | None) -> None:
     clicks, dataset = out / "export" / "clicks.csv", ["mini"]
     typer.echo("\nsegmeter similarity --compare modes")
     previews = out / "export" / "previews.csv"
-    similarity(previews, dataset, compare="modes", protocol="sound")
+    similarity(previews, dataset, compare="modes", protocol="corrected")
     typer.echo("\nsegmeter calibrate --clicks")
     calibrate(clicks=clicks, dataset=dataset, out=out / "calibration")
     typer.echo(f"\nsegmeter run rclicks --clicks, with '{model}'")
@@ -428,7 +428,7 @@ def _read_again(out: Path, model: str, weights: Path | None) -> None:
         model=[model],
         dataset=dataset,
         rounds=1,
-        protocol="sound",
+        protocol="corrected",
         clicks=clicks,
         weights=weights,
         out=str(out / "rclicks"),

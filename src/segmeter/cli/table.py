@@ -15,10 +15,6 @@ from segmeter.cli.app import Exit, app
 
 __all__ = ["table"]
 
-LayoutName = Annotated[
-    str | None,
-    typer.Option("--layout", help="noc, rclicks, tetris or seism; the run's own by default."),
-]
 Kind = Annotated[Format, typer.Option("--format", help="What to write.")]
 To = Annotated[
     Path | None, typer.Option("--to", "--out", "-o", help="A file instead of the terminal.")
@@ -28,23 +24,21 @@ To = Annotated[
 @app.command()
 def table(
     runs: Runs,
-    layout: LayoutName = None,
     kind: Kind = Format.latex,
     protocol: OneProtocol = "corrected",
     cost: Cost = None,
     goal: GoalChoice = None,
     to: To = None,
 ) -> int:
-    """The table of a paper: methods by data sets, bold only where it is significant.
+    """Print the table of a paper: models by data sets, bold where significantly best.
 
     Example: `segmeter table runs/mine --format latex`
     """
     from segmeter.report.paper_tables import table_text
-    from segmeter.report.several import open_runs
+    from segmeter.store import Run
 
-    read = open_runs(runs, settings=settings(cost, goal))
-    text = table_text(read, layout, kind.language, protocol)
-    text = printable(text)
+    read = Run.open(runs, settings=settings(cost, goal))
+    text = printable(table_text(read, kind.language, protocol))
     if to is None:
         print(text, end="")
         return Exit.DONE

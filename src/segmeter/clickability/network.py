@@ -32,7 +32,7 @@ _EPSILON = 1e-8
 class NetworkSource:
     """A trained clickability network.
 
-    `published` spreads the map over frame and padding before the error region is cut out; `corrected`
+    `published` spreads the map over frame and padding before the error region is cut; `corrected`
     does the same forward pass, and the cut makes it a distribution on the error region alone.
     """
 

@@ -91,6 +91,7 @@ def crop_box(error_region: Mask) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _load(path: Path) -> Any:
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     from segmeter.clickability._u2net import U2NetP
@@ -101,8 +102,9 @@ def _load(path: Path) -> Any:
     network = U2NetP()
     try:
         result = network.load_state_dict(load_file(file), strict=False)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise BadWeights(f"'{file.name}' is not U2-Net-P: {str(error)[:120]}") from None
+    except (SafetensorError, RuntimeError, OSError, ValueError) as error:
+        reason = str(error).split("\n")[0][:120]
+        raise BadWeights(f"'{file.name}' is not U2-Net-P: {reason}") from None
     missing = [k for k in result.missing_keys if not k.endswith("num_batches_tracked")]
     if missing or result.unexpected_keys:
         raise BadWeights(f"'{file.name}' is not U2-Net-P: it lacks or adds tensors")

@@ -20,7 +20,7 @@ EVENTS: dict[str, Kind] = {
     "done": "done", "submit": "done", "accept": "done",
     "other": "other", "text": "other",
 }  # fmt: skip
-"""What an event may be called in a log, and what it is."""
+"""Accepted event names in a log, and the event each one means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def timings(events: Iterable[AnnotationEvent]) -> Iterator[Timing]:
     """The seconds of every step: those since the annotator's event before.
 
     An object's first prompt is timed from its `start`, or from the `done` of the object before;
-    where the log has neither, nobody knows how long it took and it is left out.
+    where the log has neither, the duration is unknown and the prompt is left out.
 
     >>> log = [AnnotationEvent("a", "p", "1", kind, at)
     ...        for kind, at in (("start", 0.0), ("click", 2.5), ("click", 4.0), ("done", 5.0))]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,10 +11,22 @@ import numpy.typing as npt
 
 from segmeter.core.models import ProtocolName
 from segmeter.core.plans import Plan
+from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
 from segmeter.core.sections import Section
 
-__all__ = ["Benchmark", "Curves", "Difference", "Group", "Results", "Row", "SummaryRow"]
+__all__ = [
+    "Benchmark",
+    "Curves",
+    "Difference",
+    "Group",
+    "PaperLayout",
+    "Results",
+    "Row",
+    "RunOption",
+    "StatisticCard",
+    "SummaryRow",
+]
 
 Row = dict[str, Any]
 
@@ -61,6 +73,18 @@ class Difference:
         """Whether the difference survives the correction at 5 %."""
         return self.p_holm < 0.05
 
+    @property
+    def turned(self) -> Difference:
+        """The same as `second - first`."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            value=-self.value,
+            low=-self.high,
+            high=-self.low,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -68,16 +92,16 @@ class Group:
 
     Statistics are computed of groups. A benchmark adds the tables that its statistics need,
     a row per target, and nothing else: who is compared with whom, how intervals draw, and how
-    a number is told of a group are the same for all (`benchmarks/grouping.py`).
+    a group is summarised are the same for all (`benchmarks/grouping.py`).
 
     Attributes
     ----------
     user
-        Empty where nobody prompts, or where the group holds several users.
+        Empty for methods without a user, and for groups of several users.
     keys
         Scene and target of each row; the target is empty where whole images are judged.
     clusters
-        The image of each row, or the patient: intervals draw these anew.
+        The image (or patient) of each row; the bootstrap resamples these.
     """
 
     model: str
@@ -93,12 +117,22 @@ class Group:
 
     @property
     def comparison(self) -> tuple[str, str, ProtocolName]:
-        """What models are compared within: data set, user, reading."""
+        """Data set, user and protocol: models are compared within one of these."""
         return self.dataset, self.user, self.protocol
 
     @property
     def scenes(self) -> tuple[str, ...]:
         return tuple(scene for scene, _ in self.keys)
+
+    @property
+    def size(self) -> int:
+        """How many objects its statistics are over."""
+        return len(self.keys)
+
+    @property
+    def breakdowns(self) -> Mapping[tuple[str, str], Mapping[str, str]] | None:
+        """Groups of each key by heading (`class`, `size`), where rows do not have them."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +142,58 @@ class Curves(Group):
     values: npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class RunOption:
+    """An option of `segmeter run` that a benchmark declares, such as `--until`.
+
+    Its value goes into the plan's options under `setting`.
+    """
+
+    flag: str
+    setting: str
+    help: str
+    metavar: str = "<str>"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLayout:
+    """The table that papers of a benchmark print: columns by statistic, with their headings."""
+
+    columns: Mapping[str, str]
+    caption: str
+
+
+class StatisticCard(Protocol):
+    """What tables, pages and commands need to know of a statistic (`segmeter.stats.statistics`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def digits(self) -> int: ...
+
+    @property
+    def better(self) -> Literal["higher", "lower", ""]: ...
+
+    @property
+    def tested(self) -> Literal["yes", "on request", "no"]: ...
+
+    @property
+    def testable(self) -> bool: ...
+
+    def compared(self, group: Group) -> npt.NDArray[np.float64] | None:
+        """One number per object to compare groups by."""
+        ...
+
+
 class Results(Protocol):
-    """What a benchmark reads of a finished run."""
+    """The view of a finished run that benchmarks read."""
 
     @property
     def plan(self) -> Plan: ...
@@ -119,7 +203,7 @@ class Results(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What whoever reads the run asked for, such as the path of a cost model."""
+        """Settings of the caller, such as the path of a cost model."""
         ...
 
     @property
@@ -141,11 +225,13 @@ class Results(Protocol):
         """
         ...
 
+    def only(self, targets: Collection[tuple[str, str, str]]) -> Results:
+        """The same run on some targets only: data set, scene and target of each."""
+        ...
+
     def job_rows(self, model: str, dataset: str, scene: str) -> list[Row]:
         """All rows of one job, masks included."""
         ...
-
-    def curves(self, measure: str) -> list[Curves]: ...
 
     def scene(self, dataset: str, scene: str) -> Scene:
         """A scene of the run, to show; NotFound where the data is not at hand."""
@@ -158,15 +244,34 @@ class Results(Protocol):
 
 @runtime_checkable
 class Benchmark(Protocol):
-    """A benchmark declares; the engine runs.
+    """A benchmark declares; the engine runs and tables are generic.
 
-    It may name its `headline`, the measures that a terminal shows, and may have
-    `check(plan, datasets)`, which refuses files of its own that are wrong before anything is
+    It may have `check(plan, datasets)`, which refuses wrong input files before anything is
     written.
     """
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and the key of its rows."""
+        ...
+
+    @property
+    def headline(self) -> Sequence[str]:
+        """The statistics that a terminal and a leaderboard show, the ranking one first."""
+        ...
+
+    @property
+    def options(self) -> Sequence[RunOption]:
+        """Options of `segmeter run` of its own."""
+        ...
+
+    @property
+    def citations(self) -> Mapping[str, str]:
+        """What a paper that uses it cites, by what it is cited for."""
+        ...
 
     def plan(self, plan: Plan) -> Plan:
         """Fill what the request left open: users, rounds, protocols, measures."""
@@ -176,8 +281,31 @@ class Benchmark(Protocol):
         """All rows of one job."""
         ...
 
+    def statistics(self, run: Results) -> Sequence[StatisticCard]:
+        """The statistics of a run, in the order in which they are listed."""
+        ...
+
     def summary(self, run: Results) -> list[SummaryRow]: ...
 
-    def differences(self, run: Results) -> list[Difference]: ...
+    def differences(self, run: Results, names: Sequence[str] | None = None) -> list[Difference]:
+        """Pairs of models in the named statistics, by default in those that are tested."""
+        ...
+
+    def paper_table(self, run: Results) -> PaperLayout | None:
+        """The columns of the table that papers print; None for the headline."""
+        ...
+
+    @property
+    def split_by(self) -> Sequence[str]:
+        """The statistics that `--by` breaks down; those that are tested if empty."""
+        ...
+
+    def groups(self, run: Results) -> Sequence[Group]:
+        """The groups of a run, loaded once."""
+        ...
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section | None:
+        """Hours and money for so many objects; None where it does not measure time."""
+        ...
 
     def sections(self, run: Results) -> Sequence[Section]: ...

@@ -1,6 +1,6 @@
 """Capabilities: what a view, a model, a method or a user can do beyond what every one can.
 
-Each is a small protocol. Whoever has its methods has the capability; nothing is registered.
+Each is a small protocol. A class that has its methods has the capability; nothing is registered.
 """
 
 from __future__ import annotations
@@ -186,12 +186,16 @@ class ChoosesUsers(Protocol):
 
     def users_for(self, segmenter: Any, users: Sequence[User]) -> Sequence[User]: ...
 
+    def left_out(self, run: Any) -> Sequence[str]:
+        """Users of a run's plan that were not run for a model, a sentence each."""
+        ...
+
 
 @runtime_checkable
 class RunsUsersIndependently(Protocol):
-    """A benchmark whose rows of one user are the same whoever else plays.
+    """A benchmark whose rows of one user do not depend on the other users.
 
-    Users may then be added to scenes that were played without them.
+    Users can then be added to scenes that are already done.
     """
 
     @property
@@ -229,7 +233,7 @@ class CountsEffort(Protocol):
     def effort(
         self, target: Target, protocol: ProtocolName, number: int, prompts: Sequence[Prompt]
     ) -> Effort:
-        """What a person did for these prompts of round `number`."""
+        """Effort of a person to give these prompts in round `number`."""
         ...
 
     @property

@@ -14,6 +14,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
-from segmeter.core.received import check_python
+from segmeter.core.received import check_opened, check_python
 from segmeter.core.seeds import fingerprint
 
 __all__ = [
@@ -50,7 +51,7 @@ OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What was asked for: a name and its options. Plans keep it to say it again."""
+    """A name and its options, as requested; stored in plans."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -129,6 +130,9 @@ class Registry(Generic[T]):
         if ".py:" in name:
             check_python(self.kind, name)
             return _from_file(self.kind, name)
+        opened = self._opened(name)
+        if opened is not None:
+            return opened
         if not self._complete and name not in self._entries:
             self._find(name)
         try:
@@ -174,6 +178,15 @@ class Registry(Generic[T]):
             )
         return entry, options
 
+    def _opened(self, name: str) -> Entry[T] | None:
+        """The entry of a file, folder or service that is named instead of a model."""
+        if self.kind != "model" or not re.search(r"[/\\]|\.\w+$", name):
+            return None
+        found: Entry[T] | None = importlib.import_module(f"{self.room}.opening").entry_of_path(name)
+        if found is not None:
+            check_opened(self.kind, name)
+        return found
+
     def takes(self, spec: Spec | str, option: str) -> bool:
         """Whether the thing that a spec names has an option."""
         spec = Spec.parse(spec) if isinstance(spec, str) else spec
@@ -206,7 +219,7 @@ def _option_hint(entry: Entry[Any], option: str, taken: Iterable[str]) -> str:
 
 
 def _spells(source: Path, name: str) -> bool:
-    """Whether a module, or the table of its entries beside it, has a name in quotes."""
+    """Whether a module, or the TOML table next to it, contains a name in quotes."""
     files = (source, source.with_suffix(".toml"))
     return any(f'"{name}"' in file.read_text("utf-8") for file in files if file.is_file())
 
@@ -238,11 +251,15 @@ def required(entry: Entry[Any]) -> list[str]:
 def short(name: str) -> str:
     """A name for narrow places: of a file of the user's own without its folders.
 
-    >>> short("models/mine.py:Net?side=512")
-    'mine.py:Net?side=512'
+    >>> short("models/mine.py:Net?side=512"), short("runs/epoch_9.pth?device=cpu")
+    ('mine.py:Net?side=512', 'epoch_9.pth?device=cpu')
     """
     file, py, rest = name.partition(".py:")
-    return Path(file).name + py + rest if py else name
+    if py:
+        return Path(file).name + py + rest
+    path, question, options = name.partition("?")
+    own = "/" in path and "://" not in path and Path(path).suffix
+    return Path(path).name + question + options if own else name
 
 
 def _plugged(point: importlib.metadata.EntryPoint) -> Entry[Any]:
@@ -272,7 +289,7 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
         module = importlib.util.module_from_spec(spec)
         sys.modules[title] = module
         try:
-            # From the source: compiled files are told apart by second and size alone.
+            # From the source: the cache of compiled files compares only size and whole seconds.
             exec(compile(source, str(resolved), "exec"), module.__dict__)
         except Exception as error:
             del sys.modules[title]
@@ -307,7 +324,7 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     if not callable(thing) or (hasattr(thing, "encode") and not isinstance(thing, type)):
         return _always(adapters.as_model(thing, name))
     if isinstance(thing, type) and not hasattr(thing, "set_image"):
-        return thing  # a model's own class, or none: whoever plays it looks at its verbs
+        return thing  # a class: the caller checks that it has a model's methods
     needed = [
         p
         for p in inspect.signature(thing).parameters.values()

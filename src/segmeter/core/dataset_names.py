@@ -13,8 +13,8 @@ __all__ = ["DatasetName", "dataset_label", "dataset_names", "display_names"]
 class DatasetName(str):
     """The whole name of a data set in a run, with its label.
 
-    It is compared, sorted, stored and seeds draws as the whole name; whoever writes for a
-    reader writes `dataset_label(name)`, and tables show cells of this type by their labels.
+    Comparing, sorting, storing and seeding use the whole name; text for readers uses
+    `dataset_label(name)`, and tables show cells of this type by their labels.
 
     >>> name = DatasetName("folder?path=data/mine", "mine")
     >>> name == "folder?path=data/mine", name.label
@@ -34,7 +34,7 @@ class DatasetName(str):
 
 
 def dataset_label(dataset: str) -> str:
-    """What a reader is told of a data set: its label where it has one.
+    """The label of a data set, or its name where it has none.
 
     >>> dataset_label(DatasetName("folder?path=data/mine", "mine")), dataset_label("grabcut")
     ('mine', 'grabcut')
@@ -52,7 +52,7 @@ def dataset_names(specs: Sequence[Spec]) -> dict[str, DatasetName]:
 
 
 def display_names(specs: Sequence[Spec]) -> dict[str, str]:
-    """What each data set is called on a page, by its full spec.
+    """Display name of each data set, by its full spec.
 
     A folder goes by the last part of its path, by more parts where two would share a name, and
     by its full spec where even that does not part them. All others keep their names.

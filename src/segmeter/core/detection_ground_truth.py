@@ -96,7 +96,14 @@ class DetectionGroundTruth:
                 tuple(data["negative"]),
                 tuple(data["not_exhaustive"]),
             )
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise BadInput(f"ground truth of an image cannot be read: {error}") from error
 
 

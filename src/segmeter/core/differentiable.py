@@ -33,7 +33,7 @@ class MovableClicks(Protocol):
     step_sizes: list[tuple[int, int]]
 
     def start(self) -> Tensor:
-        """Where the last clicks are, `(B, 2)`: row and column in each frame."""
+        """Positions of the last clicks, `(B, 2)`: row and column in each frame."""
         ...
 
     def logits(self, points: Tensor) -> list[Tensor]:
@@ -41,7 +41,7 @@ class MovableClicks(Protocol):
         ...
 
     def masks(self, logits: Sequence[Tensor]) -> list[Mask]:
-        """What such answers show at the image's size."""
+        """Masks of these logits at the image's size."""
         ...
 
     def into_prediction(self, index: int, mask: Mask) -> Tensor:

@@ -92,7 +92,7 @@ class Numbered:
         return self._numbers[id(mask)]
 
     def sides(self, target: Target, prediction: Mask) -> tuple[tuple[int, int, int], ...]:
-        """What is missed and the false positives: a mask, and two masks to take away from it."""
+        """False negatives and false positives: each a mask and two masks to subtract from it."""
         target.mask.check_frame(prediction)
         ground_truth, other, ignored = map(self.number, (target.mask, prediction, target.ignore))
         return (ground_truth, other, ignored), (other, ground_truth, ignored)
@@ -122,7 +122,7 @@ def deepest_sides(predictions: Sequence[Prediction]) -> list[tuple[Depth, Depth]
     """The deepest missed and the deepest false positive pixel of many predictions at once.
 
     A prediction is a target, a mask and the barred pixels. One call of the kernel for all, on as
-    many threads as it may use: for eleven simulated_sessions of a DAVIS frame an eighth of the time that
+    many threads as it may use: for eleven sessions of a DAVIS frame an eighth of the time that
     one call after the other takes (perf/session.py).
 
     >>> thing = Target('thing', Mask.box((9, 9), (2, 2), (7, 7)))

@@ -42,9 +42,9 @@ class RunConflict(SegmeterError):
 def check_choice(what: str, given: str, known: Iterable[str]) -> None:
     """Refuse a word that is none of those known, such as a misspelt protocol.
 
-    >>> check_choice("protocol", "sond", ["published", "corrected"])
+    >>> check_choice("mode", "fats", ["fast", "slow"])
     Traceback (most recent call last):
-    segmeter.core.errors.BadInput: no protocol 'sond'; did you mean 'corrected'? it is published or corrected
+    segmeter.core.errors.BadInput: no mode 'fats'; did you mean 'fast'? it is fast or slow
     """
     words = list(known)
     if given not in words:
@@ -64,7 +64,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """`" (mine.py, line 12)"` for the last line of somebody's own code that an error came through.
+    """`" (mine.py, line 12)"`: the last line of the user's own code in the traceback of an error.
 
     Lines of segmeter and of installed packages are not theirs to mend; nothing where there is
     no other.

@@ -1,7 +1,7 @@
-"""Lockstep: simulated users play their sessions of a scene together, round by round.
+"""Lockstep: all sessions of a scene advance together, round by round.
 
-`play` asks the view once per round for everybody who plays, and once for players whose prompts
-and memory are the same, such as two protocols that have not yet parted.
+`simulate` calls the model once per round for all sessions, with one request for sessions whose
+prompts and state are equal, such as two protocols that have not yet diverged.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from segmeter.core.users import Observation, User
 __all__ = ["Bound", "SimulatedSession", "Trajectory", "simulate"]
 
 Timed = tuple[tuple[Prompt, ...], float]  # prompts of a round, and the seconds they took
-_WORTH_LANES = 8  # players; fewer keep a GPU no busier in two halves than in one
+_WORTH_LANES = 8  # sessions; splitting fewer into two halves keeps a GPU no busier
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A player who may end no round on the wrong side of another, the leader.
+    """A bound on a session: its score may not pass that of another session, the leader.
 
-    Where that happens the player takes over the leader's session of so many rounds, and
-    goes on from there. So a player who looks for bad clicks never does better than one who
-    does not look, even when greedy choices led astray.
+    If a round ends on the wrong side, the session continues from a copy of the leader's. So a
+    user who searches for bad clicks never scores better than one who does not, even when greedy
+    choices led astray.
 
-    `leader` is the leader's place among the players; nobody may lead who is bound.
+    `leader` is the leader's index among the sessions; a leader has no bound itself.
     """
 
     leader: int
@@ -47,7 +47,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedSession:
-    """One simulated user after one target, in one protocol."""
+    """One simulated user with one target, in one protocol."""
 
     target: Target
     user: User
@@ -57,7 +57,7 @@ class SimulatedSession:
 
 @dataclass(slots=True)
 class Trajectory:
-    """The record of one player."""
+    """The record of one session."""
 
     simulated: SimulatedSession
     rounds: list[Round] = field(default_factory=list)
@@ -75,7 +75,7 @@ def simulate(
     oracle_rounds: int = 0,
     until: Callable[[Scores], bool] | None = None,
 ) -> list[Trajectory]:
-    """Play all sessions of a scene together and return their records.
+    """Run all sessions of a scene together and return their records.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def simulate(
     pool
         Threads for prompts and scores; None works in this thread. Changes nothing else.
     oracle_rounds
-        In how many first rounds every mask_index is judged.
+        Number of first rounds in which every candidate mask is scored.
     until
         Ends a session once its scores satisfy it; its record then stops there.
 
@@ -101,14 +101,7 @@ def simulate(
     """
     if rounds < 1:
         raise BadInput(f"a session has at least one round, not {rounds}")
-    encoded_scenes = {
-        protocol: in_protocol(encoded, protocol)
-        for protocol in {p.protocol for p in simulated_sessions}
-    }
-    sessions = [
-        _session(scene, encoded_scenes[p.protocol], p, judge, oracle_rounds)
-        for p in simulated_sessions
-    ]
+    sessions = _sessions(scene, encoded, simulated_sessions, judge, oracle_rounds)
     lanes = [
         _Lane(simulated_sessions, sessions, places, seed, pool)
         for places in _lanes(sessions, simulated_sessions)
@@ -126,22 +119,27 @@ def simulate(
     return [Trajectory(p, s.rounds) for p, s in zip(simulated_sessions, sessions, strict=True)]
 
 
-def _session(
+def _sessions(
     scene: Scene,
     encoded: EncodedScene,
-    simulated: SimulatedSession,
+    simulated_sessions: Sequence[SimulatedSession],
     judge: Judge,
     oracle_rounds: int,
-) -> Session:
-    return Session(
-        scene,
-        encoded,
-        simulated.target,
-        judge=judge,
-        protocol=simulated.protocol,
-        oracle_rounds=oracle_rounds,
-        forgets=forgets_prompts(simulated.user),
-    )
+) -> list[Session]:
+    """A session each; those of one protocol share one encoded scene."""
+    by_protocol = {p: in_protocol(encoded, p) for p in {s.protocol for s in simulated_sessions}}
+    return [
+        Session(
+            scene,
+            by_protocol[simulated.protocol],
+            simulated.target,
+            judge=judge,
+            protocol=simulated.protocol,
+            oracle_rounds=oracle_rounds,
+            forgets=forgets_prompts(simulated.user),
+        )
+        for simulated in simulated_sessions
+    ]
 
 
 def _lanes(
@@ -304,7 +302,7 @@ def _observation(simulated: SimulatedSession, session: Session, number: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Rounds(Sequence[Round]):
-    """A session's rounds so far, judged when somebody looks: few users do."""
+    """A session's rounds so far, scored when read: few users read them."""
 
     session: Session
 

@@ -27,7 +27,7 @@ class Measure(Generic[Given]):
 
     Where the function takes a `Mask`, an array or a tensor of 0 and 1 does as well.
 
-    `both_empty` and `one_empty` are the values when ground truth and prediction, or just one of them,
+    `both_empty` and `one_empty` are the values when both masks, or just one of them,
     hold no pixel; None means that the formula itself answers. `dimensions` are those it is
     defined for: 2 for images, 3 for volumes.
     """
@@ -116,7 +116,7 @@ class Stream:
     def merge(self, other: Stream) -> None:
         """Take over what another stream of the same measure has seen, as of another process."""
         if other.measure.id != self.measure.id:
-            raise BadInput(f"'{other.measure.id}' cannot go on as '{self.measure.id}'")
+            raise BadInput(f"cannot merge '{other.measure.id}' into '{self.measure.id}'")
         self.values += other.values
 
     def reset(self) -> None:

@@ -42,7 +42,7 @@ PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a person should know about a model.
+    """Facts about a model: name, prompts it accepts, licence, citation.
 
     `abilities` are the prompts it takes (`click`, `box`, `scribble`, `mask`, `words`) and
     what else it offers (`automatic`, `differentiable`, `volume`).
@@ -68,9 +68,9 @@ class Request:
 
 @runtime_checkable
 class Prediction(Protocol):
-    """What a model answers: candidates with its own scores, and the one it would show.
+    """A model's reply to a request: candidate masks with its scores, and the one it would show.
 
-    Masks are rendered to the scene's size only when asked for.
+    Masks are upsampled to the scene's size only when read.
     """
 
     @property
@@ -85,7 +85,7 @@ class Prediction(Protocol):
 
     @property
     def state(self) -> Any:
-        """What the model wants back with the next ask of this session."""
+        """State that the model gets back with the next request of this session."""
         ...
 
     def mask(self, candidate: int | None = None) -> Mask:
@@ -133,7 +133,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """What a method gives: one of a partition, a hierarchy, an edge map or proposals.
+    """Output of a method: one of a partition, a hierarchy, an edge map or proposals.
 
     Attributes
     ----------

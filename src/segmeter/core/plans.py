@@ -21,7 +21,7 @@ Kind = Literal["model", "method"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: subjects x scenes x users x protocols, rounds, measures and a seed.
+    """A plan of a run: models x scenes x users x protocols, rounds, measures and a seed.
 
     A request may leave users, rounds, protocols and measures empty; its benchmark fills them.
 
@@ -77,7 +77,7 @@ class Plan:
         known = {f.name for f in fields(cls)}
         strange = [key for key in data if key not in known]
         if strange:
-            raise BadInput(f"plan cannot be read: nobody knows its field {strange[0]!r}")
+            raise BadInput(f"plan cannot be read: unknown field {strange[0]!r}")
         for name in known:
             if not _IS_FIELD[name](data.get(name, _MISSING.get(name))):
                 raise BadInput(f"plan cannot be read: its field '{name}' is missing or wrong")
@@ -178,13 +178,13 @@ class Job:
 
     @property
     def id(self) -> str:
-        if not self._id:  # asked for many times over when a run of 1e5 jobs goes on
+        if not self._id:  # read many times when a run of 1e5 jobs is resumed
             made = fingerprint(self.segmenter, self.dataset, self.scene, size=10)
             object.__setattr__(self, "_id", made)
         return self._id
 
     def identity(self) -> dict[str, str]:
-        """What tells this job's rows from those of others: model, data set and scene."""
+        """Model, data set and scene: the key of this job's rows."""
         return {"model": str(self.segmenter), "dataset": str(self.dataset), "scene": self.scene}
 
     def __str__(self) -> str:

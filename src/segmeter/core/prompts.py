@@ -1,7 +1,7 @@
 """Prompts: what a person tells a segmenter.
 
 Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first pixel is
-`(0, 0)`. Each adapter converts them to its network's convention, and nobody else does.
+`(0, 0)`. Adapters convert them to the convention of their network; no other code does.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class Words:
 
 Prompt = Click | Box | Scribble | MaskHint | Words
 Prompts = Prompt | Sequence[Prompt] | None
-"""What a user may give in one round: one prompt, several, or none when content."""
+"""Prompts of one round: one, several, or None when the user accepts the mask."""
 
 
 def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
-    """What was given in a round as a tuple; empty when nothing was given.
+    """Prompts of a round as a tuple; empty for None.
 
     >>> as_prompts(Click((1, 2)))
     (Click(point=(1, 2), positive=True),)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_data",
     "check_names",
+    "check_opened",
     "check_python",
     "contacts_only",
     "may_contact",
@@ -77,7 +78,7 @@ def contacts_only(words: Iterable[str]) -> Iterator[None]:
 
 
 def check_python(kind: str, name: str) -> None:
-    """Refuse a name in a Python file, `file.py:object`, that nobody here has chosen.
+    """Refuse an object in a Python file, `file.py:object`, that the user has not chosen.
 
     >>> check_python("model", "mine.py:Net")  # in Python, the caller has
     """
@@ -85,7 +86,23 @@ def check_python(kind: str, name: str) -> None:
     if not gate.everything and name not in gate.named:
         raise NotFound(
             f"the {kind} '{name}' is a Python file, and reading a run runs none; if you trust "
-            "whoever made the run and the file, say --trust"
+            "the authors of the run and of the file, say --trust"
+        )
+
+
+def check_opened(kind: str, name: str) -> None:
+    """Refuse a file of weights or a service that stands for a model and nobody here has chosen.
+
+    >>> with received():
+    ...     check_opened("model", "theirs.pth")
+    Traceback (most recent call last):
+    segmeter.core.errors.NotFound: the model 'theirs.pth' is a file or an address, ...
+    """
+    gate = _current()
+    if not gate.everything and name not in gate.named:
+        raise NotFound(
+            f"the {kind} '{name}' is a file or an address, and reading a run opens none; if you "
+            "trust whoever made the run, say --trust"
         )
 
 
@@ -125,7 +142,7 @@ def check_names(plan: Plan, chosen: Plan | None = None) -> None:
         if "://" in text and not may_contact(text):
             raise NotFound(
                 f"the run names the address '{text}' ({kind}), and nothing that a run names is "
-                "contacted; if you trust whoever made the run, say --trust"
+                "contacted; if you trust the author of the run, say --trust"
             )
 
 

@@ -130,7 +130,7 @@ def whole_numbers(values: object) -> Counts:
 
 
 def _runs(counts: Counts, total: int) -> tuple[Counts, Counts]:
-    """Where each run of ones starts and ends; refuses counts that do not fill the scene."""
+    """Start and end of each run of ones; refuses counts that do not fill the scene."""
     possible = bool(((counts >= 0) & (counts <= total)).all())
     if not possible or int(counts.sum()) != total:
         raise BadInput("run lengths do not add up to their image's size")

@@ -32,17 +32,16 @@ Kind = Literal["text", "integer", "number", "flag", "integers", "map", "bytes"]
 bytes."""
 
 JOB_KEY = ("model", "dataset", "scene")
-"""What tells one job's rows from another's."""
+"""Columns that identify a job."""
 
 SESSION_KEY = (*JOB_KEY, "target", "user", "protocol", "round")
-"""What tells one row of a session from every other row of a run."""
+"""Columns that identify a row of a session."""
 
 SHARES = ("iou", "boundary_iou")
 """Columns that hold shares of one wherever they stand; a row with another number is made up."""
 
-SESSION_FACTS = ("kinds_", "rounds_", "sane_")
-"""Columns of sessions that rows do not have: kinds of prompts and numbers of all rounds, and
-whether the shape of the scene can be."""
+SESSION_FACTS = ("kinds_",)
+"""Columns of sessions that rows do not have: kinds of prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Schema:
         return replace(self, columns=(*self.columns, *fresh))
 
     def check(self, row: Mapping[str, Any]) -> None:
-        """Refuse a row with a column that nobody declared: it would be lost."""
+        """Refuse a row with an undeclared column, whose values would be lost."""
         strange = [name for name in row if name not in self.names]
         if strange:
             raise BadInput(f"rows of '{self.name}' have no column '{strange[0]}'; declare it")

@@ -60,7 +60,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is known of a scene before any pixel is read.
+    """Facts about a scene that are known before its pixels are read.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Header:
 
 
 class Scene:
-    """What is looked at, with its targets: a `Image` or a `Volume`.
+    """One image or volume with its targets: an `Image` or a `Volume`.
 
     Header, pixels and targets may be given as they are or as functions that read them; each
     is read once, when first asked for. `file_name` is the name of the file that the pixels come
@@ -151,7 +151,7 @@ class Scene:
 
     @cached_property
     def partitions(self) -> tuple[npt.NDArray[np.int32], ...]:
-        """Label maps of people who cut the whole scene into regions; none where nobody did."""
+        """Label maps of annotators who partitioned the whole scene; empty if there are none."""
         return tuple(self._partitions()) if self._partitions is not None else ()
 
     def check(self) -> None:
@@ -237,7 +237,7 @@ class Volume(Scene):
 
 @dataclass(frozen=True, slots=True)
 class DatasetCard:
-    """What a person should know before using a data set.
+    """Facts about a data set: name, size, licence, citation.
 
     `targets` counts the objects of the whole set, None where it is not known; `missing`
     says which part of it is not at hand, and is empty when all is there.
@@ -287,7 +287,7 @@ def _read(given: Lazy[Given]) -> Given:
 
 
 def _refuse_twins(scene: Scene) -> None:
-    """Rows are told apart by a target's id, so each id may stand once in a scene."""
+    """Refuse a scene with the same target id twice: rows are identified by it."""
     seen: set[str] = set()
     for target in scene.targets:
         if target.id in seen:

@@ -87,7 +87,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A word in a table; `protocol` is shown as a small tag beside it."""
+    """A word in a table; `protocol` is shown as a small tag next to it."""
 
     text: str
     link: str = ""
@@ -112,9 +112,11 @@ class Column:
     better
         Which direction is good, where one is: the best number is set strong.
     plot
-        Draw each number and its interval on a common scale beside it.
+        Draw each number and its interval on a common scale next to it.
     shade
         Tint each cell by its value, for matrices.
+    group
+        A heading over neighbouring columns, such as a data set.
     """
 
     title: str
@@ -124,6 +126,7 @@ class Column:
     better: Literal["higher", "lower", ""] = ""
     plot: bool = False
     shade: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A mask drawn over an image: the ground truth dashed, a prediction solid, wrong parts filled."""
+    """A mask drawn over an image: ground truth dashed, prediction solid, wrong parts filled."""
 
     mask: Mask
     role: Literal["ground_truth", "prediction", "false_negatives", "false_positives", "group"] = (
@@ -341,7 +344,7 @@ class Slices:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in a sentence: as it is told, how its interval is told, and the value itself.
+    """A number in a sentence: its text, the text of its interval, and the value itself.
 
     `measure` names the statistic. A page sets the interval quieter than the number.
     """
@@ -372,7 +375,7 @@ def phrase(*parts: str | Quantity | Phrase) -> Phrase:
 class Answer:
     """The sentence a reader came for, set large; `detail` is what it rests on.
 
-    Numbers of the sentence are quantities: whoever wants one takes its value.
+    Numbers in the sentence are quantities, so that a program can read their values.
 
     >>> answer = Answer(phrase("It takes ", Quantity("2.0 clicks", Value(2.0)), "."))
     >>> answer.text, answer.quantities[0].value.value

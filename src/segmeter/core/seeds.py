@@ -40,7 +40,7 @@ def generator(*parts: object) -> np.random.Generator:
 
 
 def seeded(digest: str) -> np.random.Generator:
-    """The generator of a fingerprint, for whoever keeps the fingerprint as a key.
+    """The generator of a fingerprint, for callers that keep the fingerprint as a key.
 
     >>> int(seeded(fingerprint('a')).integers(100)) == int(generator('a').integers(100))
     True

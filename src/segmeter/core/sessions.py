@@ -4,8 +4,8 @@
 themselves. `begin_round` begins one round of several sessions of a view, as `core.lockstep`
 plays simulated users: all ask in one call, and sessions whose prompts and memory are the same
 are asked for once. The next prompts need a mask and not its scores, so a round is judged while
-the view works on the next (`capabilities.PredictsLater`); whoever reads `Session.rounds` before
-finds it judged all the same.
+the model works on the next (`capabilities.PredictsLater`). Reading `Session.rounds` earlier
+scores it at once.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Judge = Callable[[Target, Mask], Scores]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What happened in one round.
+    """One round: prompts, mask, scores, seconds.
 
-    A content user gives no prompt; the round then repeats the last mask and scores.
+    A user who accepts the mask gives no prompt; the round then repeats the last mask and scores.
     `candidate_scores` holds the scores of every candidate where all were judged, so that the
     best of them, the oracle's choice, can be told. `seconds_predict` is the session's share of a
-    call that served `batch_size` asks; `seconds_user` is what a person took, or what a simulated user
-    computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
+    call that served `batch_size` requests; `seconds_user` is what a person took, or a simulated
+    user computed. A round that was `inherited` is another session's, see `lockstep.Bound`.
     """
 
     number: int
@@ -79,7 +79,7 @@ class Session:
     Parameters
     ----------
     target
-        What the person is after; None where nobody knows, such as a detector's box.
+        The object to segment; None where it is unknown, as for a detector's box.
     judge
         Scores of a mask against the target; without one, or without a target, there are none.
     protocol
@@ -154,7 +154,7 @@ class Session:
         return made
 
     def take_over(self, other: Session) -> None:
-        """Go on from where another session of the same scene stands."""
+        """Continue from the current state of another session of the same scene."""
         own, theirs = self.rounds[-1], other.rounds[-1]
         self.rounds[-1] = replace(theirs, seconds_user=own.seconds_user, inherited=True)
         self.mask, self.prompts = other.mask, other.prompts
@@ -194,9 +194,9 @@ def begin_round(
 ) -> Callable[[], None]:
     """Begin a round of several sessions of one encoded: one call for all of them.
 
-    The round before is judged while the encoded works. Call what comes back to take the answers;
-    their judging is left for when the encoded is at work again, or somebody reads the scores.
-    `seconds` are those that each user took.
+    The previous round is scored while the model works. Call the returned function to collect the
+    predictions; they are scored during the next round, or when their scores are read.
+    `seconds` is the time each user took.
 
     >>> from segmeter.models.conformance import drawn_scene
     >>> from segmeter.models.drawn import Disc
@@ -270,9 +270,9 @@ class _Unjudged:
 def _distinct(
     requests: Sequence[Request], lasts: Sequence[Prediction | None]
 ) -> tuple[list[int], list[Request]]:
-    """Where each ask's answer will lie among the distinct ones, and those.
+    """Index of each request among the distinct ones, and the distinct requests.
 
-    Asks are the same when their prompts are and their memory is that of one prediction.
+    Requests are equal if their prompts are equal and their state is that of one prediction.
     """
     seen: dict[tuple[object, int], int] = {}
     unique: list[Request] = []
@@ -322,7 +322,7 @@ def _target_id(session: Session) -> str | None:
 def mapped(
     function: Callable[[Given], Made], items: Iterable[Given], pool: Executor | None
 ) -> list[Made]:
-    """What a function makes of each item, in order: by a pool, or in this thread without one.
+    """Apply a function to each item, in order: in a pool, or in this thread without one.
 
     >>> mapped(abs, [-1, 2], None)
     [1, 2]

@@ -60,7 +60,7 @@ def read_proposals(path: Path) -> list[Mask]:
 
 
 def paired_files(prediction: Path, ground_truth: Path) -> list[tuple[Path, Path]]:
-    """One pair of files, or of two folders those that share a name; no ground truth may lack one."""
+    """One pair of files, or the files of two folders that share a name; none may be missing."""
     for path in (prediction, ground_truth):
         if not path.exists():
             raise NotFound(f"no file or folder '{path}'")

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["steady_arithmetic"]
+from segmeter.kernels import set_threads, threads
+
+__all__ = ["caller_state_kept", "steady_arithmetic"]
+
+_at_import: dict[str, Any] = {}  # torch's state when it was imported under a fixed arithmetic
+
+
+@contextmanager
+def caller_state_kept() -> Iterator[None]:
+    """Leave threads, TF32 flags and torch's random state as they were before."""
+    import cv2
+
+    opencv_threads, kernel_threads = cv2.getNumThreads(), threads()
+    torch = sys.modules.get("torch")
+    before = None if torch is None else _torch_state(torch)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(opencv_threads)
+        set_threads(kernel_threads)
+        _forget_import()
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            _restore(torch, before or _at_import)
 
 
 def steady_arithmetic(threads: int) -> None:
@@ -21,12 +45,38 @@ def steady_arithmetic(threads: int) -> None:
     import cv2
 
     cv2.setNumThreads(threads)
-    for earlier in [finder for finder in sys.meta_path if isinstance(finder, _AtImport)]:
-        sys.meta_path.remove(earlier)
+    _forget_import()
     if "torch" in sys.modules:
         _steady(sys.modules["torch"], threads)
     else:
         sys.meta_path.insert(0, _AtImport(threads))
+
+
+def _forget_import() -> None:
+    for earlier in [finder for finder in sys.meta_path if isinstance(finder, _AtImport)]:
+        sys.meta_path.remove(earlier)
+
+
+def _torch_state(torch: Any) -> dict[str, Any]:
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+    return {
+        "threads": torch.get_num_threads(),
+        "cudnn": torch.backends.cudnn.allow_tf32,
+        "matmul": torch.backends.cuda.matmul.allow_tf32,
+        "random": torch.get_rng_state(),
+        "random on GPUs": torch.cuda.get_rng_state_all() if on_gpu else None,
+    }
+
+
+def _restore(torch: Any, state: Mapping[str, Any]) -> None:
+    if not state:
+        return
+    torch.set_num_threads(state["threads"])
+    torch.backends.cudnn.allow_tf32 = state["cudnn"]
+    torch.backends.cuda.matmul.allow_tf32 = state["matmul"]
+    torch.set_rng_state(state["random"])
+    if state["random on GPUs"] is not None:
+        torch.cuda.set_rng_state_all(state["random on GPUs"])
 
 
 def _steady(torch: Any, threads: int) -> None:
@@ -58,6 +108,7 @@ class _AtImport(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             run(module)
+            _at_import.update(_torch_state(module))
             _steady(module, self.threads)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # of this import alone

@@ -17,17 +17,17 @@ from segmeter.core.errors import BadInput, SegmeterError, raised_at
 from segmeter.core.plans import Job, Plan
 from segmeter.core.rows import Schema, columns_of_measures
 from segmeter.core.scenes import Dataset, Scene
-from segmeter.core.seeds import fingerprint
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.parameters import parameter_count
 from segmeter.engine.widening import part_to_widen, users_text
 from segmeter.kernels import set_threads
+from segmeter.runtime.fingerprints import object_fingerprint, source_fingerprint
 from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
 from segmeter.store.places import Address, DiskFull, Place, RunGone
 from segmeter.store.results import declared_rows
 
-__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "source_of"]
+__all__ = ["Objects", "Outcome", "Worker", "jobs_of", "rows_schema", "source_of"]
 
 Objects = dict[str, Any]  # things of the caller's own, by the name the plan uses for them
 
@@ -61,7 +61,7 @@ class Worker:
         self.roots = roots
         self.objects = objects or {}
         self.benchmark = catalogue.benchmarks.make(plan.benchmark)
-        self.schema = _rows_of(self.benchmark, plan)
+        self.schema = rows_schema(self.benchmark, plan)
         self._segmenter: tuple[Spec, Any] | None = None
         self._datasets: dict[str, Dataset] = {}
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
@@ -80,12 +80,13 @@ class Worker:
             if self.plan.users and not ready.targets:
                 raise BadInput(f"{ready.name} has no target; there is nothing to segment")
             segmenter = self._make_segmenter(job.segmenter)
-            trail = _trail(job, segmenter)
+            own = self.objects.get(job.segmenter.name)
+            trail = _trail(job, segmenter, own)
             kept, plan = part_to_widen(self.folder, job, self.plan, trail)
             rows = self.benchmark.work(segmenter, ready, plan)
             size = {"parameters": str(parameter_count(segmenter))}
             # Anew: which device it is may be known only now that it was used.
-            self._keep(job, kept, rows, _trail(job, segmenter) | size)
+            self._keep(job, kept, rows, _trail(job, segmenter, own) | size)
         except (DiskFull, RunGone) as error:
             return Outcome(job, str(error), fatal=True)
         except SegmeterError as error:
@@ -138,15 +139,16 @@ def jobs_of(plan: Plan, datasets: dict[str, Dataset]) -> list[Job]:
     ]
 
 
-def source_of(spec: Spec) -> str:
-    """The fingerprint of the file that a `file.py:name` lies in; nothing for all others."""
+def source_of(spec: Spec, own: Any = None) -> str:
+    """Fingerprint of a model of the user's own, an object or a `file.py:name`; else nothing."""
+    if own is not None:
+        return object_fingerprint(own)
     if ".py:" not in spec.name:
         return ""
-    file = Path(spec.name.rpartition(":")[0])
-    return fingerprint(file.read_bytes()) if file.is_file() else ""
+    return source_fingerprint(Path(spec.name.rpartition(":")[0]), spec.options)
 
 
-def _rows_of(benchmark: Any, plan: Plan) -> Schema | None:
+def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
     """The declared columns with one for each measure; None if the benchmark declares nothing."""
     schema = declared_rows(benchmark)
     if schema is None:
@@ -155,7 +157,7 @@ def _rows_of(benchmark: Any, plan: Plan) -> Schema | None:
     return schema.plus(columns_of_measures(ids))
 
 
-def _trail(job: Job, segmenter: Any) -> dict[str, str]:
+def _trail(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
     """What a part says about where its numbers come from."""
     from segmeter.engine.provenance import library_versions
 
@@ -164,7 +166,7 @@ def _trail(job: Job, segmenter: Any) -> dict[str, str]:
         "segmenter": str(job.segmenter),
         "weights": str(segmenter.weights_path) if isinstance(segmenter, WithWeights) else "",
         "fingerprint": card.fingerprint,
-        "source": source_of(job.segmenter),
+        "source": source_of(job.segmenter, own),
         "device": str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu",
         "licence": card.licence,
         "citation": card.citation,

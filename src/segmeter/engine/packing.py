@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from segmeter.core.errors import SegmeterError
-from segmeter.store.compaction import LOOSE, compact, drop, unpack
+from segmeter.store.compaction import LOOSE, compact, drop, drop_copies, unpack
 from segmeter.store.folder import RunFolder, measure_folder
 
 __all__ = ["Packing", "make_ready"]
@@ -17,6 +17,7 @@ _PACKED = ("parts", "errors")
 def make_ready(folder: RunFolder, jobs: Iterable[str]) -> None:
     """Let workers replace what is kept of jobs: rows and errors leave packs, scores are dropped."""
     wanted = frozenset(jobs)
+    drop_copies(folder)
     for where in _PACKED:
         unpack(folder, wanted, where)
     for measure in folder.measures():

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Job, Plan
-from segmeter.engine.jobs import Objects, source_of
+from segmeter.engine.jobs import Objects, rows_schema, source_of
 from segmeter.engine.widening import lacking_users, users_left
+from segmeter.runtime.fingerprints import UNKNOWN
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
 from segmeter.store.compaction import salvage
 from segmeter.store.folder import RunFolder
 from segmeter.store.layout import Layout
 from segmeter.store.packs import whole
-from segmeter.store.parts import trail_of
+from segmeter.store.parts import trail_of, wrong_types
+from segmeter.store.scanning import CHECKED, JOB_ROWS, faults_of
 
 __all__ = ["FinishedBefore", "Prints", "finished_before", "segmenter_prints"]
 
@@ -40,7 +43,8 @@ def segmenter_prints(plan: Plan, roots: Roots, objects: Objects | None = None) -
 
     def printed(spec: catalogue.Spec) -> dict[str, str]:
         if spec.name in own:
-            return {"fingerprint": own[spec.name].card.fingerprint}
+            source = source_of(spec, own[spec.name])
+            return {"fingerprint": own[spec.name].card.fingerprint, "source": source}
         if ".py:" in spec.name:  # may be dear to make; its source is what may have changed
             return {"source": source_of(spec)}
         return {"fingerprint": registry.make(spec, **roots.options()).card.fingerprint}
@@ -62,14 +66,13 @@ def finished_before(
     layout, sound = folder.layout(), []
     loose = set(layout.loose)
     alone = [job for job in jobs if job.id in loose]
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        looked = list(pool.map(lambda job: _look(folder, job, plan), alone))
-    for job, found in zip(alone, looked, strict=True):
+    for job, found in zip(alone, _loose(folder, alone, plan), strict=True):
         if isinstance(found, str):
             folder.set_aside(f"{job.id}.parquet")
             said.append(_damaged(folder, job, found))
         else:
             sound.append((job, found))
+    layout = folder.layout()  # a copy in a pack may stand in for what was set aside
     sound += _packed(folder, layout, jobs, plan)
     stale = _stale([(job, t.trail) for job, t in sound], prints)
     if stale and not again:
@@ -86,21 +89,36 @@ class _Looked:
     lacks: bool
 
 
-def _look(folder: RunFolder, job: Job, plan: Plan) -> _Looked | str:
-    """The trail of a part of its own, or what is wrong with it."""
-    try:
-        table = folder.rows(job)
-    except BadInput as error:
-        return str(error)
-    return _Looked(trail_of(table.schema), bool(lacking_users(table, plan)))
+def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked | str]:
+    """Of each job with a file of its own, its trail or what is wrong with its rows."""
+    schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan) or JOB_ROWS
+    checked = {*schema.key, *CHECKED}
+
+    def look(job: Job) -> tuple[_Looked | str, Any]:
+        try:
+            table = folder.rows(job)
+        except BadInput as error:
+            return str(error), None
+        wrong = wrong_types(table.schema, schema)
+        if wrong:
+            return wrong, None
+        light = table.select([name for name in table.column_names if name in checked])
+        return _Looked(trail_of(table.schema), bool(lacking_users(table, plan))), light
+
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        found = list(pool.map(look, jobs))
+    tables = [(job.id, t) for job, (_, t) in zip(jobs, found, strict=True) if t is not None]
+    wrong = dict(zip((job for job, _ in tables), faults_of(tables, schema), strict=True))
+    return [wrong.get(j.id) or looked for j, (looked, _) in zip(jobs, found, strict=True)]
 
 
 def _packed(
     folder: RunFolder, layout: Layout, jobs: Sequence[Job], plan: Plan
 ) -> list[tuple[Job, _Looked]]:
     """The same for jobs in packs, by what their footers say; each trail is looked at once."""
-    trails, columns = layout.trails(), dict[int, list[str]]()
+    trails, columns = dict[str, Mapping[str, str]](), dict[int, list[str]]()
     for pack in layout.packs:
+        trails |= {job: pack.trails[job] for job in layout.jobs_of(pack)}
         columns |= dict.fromkeys(map(id, pack.trails.values()), pack.schema.names)
     told: dict[int, _Looked | None] = {}
     found = []
@@ -155,7 +173,7 @@ def _stale(
         if id(job.segmenter) not in now:
             now[id(job.segmenter)] = prints[str(job.segmenter)]()
         for what, today in now[id(job.segmenter)].items():
-            if what in trail and trail[what] != today:
+            if what in trail and (trail[what] != today or today == UNKNOWN):
                 found.append((job, (what, trail[what], today)))
                 break
     return found
@@ -165,9 +183,13 @@ def _conflict(
     folder: RunFolder, stale: Sequence[tuple[Job, tuple[str, str, str]]], total: int
 ) -> str:
     job, (what, then, today) = stale[0]
-    thing = "another source" if what == "source" else "other weights"
-    return (
-        f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' played with "
-        f"{thing} (fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}); --again plays "
-        "them anew, another --out leaves them as they are"
-    )
+    done = f"'{folder.address}' has {len(stale)} of {total} jobs that '{job.segmenter}' finished"
+    todo = "--again (again=True in Python) re-runs them, another --out keeps them"
+    if UNKNOWN in (then, today):
+        return (
+            f"{done} before, and whether it has changed since cannot be determined: it holds an "
+            f"object without accessible state, such as a lock or a connection; {todo}"
+        )
+    thing = "other code or state" if what == "source" else "other weights"
+    prints = f"fingerprint {then[:12] or 'none'}, now {today[:12] or 'none'}"
+    return f"{done} with {thing} ({prints}); {todo}"

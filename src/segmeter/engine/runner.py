@@ -19,6 +19,7 @@ from segmeter.engine.provenance import command_entry
 from segmeter.engine.resuming import finished_before, segmenter_prints
 from segmeter.engine.validation import complete
 from segmeter.runtime.devices import gpu_names
+from segmeter.runtime.fingerprints import fingerprinted
 from segmeter.runtime.processes import Early
 from segmeter.runtime.roots import Roots
 from segmeter.runtime.threads import usable_cores
@@ -78,7 +79,7 @@ def run_plan(
     early: Early | None = None,
     soonest: Sequence[str] = (),
 ) -> Tally:
-    """Run a plan into a folder or an address, or go on where an earlier command stopped.
+    """Run a plan into a folder or an address, or resume where an earlier command stopped.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def run_plan(
     objects
         Models, methods or data sets of your own by the name the plan uses; implies 0 workers.
     again
-        Play jobs anew that were played with other weights or another source than are here now.
+        Re-run jobs whose model has other weights or other code now.
     add, trust
         Widen an existing run by the models, data sets and users of the plan, and run those; only
         with `trust` may that run name Python files and addresses which the plan does not.
@@ -130,13 +131,16 @@ def _claimed(
     trust: bool,
 ) -> Iterator[tuple[RunFolder, Plan, dict[str, Dataset]]]:
     """The folder to write to, its complete plan and data sets; locked until the jobs are done."""
+    names = {spec.name for spec in plan.segmenters}
+    own = [thing for name, thing in (objects or {}).items() if name in names]
     if not add:
         plan, datasets = complete(plan, roots, objects)
-        with RunFolder.claimed(out, plan) as folder:
+        with fingerprinted(own), RunFolder.claimed(out, plan) as folder:
             yield folder, plan, datasets
         return
     folder = RunFolder.existing(out)
-    with folder.locked():  # from reading the plan on: two commands at once would lose one's models
+    # Locked from reading the plan on: two commands at once would lose one's models.
+    with fingerprinted(own), folder.locked():
         if not trust:
             check_received(folder.plan, plan)
         plan, datasets = wider_plan(folder.plan, plan, roots, objects, folder.address)

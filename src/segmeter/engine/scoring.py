@@ -14,7 +14,7 @@ from segmeter.core.scenes import Target
 from segmeter.engine.jobs import jobs_of
 from segmeter.engine.validation import complete
 from segmeter.runtime.roots import Roots
-from segmeter.store.compaction import LOOSE, compact
+from segmeter.store.compaction import LOOSE, compact, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
 from segmeter.store.places import Address
 
@@ -48,6 +48,7 @@ def score_run(
             f"the data has changed since '{address}' was run; its masks cannot be judged"
         )
     with folder.locked():
+        drop_copies(folder)
         ready = folder.finished() - folder.scored(name)
         left = [job for job in jobs_of(plan, datasets) if job.id in ready]
         for count, job in enumerate(left, 1):

@@ -102,7 +102,8 @@ def _check_prompts(plan: Plan, segmenter: Any, users: Sequence[User]) -> None:
             later = not strange & (prompts_given_by(user) or {"click"})
             when, what = (" from round 2 on", "use --rounds 1, ") if later else ("", "")
             raise BadInput(
-                f"model '{segmenter.card.name}' takes {kinds}, which user '{user.name}' gives{when}; "
+                f"model '{segmenter.card.name}' takes {kinds}, which "
+                f"user '{user.name}' gives{when}; "
                 f"{what}leave one of them out, or choose another --user"
             )
 

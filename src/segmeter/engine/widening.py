@@ -10,7 +10,6 @@ from typing import Any
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Row
 from segmeter.core.catalogue import Spec
-from segmeter.core.errors import BadInput
 from segmeter.core.plans import Job, Plan
 from segmeter.store.folder import RunFolder
 from segmeter.store.parts import trail_of
@@ -64,11 +63,6 @@ def part_to_widen(
     lacking = lacking_users(table, plan)
     if not lacking or any(then.get(what, trail[what]) != trail[what] for what in _SAME):
         return [], plan
-    if "height" in table.column_names:
-        raise BadInput(
-            "its rows were kept by version 0.1; play the new user into a run of its own, "
-            "'segmeter compare' reads both"
-        )
     rows: list[Row] = table.to_pylist(maps_as_pydicts="lossy")
     return rows, replace(plan, users=lacking)
 
@@ -77,6 +71,6 @@ def _noted(text: str) -> set[str]:
     """The users that a part notes; none if what it notes is damaged, which plays them again."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return set()
     return set(map(str, found)) if isinstance(found, list) else set()

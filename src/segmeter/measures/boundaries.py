@@ -156,7 +156,8 @@ def boundary_counts(
 
     >>> labels = np.array([[1, 1, 2, 2]] * 4)
     >>> boundary_counts(labels, labels)
-    BoundaryCounts(matched_ground_truth=4, ground truth=4, matched_prediction=4, prediction=4, matched_each=(4,))
+    BoundaryCounts(matched_ground_truth=4, ground_truth=4, matched_prediction=4, prediction=4,
+                   matched_each=(4,))
     """
     return count_boundaries(
         outlines(ground_truths, grid), outline(prediction, grid), max_dist, threads
@@ -183,7 +184,8 @@ def count_boundaries(
 
     >>> (outline,) = outlines(np.array([[1, 1, 2, 2]] * 4))
     >>> count_boundaries([outline], outline)
-    BoundaryCounts(matched_ground_truth=4, ground truth=4, matched_prediction=4, prediction=4, matched_each=(4,))
+    BoundaryCounts(matched_ground_truth=4, ground_truth=4, matched_prediction=4, prediction=4,
+                   matched_each=(4,))
     """
     if len(ground_truths) == 0:
         raise BadInput("a result needs at least one ground truth to be compared with")

@@ -139,7 +139,7 @@ def _at(flags: Flags, places: npt.NDArray[np.intp]) -> Flags:
 def precision_and_recall(
     matched: Sequence[Matched], thresholds: int = 10
 ) -> tuple[Real, Real] | None:
-    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without ground truths.
+    """Precision `(thresholds, 101)` and recall `(thresholds,)` of one class; None without objects.
 
     `matched` are the class's cells in order of their images.
 

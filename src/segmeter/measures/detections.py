@@ -13,6 +13,7 @@ is nothing to count is NaN.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -137,7 +138,7 @@ def average_recall(
     most: int = 1000,
     protocol: ProtocolName = "published",
 ) -> dict[str, float]:
-    """Share of the ground truths that the best `most` masks of each image recall, whatever the class.
+    """Share of the objects that the best `most` masks of each image recall, whatever the class.
 
     The mean over ten thresholds, for `all`, `small`, `medium` and `large`. Crowd flags are
     not looked at, as LVIS has none.
@@ -189,21 +190,21 @@ def check_detections(
     known = {category["id"] for category in ground_truth["categories"]}
     for number, record in enumerate(found, start=1):
         where = f"detection {number}"
-        image = _field(record, "image_id", where)
+        image = _number_of(record, "image_id", where)
         if image not in sizes:
             raise BadInput(
                 f"{where} is of image {image}, which is none of the {len(sizes)} of the ground"
                 " ground truth; give the detections of these images"
             )
-        category = _field(record, "category_id", where) if classes else None
+        category = _number_of(record, "category_id", where) if classes else None
         if classes and category not in known:
             raise BadInput(
                 f"{where} has the category {category}, which is none of the {len(known)} of the"
                 " ground truth; use its category ids"
             )
         score = _field(record, "score", where)
-        if not isinstance(score, int | float) or not math.isfinite(score):
-            raise BadInput(f"{where} has the score {score}; scores are finite numbers")
+        if not _is_finite(score):
+            raise BadInput(f"{where} has the score {_short(score)}; scores are finite numbers")
         if kind == "bbox":
             _check_box(record, sizes[image], where)
         else:
@@ -213,8 +214,8 @@ def check_detections(
 def _check_box(record: Mapping[str, Any], size: tuple[int, int], where: str) -> None:
     box = _field(record, "bbox", where)
     numbers = isinstance(box, Sequence) and len(box) == 4
-    if not numbers or not all(isinstance(n, int | float) and math.isfinite(n) for n in box):
-        raise BadInput(f"{where} has the box {box}; a box is x, y, width, height")
+    if not numbers or not all(map(_is_finite, box)):
+        raise BadInput(f"{where} has the box {_short(box)}; a box is x, y, width, height")
     x, y, width, height = box
     if width < 0 or height < 0:
         raise BadInput(f"{where} has a box with sides {width:g} and {height:g}; none is negative")
@@ -223,6 +224,26 @@ def _check_box(record: Mapping[str, Any], size: tuple[int, int], where: str) -> 
             f"{where} has a box at ({x:g}, {y:g}) of {width:g} x {height:g} that lies outside its"
             f" image of {size[1]} x {size[0]}; boxes are x, y, width, height in pixels"
         )
+
+
+def _number_of(record: Mapping[str, Any], name: str, where: str) -> int | str:
+    """The id of an image or a category; lists and objects are none."""
+    found = _field(record, name, where)
+    if isinstance(found, bool) or not isinstance(found, int | str):
+        raise BadInput(f"{where} has the {name} {_short(found)}; ids are whole numbers")
+    return found
+
+
+def _is_finite(value: object) -> bool:
+    """Whether a value is a number that a float can hold; whole numbers may be too large."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]  # a number
+
+
+def _short(value: object) -> str:
+    """A value in a sentence; a large one is cut."""
+    text = "a number too large" if isinstance(value, int) else str(value)
+    return text if len(text) < 60 else f"{text[:60]}..."
 
 
 def _field(record: Mapping[str, Any], name: str, where: str) -> Any:

@@ -29,7 +29,7 @@ _MOST_DIST = 0.5
 def match(
     ground_truth: Outline, prediction: Outline, max_dist: float = MAX_DIST
 ) -> npt.NDArray[np.int32]:
-    """For each boundary pixel of the prediction the number of its partner in the ground truth, or -1.
+    """For each boundary pixel of the prediction the index of its match in the ground truth, or -1.
 
     >>> one = Outline((9, 9), np.array([40]))
     >>> two = Outline((9, 9), np.array([39, 42]))

@@ -10,7 +10,7 @@ over the prediction, R_op the same over all ground truths together, and F_op the
 
 Two protocols. `published` is what the authors' program computes, and what every number of
 theirs stands for: gamma_o = 0.9 with >=, only regions that make up 99 % of the area are
-judged, and the prediction's fragments are divided by the number of ground truths. `paper` is the text:
+judged; the prediction's fragments are divided by the number of ground truths. `paper` is the text:
 gamma_o = 0.95 with >, all regions, no division, so that its P_op can pass 1.
 """
 
@@ -171,7 +171,7 @@ def count_objects_and_parts(
 def region_classes(
     comparison: Comparison, protocol: FopProtocol = "published"
 ) -> tuple[Classes, tuple[Classes, ...]]:
-    """What each region is, of the prediction and of each ground truth, by number of first appearance.
+    """The kind of each region of the prediction and of each ground truth, by first appearance.
 
     >>> from segmeter.measures.tables import compare
     >>> labels = np.array([[1, 1, 2, 2]] * 2)
@@ -183,7 +183,7 @@ def region_classes(
 
 
 def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
-    check_choice("reading of F_op", protocol, get_args(FopProtocol))
+    check_choice("protocol of F_op", protocol, get_args(FopProtocol))
     judge = _published if protocol == "published" else _paper
     pairs = [judge(table) for table in comparison.tables]
     return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]

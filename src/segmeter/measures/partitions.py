@@ -1,8 +1,8 @@
 """Partition measures: how alike two ways of cutting a image into regions are.
 
-`n_ij` are the pixels of prediction region i in ground_truth region j, `r_i` and `c_j` the areas, n all
+`n_ij` are the pixels of predicted region i in true region j, `r_i` and `c_j` the areas, n all
 pixels, K the ground ground_truths. Values are similarities, 1 is best, except `voi`. A measure
-takes `(ground_truths, prediction)`, where ground_truths is one label map or a list; `scores` counts the
+takes `(ground_truths, prediction)`; ground_truths is one label map or a list; `scores` counts the
 tables once and reads all measures off them.
 
 The catalogue's ids and the names of the literature:
@@ -139,7 +139,7 @@ def _card(
 
 @_card("dhd", cite=REFERENCES["huang1995"])
 def directional_hamming(comparison: Comparison) -> float:
-    """Share of pixels in the best prediction region of their ground truth region; 1 for one big prediction.
+    """Share of pixels in the best predicted region of their true region; 1 for one big region.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(directional_hamming(ground_truth, prediction), 3)
@@ -151,7 +151,7 @@ def directional_hamming(comparison: Comparison) -> float:
 
 @_card("sdhd", cite=REFERENCES["huang1995"])
 def achievable_accuracy(comparison: Comparison) -> float:
-    """Share of pixels in the best ground truth region of their prediction region; 1 for a fine prediction.
+    """Share of pixels in the best true region of their predicted region; 1 for a fine partition.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(achievable_accuracy(ground_truth, prediction), 3)
@@ -177,7 +177,7 @@ def van_dongen(comparison: Comparison) -> float:
 
 @_card("sc", cite=REFERENCES["arbelaez2011"])
 def covering_of_prediction(comparison: Comparison) -> float:
-    """How well the prediction's regions are covered by the ground truth's, by area and Jaccard index.
+    """How well predicted regions are covered by the ground truth's, by area and Jaccard index.
 
     >>> ground_truth, prediction = np.array([[1, 1, 2, 2]] * 2), np.array([[1, 1, 1, 2]] * 2)
     >>> round(covering_of_prediction(ground_truth, prediction), 3)

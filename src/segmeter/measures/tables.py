@@ -49,7 +49,7 @@ class Regions:
 
 @dataclass(frozen=True)
 class Table:
-    """Non-zero cells of a prediction (rows) against one ground truth (columns), by row, then column."""
+    """Non-zero cells: prediction in rows, one ground truth in columns; by row, then column."""
 
     rows: npt.NDArray[np.int32]
     columns: npt.NDArray[np.int32]

@@ -8,7 +8,7 @@
     segmeter.evaluate(predict)
 
 An object with `set_image(image)` and `predict(point_coords, point_labels, ...)` is taken as
-well: what it answers is masks, scores and, if it has them, low-resolution logits to feed back.
+well: it returns masks, scores and, if it has them, low-resolution logits to feed back.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def as_model(thing: Any, name: str = "") -> Any:
         return FunctionModel(thing, called)
     raise BadInput(
         f"'{called}' is no model: give a function predict(image, clicks), an object with set_image "
-        "and predict, or one with card and look(scene)"
+        "and predict, or one with card and encode(scene)"
     )
 
 
@@ -57,6 +57,10 @@ class FunctionModel:
 
     predict: Predict
     name: str = "predict"
+
+    @property
+    def wrapped(self) -> Predict:
+        return self.predict
 
     @property
     def card(self) -> ModelCard:
@@ -88,16 +92,20 @@ class _FunctionEncodedScene:
 class PredictorModel:
     """An object with SAM's `set_image` and `predict` as a model.
 
-    It holds one image at a time: a view whose image it has let go of, such as another
-    slice of a volume, shows it again before it asks.
+    It holds one image at a time; `set_image` is called again for an encoded scene whose image it
+    no longer holds, such as another slice of a volume.
 
-    Of several masks the one with the highest score is shown. Logits, where they come third,
-    are fed back with the next click as SAM's predictor takes them, `mask_input`.
+    The mask with the highest score is shown. Logits, if returned third, are fed back with the
+    next click as `mask_input`.
     """
 
     predictor: Any
     name: str = "predictor"
     _shown: list[Scene] = field(default_factory=list, repr=False, compare=False)  # one at most
+
+    @property
+    def wrapped(self) -> Any:
+        return self.predictor
 
     @property
     def card(self) -> ModelCard:
@@ -157,7 +165,7 @@ def _takes_box(predict: Callable[..., Any]) -> bool:
 
 
 def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
-    """The mask that an answer holds, refused in a sentence unless it says yes or no per pixel.
+    """A model's output as a mask; refused unless it is boolean (or 0 and 1) and of the right shape.
 
     >>> mask_from(np.full((2, 2), -5.0), (2, 2))
     Traceback (most recent call last):
@@ -171,7 +179,7 @@ def mask_from(found: Any, shape: Sequence[int], name: str = "predict") -> Mask:
 
 
 def _fault(found: Any, array: npt.NDArray[Any], shape: tuple[int, ...]) -> str:
-    """What is wrong with an answer, or nothing."""
+    """What is wrong with a model's output, or nothing."""
     if found is None:
         return f"gave nothing; return a mask of shape {shape}"
     if array.dtype == object:

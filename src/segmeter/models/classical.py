@@ -143,8 +143,13 @@ class GrabCutEncodedScene:
         cv2.setRNGSeed(0)
         back, front = np.zeros((2, 1, 65))
         whole = (0, 0, 0, 0)  # not looked at in this mode
-        cv2.grabCut(self.pixels, labels, whole, back, front, self.rounds, cv2.GC_INIT_WITH_MASK)
-        return np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD)).astype(np.float32)
+        for mode in (cv2.GC_INIT_WITH_MASK, *[cv2.GC_EVAL] * (self.rounds - 1)):
+            cv2.grabCut(self.pixels, labels, whole, back, front, 1, mode)
+            found = np.isin(labels, (cv2.GC_FGD, cv2.GC_PR_FGD))
+            if not found.any():  # colours too alike: the last mask that is not empty stands
+                break
+            object_like = found
+        return object_like.astype(np.float32)
 
     def _start(self, request: Request) -> Labels:
         """OpenCV's labels: sure where prompts are, probable elsewhere."""

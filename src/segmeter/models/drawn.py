@@ -27,6 +27,7 @@ class Oracle:
     """Shows the target that the prompts agree with most."""
 
     card = ModelCard("oracle", "shows the target that is meant, at once", _ABILITIES)
+    reads_targets = True
 
     def encode(self, scene: Scene) -> OracleEncodedScene:
         return OracleEncodedScene(scene)
@@ -45,6 +46,7 @@ class Noisy:
     """
 
     card = ModelCard("noisy", "shows the target with error regions that halve", _ABILITIES)
+    reads_targets = True
 
     def __init__(self, wrong: float = 0.25, square: int = 8) -> None:
         self.wrong = wrong

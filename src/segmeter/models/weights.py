@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 import struct
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -27,16 +28,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "DAMAGED",
     "SUFFIXES",
     "Sizes",
     "check",
     "describing",
+    "digest_of",
     "files",
     "find",
     "fingerprint",
     "fits",
     "home",
     "load_into",
+    "named",
     "named_tensors",
     "read",
     "sizes",
@@ -46,9 +50,10 @@ __all__ = [
 Sizes = dict[str, tuple[int, ...]]
 
 SUFFIXES = (".safetensors", ".pt", ".pth", ".onnx")
+_FILES_ONLY = (".ckpt", ".bin", ".torch")  # in a folder these may be anything
 _LARGE = 1 << 24  # bytes of weights from which on their digest is kept
 # What torch raises for damaged checkpoints: its reader trusts that a file is whole.
-_DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
+DAMAGED = (RuntimeError, OSError, EOFError, ValueError, KeyError, IndexError, TypeError,
             AttributeError, AssertionError, OverflowError, MemoryError, struct.error)  # fmt: skip
 
 
@@ -107,7 +112,7 @@ def find(name: str, given: str | Path | None = None, hub: str = "") -> Path:
 def files(path: Path) -> list[Path]:
     """The weight files at a place, safetensors before anything else."""
     if path.is_file():
-        return [path] if path.suffix in SUFFIXES else []
+        return [path] if path.suffix in (*SUFFIXES, *_FILES_ONLY) else []
     for suffix in SUFFIXES:
         found = sorted(p for p in path.glob(f"*{suffix}") if p.is_file())
         if found:
@@ -120,9 +125,11 @@ def fingerprint(path: Path) -> str:
 
     That of large files is kept while they stand: as long as size, time, inode and device do.
     """
-    if path == ABSENT:
-        return ""
-    found = files(path)
+    return digest_of(files(path)) if path != ABSENT else ""
+
+
+def digest_of(found: Sequence[Path]) -> str:
+    """The digest of some files' contents, cached for large ones."""
     states = [file.stat() for file in found]
     if sum(state.st_size for state in states) < _LARGE:
         return _digest(found)
@@ -139,6 +146,13 @@ def fingerprint(path: Path) -> str:
         part.write_text(digest)
         part.replace(kept)
     return digest
+
+
+def named(path: Path) -> str:
+    """For a card: which file the weights are from and the start of its digest, if it is a file."""
+    if not path.is_file():
+        return ""
+    return f", weights from {path.name} ({fingerprint(path)[:12]})"
 
 
 def _digest(found: Sequence[Path]) -> str:
@@ -171,15 +185,18 @@ def sizes(path: Path) -> Sizes | None:
     return found
 
 
-def read(path: Path) -> dict[str, Any]:
-    """All tensors by name. Safetensors, or a checkpoint that holds tensors and nothing else.
+def read(path: Path, *, lazily: bool = False) -> dict[str, Any]:
+    """All tensors by name. Safetensors, or a checkpoint that holds tensors and plain values.
 
-    A checkpoint may hold other plain values beside its tensors; they come back as they are.
+    A checkpoint's other values are returned unchanged. With `lazily` the tensors of a checkpoint
+    are mapped from its file, so that names and shapes cost no protocol.
     """
     content: dict[str, Any] = {}
     for file in files(path):
-        part = _read_safetensors(file) if file.suffix == ".safetensors" else _read_checkpoint(file)
-        content.update(part)
+        if file.suffix == ".safetensors":
+            content.update(_read_safetensors(file))
+        else:
+            content.update(_read_checkpoint(file, lazily))
     return content
 
 
@@ -268,18 +285,21 @@ def _read_safetensors(file: Path) -> dict[str, Any]:
         raise _damaged(file, error) from error
 
 
-def _read_checkpoint(file: Path) -> dict[str, Any]:
+def _read_checkpoint(file: Path, lazily: bool) -> dict[str, Any]:
     import torch
 
+    mapped = lazily and zipfile.is_zipfile(file)  # the format before torch 1.6 cannot be mapped
     try:
         with torch.serialization.safe_globals(_plain_numbers()):
-            content = torch.load(file, map_location="cpu", weights_only=True)
+            content = torch.load(file, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
+        named = re.search(r"(?:GLOBAL|global|class|function)\s+([\w.]+\.[\w.]+)", str(error))
+        what = f"it asks for '{named[1]}'" if named else "it holds more than tensors"
         raise BadWeights(
-            f"'{file}' is not opened: it holds more than tensors and could run code; "
-            "take the original checkpoint or a safetensors file"
+            f"'{file}' is not opened: {what}, and such a file could run code; "
+            "save the tensors alone (torch.save(model.state_dict(), FILE)) or as safetensors"
         ) from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise _damaged(file, error) from error
     if not isinstance(content, dict):
         raise BadWeights(f"'{file}' holds no named tensors; take the original checkpoint")
@@ -287,13 +307,15 @@ def _read_checkpoint(file: Path) -> dict[str, Any]:
 
 
 def _plain_numbers() -> list[Any]:
-    """NumPy's numbers, which trainers leave beside tensors, by both names of their maker."""
+    """NumPy's scalars and arrays, which trainers leave beside tensors, by both names of each."""
     import numpy as np
 
-    maker: Any = np.float64(0).__reduce__()[0]
+    scalar: Any = np.float64(0).__reduce__()[0]
+    array: Any = np.zeros(1).__reduce__()[0]
     kinds = [type(np.dtype(kind)) for kind in ("f4", "f8", "i4", "i8", "?")]
-    names = ("numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar")
-    return [np.dtype, *kinds, *((maker, name) for name in names)]
+    made = ((scalar, "scalar"), (array, "_reconstruct"))
+    rooms = ("numpy.core.multiarray", "numpy._core.multiarray")
+    return [np.dtype, np.ndarray, *kinds, *((make, f"{r}.{n}") for r in rooms for make, n in made)]
 
 
 def _damaged(file: Path, error: Exception) -> BadWeights:

@@ -18,7 +18,7 @@ from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.report.templates import filled
 from segmeter.store import Run
-from segmeter.store.kept import kept_table
+from segmeter.store.cache import cached_table
 
 __all__ = ["PAGE", "Sessions"]
 
@@ -59,7 +59,7 @@ class Sessions:
             from rows group by all order by all"""  # fmt: skip
         # Kept, because a run of 1e5 sessions has 1e4 parts to read (perf/browse.py).
         self._connection.register(
-            "made", kept_table(run, f"sessions-{goal:g}", lambda: run.sql(query))
+            "made", cached_table(run.state(), f"sessions-{goal:g}", lambda: run.sql(query))
         )
         self._connection.execute("""
             create table sessions as select *,
@@ -133,7 +133,7 @@ class Sessions:
         section = Section("Click by click", "", [self._replay(key, rows)])
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
         facts = [
-            f"reading {key['protocol']}",
+            f"protocol {key['protocol']}",
             f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % IoU",
             "" if best is None else f"best IoU {100 * best:.1f} %",
         ]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import groupby
+from typing import Literal, Protocol
 
 from segmeter.core.sections import Cell, Column, Label, Section, Table, Value
 from segmeter.report.wording import amount, cell_text, spread
 
 __all__ = [
+    "WRITERS",
     "Format",
+    "Language",
     "exported",
     "formats",
     "harmless",
@@ -21,11 +25,13 @@ __all__ = [
     "markdown_text",
     "tables_of",
     "to_csv",
+    "to_html",
     "to_latex",
     "to_markdown",
 ]
 
 Format = Literal["csv", "md", "tex"]
+Language = Literal["latex", "markdown", "csv", "html"]
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -44,8 +50,8 @@ _LATEX = {
 }
 
 
-def to_csv(table: Table) -> str:
-    """Full numbers in their own units; a column with intervals becomes three.
+def to_csv(table: Table, *, limits: bool = True) -> str:
+    """Full numbers in their own units; a column with intervals always becomes three.
 
     Headings are identifiers, which programs take as names: `clicks_to_90`, `clicks_to_90_low`.
     """
@@ -53,13 +59,13 @@ def to_csv(table: Table) -> str:
     writer = csv.writer(file, lineterminator="\n")
     wide = [_has_limits(table, k) for k in range(len(table.columns))]
     heads: list[str] = []
-    for name, limits in zip(_names(table.columns), wide, strict=True):
-        heads += [name, f"{name}_low", f"{name}_high"] if limits else [name]
+    for name, three in zip(_names(table.columns), wide, strict=True):
+        heads += [name, f"{name}_low", f"{name}_high"] if three else [name]
     writer.writerow(heads)
     for row in table.rows:
         cells: list[object] = []
-        for cell, limits, column in zip(row, wide, table.columns, strict=True):
-            cells += _fields(cell, limits, column)
+        for cell, three, column in zip(row, wide, table.columns, strict=True):
+            cells += _fields(cell, three, column)
         writer.writerow([harmless(cell) for cell in cells])
     return file.getvalue()
 
@@ -86,34 +92,41 @@ def _names(columns: Sequence[Column]) -> list[str]:
     return names
 
 
-def to_markdown(table: Table) -> str:
-    """A pipe table; intervals stand in brackets."""
+def to_markdown(table: Table, *, limits: bool = True) -> str:
+    """A pipe table; intervals stand in brackets, the best numbers are bold."""
     heads = [markdown_text(_heading(c)) for c in table.columns]
     rules = ["---:" if c.digits is not None else "---" for c in table.columns]
     lines = [heads, rules] + [
         [
-            markdown_text(cell_text(cell, column))
+            _bold(markdown_text(_shown(cell, column, limits)), cell, "**{}**")
             for cell, column in zip(row, table.columns, strict=True)
         ]
         for row in table.rows
     ]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return (f"{markdown_text(table.caption)}\n\n" if table.caption else "") + text + "\n"
+    caption = markdown_text(table.caption)
+    if not limits:
+        return f"{text}\n\n{caption}\n"
+    return (f"{caption}\n\n" if caption else "") + text + "\n"
 
 
-def to_latex(table: Table) -> str:
-    """A booktabs table; intervals stand small behind their numbers."""
+def to_latex(table: Table, *, limits: bool = True) -> str:
+    """A booktabs table, its columns under their groups; intervals stand small behind numbers."""
     layout = "".join("r" if c.digits is not None else "l" for c in table.columns)
     lines = [
+        r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{latex_text(table.caption)}}}" if table.caption else "",
+        rf"\label{{tab:{_stem(table.name)}}}",
         rf"\begin{{tabular}}{{{layout}}}",
         r"\toprule",
-        " & ".join(latex_text(_heading(c)) for c in table.columns) + r" \\",
+        *_group_heads(table.columns),
+        " & ".join(latex_text(_titled(c)) for c in table.columns) + r" \\",
         r"\midrule",
         *(
-            " & ".join(_latex_cell(v, c) for v, c in zip(row, table.columns, strict=True)) + r" \\"
+            " & ".join(_latex_cell(v, c, limits) for v, c in zip(row, table.columns, strict=True))
+            + r" \\"
             for row in table.rows
         ),
         r"\bottomrule",
@@ -123,7 +136,55 @@ def to_latex(table: Table) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-formats = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
+def _group_heads(columns: Sequence[Column]) -> list[str]:
+    """The names of the groups over their columns, with a rule under each."""
+    if not any(column.group for column in columns):
+        return []
+    heads, rules, start = [], "", 1
+    for name, members in groupby(columns, lambda column: column.group):
+        span = len(list(members))
+        heads.append(rf"\multicolumn{{{span}}}{{c}}{{{latex_text(name)}}}")
+        rules += rf"\cmidrule(lr){{{start}-{start + span - 1}}}" if name else ""
+        start += span
+    return [" & ".join(heads) + r" \\", rules]
+
+
+def to_html(table: Table, *, limits: bool = True) -> str:
+    """A plain table; the best numbers are strong."""
+    heads = "".join(f'<th scope="col">{escape(_heading(c))}</th>' for c in table.columns)
+    rows = [
+        "<tr>"
+        + "".join(
+            f"<td>{_bold(escape(_shown(v, c, limits)), v, '<strong>{}</strong>')}</td>"
+            for v, c in zip(row, table.columns, strict=True)
+        )
+        + "</tr>"
+        for row in table.rows
+    ]
+    return "\n".join(
+        [
+            f"<table><caption>{escape(table.caption)}</caption>",
+            f"<thead><tr>{heads}</tr></thead>",
+            "<tbody>",
+            *rows,
+            "</tbody></table>\n",
+        ]
+    )
+
+
+class Writer(Protocol):
+    """A table as text; with `limits` the intervals too."""
+
+    def __call__(self, table: Table, *, limits: bool = True) -> str: ...
+
+
+WRITERS: Mapping[Language, Writer] = {
+    "latex": to_latex,
+    "markdown": to_markdown,
+    "csv": to_csv,
+    "html": to_html,
+}
+formats: Mapping[Format, Writer] = {"csv": to_csv, "md": to_markdown, "tex": to_latex}
 
 
 def tables_of(sections: Sequence[Section]) -> Iterator[Table]:
@@ -174,7 +235,21 @@ def _stem(name: str) -> str:
 
 
 def _heading(column: Column) -> str:
+    """Group, title and unit in one line."""
+    return f"{column.group} {_titled(column)}".strip()
+
+
+def _titled(column: Column) -> str:
     return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _shown(cell: Cell, column: Column, limits: bool) -> str:
+    plain = cell.value if isinstance(cell, Value) and not limits else cell
+    return cell_text(plain, column)
+
+
+def _bold(text: str, cell: Cell, marks: str) -> str:
+    return marks.format(text) if isinstance(cell, Value) and cell.best else text
 
 
 def _has_limits(table: Table, k: int) -> bool:
@@ -198,12 +273,13 @@ def _fields(cell: Cell, limits: bool, column: Column) -> list[object]:
     return [shown, "", ""] if limits else [shown]
 
 
-def _latex_cell(cell: Cell, column: Column) -> str:
-    if isinstance(cell, Value):
-        limits = spread(cell, column)
-        text = latex_text(amount(cell.value, column.digits, column.percent))
-        return rf"{text} {{\scriptsize [{latex_text(limits)}]}}" if limits else text
-    return latex_text(cell_text(cell, column))
+def _latex_cell(cell: Cell, column: Column, limits: bool) -> str:
+    if not isinstance(cell, Value):
+        return latex_text(cell_text(cell, column))
+    text = latex_text(amount(cell.value, column.digits, column.percent))
+    text = rf"\textbf{{{text}}}" if cell.best else text
+    shown = spread(cell, column) if limits else ""
+    return rf"{text} {{\scriptsize [{latex_text(shown)}]}}" if shown else text
 
 
 def latex_text(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from segmeter.core.rows import measure_column
 from segmeter.report.exports import harmless, identifier
 from segmeter.store import Run
-from segmeter.store.views import quoted
+from segmeter.store.scanning import quoted
 
 __all__ = ["objects_csv"]
 

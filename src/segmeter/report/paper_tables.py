@@ -1,213 +1,154 @@
-"""Paper tables: methods down, data sets across, as the papers of a benchmark print them.
+"""Paper tables: models down, data sets across, as the papers of a benchmark print them.
 
-A number is bold only where its model is better than every other one on that data set and that
-is significant (paired on the same targets, exchange test, Holm).
+The columns are those that the benchmark declares. A number is bold only where its model is
+significantly better than every other one on that data set (paired on the same objects,
+exchange test, Holm). Where models were not scored on the same objects, each number of objects
+is a column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
 
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import PaperLayout, StatisticCard, SummaryRow
 from segmeter.core.catalogue import short
 from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, check_choice
-from segmeter.report.exports import identifier
-from segmeter.report.paper_formats import Format, Head, Number, PaperTable, write_table
-from segmeter.report.several import Several
+from segmeter.core.sections import Cell, Column, Table, Value
+from segmeter.core.wording import counted
+from segmeter.report.exports import WRITERS, Language
 from segmeter.store import Run
 
-__all__ = ["LAYOUTS", "Layout", "Statistic", "table_text"]
+__all__ = ["best_of", "paper_table", "table_text"]
+
+Place = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """A column of a paper: the summary's name of it, its heading, decimals, what is good."""
-
-    measure: str
-    title: str
-    digits: int
-    better: Literal["lower", "higher"]
+def table_text(run: Run, kind: Language = "latex", protocol: str = "corrected") -> str:
+    """A run's table as its papers print it, as text."""
+    return WRITERS[kind](paper_table(run, protocol), limits=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Which statistics a paper's table has, and what it says of them."""
-
-    benchmark: str
-    statistics: tuple[Statistic, ...]
-    caption: str
-
-
-LAYOUTS: Mapping[str, Layout] = {
-    layout.benchmark: layout
-    for layout in (
-        Layout(
-            "noc",
-            (
-                Statistic("noc@85", "NoC85", 2, "lower"),
-                Statistic("noc@90", "NoC90", 2, "lower"),
-                Statistic("nof@90", "NoF90", 0, "lower"),
-                Statistic("auc", "AuC", 2, "higher"),
-                Statistic("boundary-auc", "BIoU", 2, "higher"),
-                Statistic("seconds-predict", "SPC", 3, "lower"),
-            ),
-            "Clicks to 85 and 90 % IoU, failures, areas under IoU and Boundary IoU (%), seconds "
-            "per click",
-        ),
-        Layout(
-            "rclicks",
-            (
-                Statistic("sample-noc", "Sample NoC", 2, "lower"),
-                Statistic("base-noc", "Base NoC", 2, "lower"),
-                Statistic("dsb-noc", "dSB", 2, "lower"),
-                Statistic("dgr-noc", "dGR", 2, "lower"),
-                Statistic("dhh-noc", "dHH", 2, "lower"),
-            ),
-            "Clicks under clicking groups, and the relative increases of the paper (%)",
-        ),
-        Layout(
-            "tetris",
-            (
-                Statistic("iou-min", "Min", 2, "higher"),
-                Statistic("iou-max", "Max", 2, "higher"),
-                Statistic("iou-d", "D", 2, "lower"),
-            ),
-            "Area under IoU (%) of the worst and the best clicks, and their difference",
-        ),
-        Layout(
-            "seism",
-            (
-                Statistic("fb-ods", "Fb", 3, "higher"),
-                Statistic("fop-ods", "Fop", 3, "higher"),
-            ),
-            "Boundaries (Fb) and objects and parts (Fop), best setting for the whole data set "
-            "(ODS)",
-        ),
-    )
-}
-
-
-@runtime_checkable
-class ComparesAnything(Protocol):
-    """A benchmark that compares models in any of its statistics, not only in the leading ones."""
-
-    def differences_in(self, run: Results, measures: Sequence[str]) -> list[Difference]: ...
-
-
-def table_text(
-    run: Run | Several,
-    layout: str | None = None,
-    kind: Format = "latex",
-    protocol: str = "corrected",
-) -> str:
-    """A run's table in a paper's layout, as text."""
-    name = layout or run.plan.benchmark
-    if layout is None and name not in LAYOUTS:
-        raise BadInput(
-            f"no paper's table for a run of '{name}', only for {', '.join(LAYOUTS)}; "
-            "'segmeter report RUN --format tex' writes all tables of its page"
-        )
-    check_choice("layout", name, LAYOUTS)
+def paper_table(run: Run, protocol: str = "corrected") -> Table:
+    """A run's table as its papers print it: the benchmark's own columns for every data set."""
     check_choice("protocol", protocol, ("published", "corrected"))
-    wanted = LAYOUTS[name]
-    if wanted.benchmark != run.plan.benchmark:
-        raise BadInput(f"layout '{name}' is for '{wanted.benchmark}', not '{run.plan.benchmark}'")
     rows = [row for row in run.summary() if row.protocol == protocol]
     if not rows:
         raise BadInput(f"the run has no protocol '{protocol}'")
-    return write_table(_paper_table(run, wanted, rows, protocol), kind)
+    cards = {card.name: card for card in reversed(run.benchmark.statistics(run))}
+    layout = run.benchmark.paper_table(run) or _headline(run, cards)
+    shown = {
+        name: title
+        for name, title in layout.columns.items()
+        if any(r.measure == name for r in rows)
+    }
+    if not shown:
+        raise BadInput(f"the run has none of {', '.join(layout.columns)} in protocol '{protocol}'")
+    rows = [row for row in rows if row.measure in shown]
+    names, sizes = display_names(run.plan.datasets), _sizes(run)
+    best = best_of(run, rows, cards)
+    places = list(dict.fromkeys((row.dataset, row.user) for row in rows))
+    several = len({user for _, user in places}) > 1
+    values = {(r.model, r.dataset, r.user, r.measure): r for r in rows}
+    columns = [Column("method"), *([Column("Params (M)", digits=1)] if sizes else [])]
+    uneven = {place for place in places if len(_counts(rows, place)) > 1}
+    for dataset, user in places:
+        group = names.get(dataset, dataset) + (f", {user}" if several else "")
+        columns += [Column("n", digits=0, group=group)] if (dataset, user) in uneven else []
+        columns += [
+            Column(title, digits=cards[name].digits, group=group) for name, title in shown.items()
+        ]
+    body: list[list[Cell]] = []
+    for model in dict.fromkeys(row.model for row in rows):
+        line: list[Cell] = [short(model), *([_millions(sizes.get(model))] if sizes else [])]
+        for dataset, user in places:
+            mine = [values.get((model, dataset, user, name)) for name in shown]
+            if (dataset, user) in uneven:
+                line.append(max((row.targets for row in mine if row is not None), default=0))
+            line += [_cell(row, best) for row in mine]
+        body.append(line)
+    caption = _caption(run, layout, rows, places, names, protocol, bool(uneven))
+    return Table(f"{run.plan.benchmark}-{protocol}", columns, body, caption)
 
 
-def _paper_table(
-    run: Run | Several, layout: Layout, rows: Sequence[SummaryRow], protocol: str
-) -> PaperTable:
-    """The table of a protocol, whose summary these rows are."""
-    sizes, names = _sizes(run), display_names(run.plan.datasets)
-    statistics = _statistics(layout, rows)
-    models = list(dict.fromkeys(row.model for row in rows))
-    datasets = list(dict.fromkeys(row.dataset for row in rows))
-    values = {(row.model, row.dataset, row.measure): row for row in rows}
-    leaders = _leaders(run, layout, models, protocol)
-    columns = [(dataset, each) for dataset in datasets for each in statistics]
-    heads = [_head(names.get(dataset, dataset), each) for dataset, each in columns]
-    body: list[tuple[str, list[Number]]] = []
-    for model in models:
-        places = [((model, dataset, each.measure), each.digits) for dataset, each in columns]
-        cells = [_number(values.get(key), digits, key in leaders) for key, digits in places]
-        body.append((short(model), [*([_size(sizes.get(model))] if sizes else []), *cells]))
-    parameters = [Head("", "Params (M)", "parameters", limits=False)] if sizes else []
-    counts = ", ".join(f"{names.get(d, d)}: n = {_targets(rows, d)}" for d in datasets)
-    rounds = run.plan.rounds if run.plan.kind == "model" else 0  # methods are not prompted
-    played = f"{rounds} round{'s' if rounds != 1 else ''}, " if rounds else ""
-    caption = (
-        f"{layout.caption}. {counts}; {played}reading {protocol}. Bold: better than every other "
-        "model, significant at 5 % (paired exchange test, Holm)."
+def best_of(
+    run: Run, rows: Sequence[SummaryRow], cards: Mapping[str, StatisticCard]
+) -> set[tuple[Place, str]]:
+    """Groups and statistics in which a model is significantly better than every other one."""
+    tested = [n for n in dict.fromkeys(r.measure for r in rows) if cards[n].testable]
+    others: dict[tuple[str, str, str], set[str]] = {}
+    for row in rows:
+        others.setdefault((row.dataset, row.user, row.measure), set()).add(row.model)
+    won: dict[tuple[Place, str], int] = {}
+    for d in run.benchmark.differences(run, tested):
+        sign = {"lower": -1, "higher": 1, "": 0}[cards[d.measure].better]
+        for side in (d, d.turned):
+            key = ((side.first, d.dataset, d.user, d.protocol), d.measure)
+            won[key] = won.get(key, 0) + (d.significant and sign * side.value > 0)
+    return {
+        key
+        for key, count in won.items()
+        if count and count == len(others.get((key[0][1], key[0][2], key[1]), ())) - 1
+    }
+
+
+def _headline(run: Run, cards: Mapping[str, StatisticCard]) -> PaperLayout:
+    """The columns of a benchmark without a table of its own."""
+    known = {name: cards[name].title for name in run.benchmark.headline if name in cards}
+    if not known:
+        raise BadInput(f"benchmark '{run.plan.benchmark}' declares no columns for a table")
+    return PaperLayout(known, f"Results of {run.plan.benchmark}")
+
+
+def _cell(row: SummaryRow | None, best: set[tuple[Place, str]]) -> Value:
+    if row is None:
+        return Value(None)
+    return Value(row.value, row.low, row.high, best=(row.key, row.measure) in best)
+
+
+def _counts(rows: Sequence[SummaryRow], place: tuple[str, str]) -> set[int]:
+    """How many objects the models of a data set and user were scored on."""
+    most: dict[str, int] = {}
+    for row in rows:
+        if (row.dataset, row.user) == place:
+            most[row.model] = max(row.targets, most.get(row.model, 0))
+    return set(most.values())
+
+
+def _caption(
+    run: Run,
+    layout: PaperLayout,
+    rows: Sequence[SummaryRow],
+    places: Sequence[tuple[str, str]],
+    names: Mapping[str, str],
+    protocol: str,
+    uneven: bool,
+) -> str:
+    counts = ", ".join(
+        f"{names.get(place[0], place[0])}: n = {max(_counts(rows, place))}"
+        for place in dict.fromkeys((dataset, user) for dataset, user in places)
     )
-    return PaperTable([*parameters, *heads], body, caption, f"tab:{layout.benchmark}-{protocol}")
+    rounds = run.plan.rounds if run.plan.users else 0
+    played = f"{counted(rounds, 'round')}, " if rounds else ""
+    warning = (
+        " Models were not scored on the same objects (columns n): compare their paired "
+        "differences, not these means."
+        if uneven
+        else ""
+    )
+    return (
+        f"{layout.caption}. {counts}; {played}reading {protocol}. Bold: significantly better than "
+        f"every other model at 5 % (paired exchange test, Holm).{warning}"
+    )
 
 
-def _statistics(layout: Layout, rows: Sequence[SummaryRow]) -> list[Statistic]:
-    """Those of the layout that the run has."""
-    known = {row.measure for row in rows}
-    found = [each for each in layout.statistics if each.measure in known]
-    if not found:
-        raise BadInput(
-            f"no statistic of layout '{layout.benchmark}' is in this run; it has "
-            f"{', '.join(sorted(known)[:8])}"
-        )
-    return found
-
-
-def _leaders(
-    run: Run | Several, layout: Layout, models: Sequence[str], protocol: str
-) -> set[tuple[str, str, str]]:
-    """Model, data set and measure of what is significant to be better than every other model."""
-    signs = {each.measure: 1 if each.better == "higher" else -1 for each in layout.statistics}
-    won: dict[tuple[str, str, str], list[bool]] = {}
-    for d in _differences(run, layout):
-        if d.protocol != protocol:
-            continue
-        for model, gain in ((d.first, d.value), (d.second, -d.value)):
-            ahead = d.significant and signs.get(d.measure, 0) * gain > 0
-            won.setdefault((model, d.dataset, d.measure), []).append(ahead)
-    return {key for key, each in won.items() if len(each) == len(models) - 1 and all(each)}
-
-
-def _differences(run: Run | Several, layout: Layout) -> list[Difference]:
-    if not isinstance(run.benchmark, ComparesAnything):
-        return run.differences()
-    # What a machine's seconds were is shown and never tested.
-    measures = [each.measure for each in layout.statistics]
-    tested = [measure for measure in measures if not measure.startswith("seconds-")]
-    return run.benchmark.differences_in(run, tested)
-
-
-def _sizes(run: Run | Several) -> dict[str, int]:
+def _sizes(run: Run) -> dict[str, int]:
     """How many parameters each model has, where its rows say so."""
     trails = run.provenance["segmenters"]
     told = {name: str(trail.get("parameters", "")) for name, trail in trails.items()}
     return {name: int(text) for name, text in told.items() if text.isdecimal() and int(text)}
 
 
-def _targets(rows: Sequence[SummaryRow], dataset: str) -> int:
-    return max(row.targets for row in rows if row.dataset == dataset)
-
-
-def _head(dataset: str, statistic: Statistic) -> Head:
-    return Head(dataset, statistic.title, identifier(f"{dataset}_{statistic.measure}"))
-
-
-def _size(parameters: int | None) -> Number:
+def _millions(parameters: int | None) -> float | None:
     """A model's size in millions; classical ones have none."""
-    if parameters is None:
-        return Number("–", None)
-    return Number(f"{parameters / 1e6:.{1 if parameters >= 1e6 else 3}f}", parameters)
-
-
-def _number(row: SummaryRow | None, digits: int, bold: bool) -> Number:
-    if row is None:
-        return Number("–", None)
-    return Number(f"{row.value:.{digits}f}", row.value, row.low, row.high, bold)
+    return None if parameters is None else parameters / 1e6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from segmeter.core import catalogue
 from segmeter.core.benchmarks import Results
@@ -12,29 +12,6 @@ from segmeter.core.measures import Measure
 from segmeter.core.received import received
 
 __all__ = ["bibtex", "citations_of"]
-
-_TETRIS = (
-    "Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, Soshin. TETRIS: "
-    "towards exploring the robustness of interactive segmentation. AAAI, 2024"
-)
-_SAM = "Kirillov et al. Segment anything. ICCV, 2023"
-_BENCHMARKS = {
-    "noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask guidance for "
-    "interactive segmentation. ICIP, 2022",
-    "rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, Shakhuro. RClicks: "
-    "realistic click simulation for benchmarking interactive segmentation. NeurIPS, 2024",
-    "tetris": _TETRIS,
-    "tetris-boxes": _TETRIS,
-    "seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and object proposal "
-    "techniques. IEEE TPAMI 38(7), 2016",
-    "points": _SAM,
-    "boxes": _SAM,
-    "edges": _SAM,
-    "proposals": _SAM,
-    "volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: interactive "
-    "radiological benchmark. arXiv:2411.07885, 2024",
-}
-_COST = "Lin et al. Microsoft COCO: common objects in context. ECCV, 2014"
 
 
 def citations_of(run: Results) -> dict[str, str]:
@@ -45,7 +22,7 @@ def citations_of(run: Results) -> dict[str, str]:
 
 def _citations(run: Results) -> dict[str, str]:
     plan = run.plan
-    found = {f"benchmark {plan.benchmark}": _BENCHMARKS.get(plan.benchmark, "")}
+    found = dict(_benchmark(run))
     for name, trail in run.provenance["segmenters"].items():
         found[f"{plan.kind} {name}"] = str(trail.get("citation", ""))
     for spec in plan.datasets:
@@ -53,9 +30,16 @@ def _citations(run: Results) -> dict[str, str]:
     for name in plan.measures:
         card = catalogue.measures.make(name) if name in catalogue.measures.names() else None
         found[f"measure {name}"] = card.cite if isinstance(card, Measure) else ""
-    if plan.benchmark == "noc":
-        found["cost model (79 s per object by hand)"] = _COST
     return {what: text for what, text in found.items() if text and text != "nothing to cite"}
+
+
+def _benchmark(run: Results) -> Mapping[str, str]:
+    """What the run's benchmark asks to be cited, where it is installed."""
+    try:
+        cited: Mapping[str, str] = catalogue.benchmarks.make(run.plan.benchmark).citations
+    except SegmeterError:
+        return {}
+    return cited
 
 
 def _of_data(spec: str) -> str:

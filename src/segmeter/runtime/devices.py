@@ -60,7 +60,7 @@ def gpu_names() -> tuple[str, ...]:
 
 
 def _built_for() -> dict[str, Any]:
-    """What the installed torch was built for, by its file of versions alone."""
+    """The platform that the installed torch was built for, read from its version file."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {}

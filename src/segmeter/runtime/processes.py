@@ -50,8 +50,8 @@ class Process:
         *args: Given.args,
         **options: Given.kwargs,
     ) -> None:
-        """What to do: it is called with the other end of the pipe and these arguments."""
-        # One that has died cannot hear; whoever reads from it notices.
+        """Send a function to call with the other end of the pipe and these arguments."""
+        # A process that has died cannot receive it; reading from its pipe raises the error.
         with suppress(BrokenPipeError, ConnectionResetError):
             self.pipe.send((work, args, options))
 
@@ -71,7 +71,7 @@ class Early:
         return Process.start(seat)
 
     def stop(self) -> None:
-        """End those that nobody took."""
+        """End the processes that are still unused."""
         end_all([self._waiting.pop(seat) for seat in list(self._waiting)])
 
 
@@ -142,7 +142,7 @@ def _die_with_parent() -> None:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits: a worker born now never hears it, whatever it is still importing."""
+    """Block Ctrl-C: a process started now never receives it, even while it imports."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

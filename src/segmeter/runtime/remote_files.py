@@ -48,7 +48,7 @@ def as_typed(path: str | Path) -> str | Path:
 
 
 def copy_folder(address: str) -> Path:
-    """Where the copy of what lies at an address is kept on this machine.
+    """Folder of the local copy of an address.
 
     >>> copy_folder("s3://bucket/images/") == copy_folder("s3://bucket/images")
     True
@@ -131,16 +131,16 @@ def _version(entry: Mapping[str, Any]) -> str:
 
 def _fetch(files: Any, source: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.parent / f".open-{secrets.token_hex(8)}"
+    partial = target.parent / f".open-{secrets.token_hex(8)}"
     try:
-        files.get_file(source, str(beside))
-        beside.replace(target)
+        files.get_file(source, str(partial))
+        partial.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _index(folder: Path) -> dict[str, str]:
-    """What was copied before; nothing if that is not known."""
+    """Entries of earlier copies; empty if the index cannot be read."""
     try:
         held = json.loads((folder / _INDEX).read_bytes())
     except (OSError, ValueError):
@@ -149,9 +149,9 @@ def _index(folder: Path) -> dict[str, str]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.parent / f".open-{secrets.token_hex(8)}"
-    beside.write_bytes(data)
-    beside.replace(path)
+    partial = path.parent / f".open-{secrets.token_hex(8)}"
+    partial.write_bytes(data)
+    partial.replace(path)
 
 
 @contextmanager

@@ -23,9 +23,9 @@ class Roots:
     noted: bool = False
 
     def options(self) -> dict[str, Path]:
-        """What the catalogue may hand to readers and adapters that ask for it.
+        """Arguments that the registry may pass to readers and adapters that declare them.
 
-        What lies at an address is copied to the machine that asks.
+        Data at an address is copied to the machine that needs it.
         """
         given = {"data": self.data, "weights": self.weights}
         return {key: _folder(path) for key, path in given.items() if path is not None}

@@ -1,7 +1,8 @@
 """Compaction: many small files become few large ones, whatever moment somebody is killed at.
 
-Whoever compacts holds the lease. A pack is put whole before anything that it holds is removed,
-and until then what is doubled is read once; so no row is ever missing or counted twice.
+The compacting process holds the lock. A pack is written whole before the files that it was made
+of are removed. Until then jobs lie in two files and are read from one of them, so no row is ever
+missing or counted twice.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from segmeter.store.packs import (
 )
 from segmeter.store.parts import decode, encode_table
 
-__all__ = ["LOOSE", "compact", "drop", "salvage", "unpack"]
+__all__ = ["LOOSE", "compact", "drop", "drop_copies", "salvage", "unpack"]
 
 LOOSE = 256
 """So many finished jobs have a file of their own before they are packed."""
@@ -48,9 +49,8 @@ def compact(
 
     Jobs in `leave` are being played and stay as they are. `closing` joins whatever is small.
     """
+    drop_copies(folder, where)
     layout = folder.layout(where)
-    for name in layout.superseded:
-        folder.place.remove(f"{where}/{name}")
     ready = [job for job in layout.loose if job not in leave]
     if len(ready) >= max(1, LOOSE if loose is None else loose):
         for jobs in _batches(folder, where, ready):
@@ -58,20 +58,43 @@ def compact(
     _join_small(folder, where, 2 if closing else _FEW)
 
 
+def drop_copies(folder: RunFolder, where: str = "parts") -> None:
+    """Remove copies of jobs that are read from another file.
+
+    Nothing is removed as long as a pack is damaged: its jobs may have to be read from a copy.
+    """
+    layout = folder.layout(where)
+    if not layout.superseded and not layout.stale:
+        return
+    contents = ((p.name, folder.place.read(f"{where}/{p.name}")) for p in layout.packs)
+    if layout.damaged or not all(whole(name, content) for name, content in contents):
+        return
+    for pack in layout.packs:
+        if stale := layout.stale.get(pack.name):
+            rest = (job for job in _jobs_of(folder, where, pack) if job.id not in stale)
+            _keep(folder, where, rest, [pack.name])
+    for name in layout.superseded:
+        folder.place.remove(f"{where}/{name}")
+
+
 def unpack(folder: RunFolder, jobs: Collection[str], where: str = "parts") -> None:
-    """Give jobs that are to be played again files of their own."""
-    for pack in _packs_with(folder, where, jobs):
-        for job in _jobs_of(folder, where, pack):
-            if job.id in jobs:  # not read as long as the pack has it
+    """Give jobs that are to be run again files of their own."""
+    layout = folder.layout(where)
+    for pack in layout.packs:
+        wanted = set(jobs).intersection(layout.jobs_of(pack))
+        for job in _jobs_of(folder, where, pack) if wanted else ():
+            if job.id in wanted:  # not read as long as the pack has it
                 folder.place.put(f"{where}/{job.id}.parquet", encode_table(job.table))
     drop(folder, jobs, where)
 
 
 def drop(folder: RunFolder, jobs: Collection[str], where: str) -> None:
-    """Forget the rows of jobs, such as scores of rows that are played anew."""
-    for pack in _packs_with(folder, where, jobs):
-        rest = (job for job in _jobs_of(folder, where, pack) if job.id not in jobs)
-        _keep(folder, where, rest, [pack.name], [pack.name])
+    """Remove jobs from all packs, such as scores of rows that are computed again."""
+    layout, wanted = folder.layout(where), set(jobs)
+    for pack in (*layout.packs, *layout.unread):
+        if not wanted.isdisjoint(pack.trails):
+            rest = (job for job in _jobs_of(folder, where, pack) if job.id not in wanted)
+            _keep(folder, where, rest, [pack.name])
 
 
 def salvage(folder: RunFolder, name: str, where: str = "parts") -> set[str]:
@@ -88,13 +111,8 @@ def salvage(folder: RunFolder, name: str, where: str = "parts") -> set[str]:
         folder.place.remove(f"{where}/{name}")
         return set()
     good = [job for job in readable_jobs(pack, file) if _true(job)]
-    _keep(folder, where, good, [name], [name])
+    _keep(folder, where, good, [name])
     return {job for job, _ in pack.jobs} - {job.id for job in good}
-
-
-def _packs_with(folder: RunFolder, where: str, jobs: Collection[str]) -> list[Pack]:
-    wanted = set(jobs)
-    return [p for p in folder.layout(where).packs if not wanted.isdisjoint(p.trails)]
 
 
 def _jobs_of(folder: RunFolder, where: str, pack: Pack) -> Iterator[JobRows]:
@@ -106,14 +124,13 @@ def _keep(
     where: str,
     jobs: Iterable[JobRows],
     then_remove: Iterable[str],
-    replaces: Sequence[str] = (),
 ) -> None:
     """Put jobs into a pack, then remove the files that they came from."""
     some = iter(jobs)
     first = next(some, None)
     found = None if first is None else job_of(first.table)
     if first is not None and found is not None:
-        content = packed(chain([first], some), replaces)
+        content = packed(chain([first], some))
         folder.place.put(f"{where}/{pack_name(found[0], found[1], content)}", content)
     for name in then_remove:
         folder.place.remove(f"{where}/{name}")
@@ -160,8 +177,10 @@ def _join_small(folder: RunFolder, where: str, few: int) -> None:
     """Join packs of one model and data set, and of the same columns, that are small."""
     sizes = {held.name: held.bytes for held in folder.place.files(where)}
     kinds: defaultdict[tuple[str, str], list[Pack]] = defaultdict(list)
-    for pack in folder.layout(where).packs:
-        if len(pack.jobs) < _MOST_JOBS and sizes.get(pack.name, 0) < _MOST_BYTES // 2:
+    layout = folder.layout(where)
+    for pack in layout.packs:
+        small = len(pack.jobs) < _MOST_JOBS and sizes.get(pack.name, 0) < _MOST_BYTES // 2
+        if small and pack.name not in layout.stale:
             kinds[pack.name[:17], str(pack.schema.remove_metadata())].append(pack)
     for packs in kinds.values():
         if len(packs) >= few:
@@ -192,5 +211,4 @@ def _join(folder: RunFolder, where: str, packs: Sequence[Pack]) -> None:
     jobs = chain.from_iterable(
         readable_jobs(pack, pack_bytes(contents[pack.name])) for pack in sound
     )
-    names = [pack.name for pack in sound]
-    _keep(folder, where, jobs, names, names)
+    _keep(folder, where, jobs, [pack.name for pack in sound])

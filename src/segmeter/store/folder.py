@@ -29,14 +29,11 @@ from segmeter.store.packs import Pack, group_rows, groups_of, pack_bytes
 from segmeter.store.parts import decode, encode
 from segmeter.store.places import Address, Place, place_of
 
-__all__ = ["Part", "RunFolder", "measure_folder"]
+__all__ = ["RunFolder", "measure_folder"]
 
 _MEASURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MOST_BYTES = 64 << 20  # of a plan or provenance; real ones have a few kB
 _OURS = {"parts", "errors", "scores", "aside", "kept", "provenance.json"}
-
-Part = tuple[str, str]
-"""Folder and name of a file that holds rows."""
 
 
 class RunFolder:
@@ -135,12 +132,6 @@ class RunFolder:
         """Which jobs lie in a folder, and in which files; by one listing."""
         return layout_of(self.place, where, self._footers.setdefault(where, {}))
 
-    def parts(self, folder: str = "parts") -> list[Part]:
-        """The files with rows in a folder; whatever else lies there is no part of the run."""
-        layout = self.layout(folder)
-        names = [*(f"{job}.parquet" for job in layout.loose), *(p.name for p in layout.packs)]
-        return [(folder, name) for name in (*names, *layout.damaged)]
-
     def finish(
         self,
         job: Job,
@@ -176,8 +167,7 @@ class RunFolder:
     def _packed_rows(self, job_id: str, where: str) -> Any:
         opened = self._opened
         if opened is None or opened.where != where or job_id not in opened.groups:
-            packs = self.layout(where).packs
-            pack = next((pack for pack in packs if job_id in pack.trails), None)
+            pack = self.layout(where).pack_of(job_id)
             if pack is None:
                 raise FileNotFoundError(f"{self.address}/{where} has no rows of {job_id}")
             opened = self._opened = _OpenPack(self.place, where, pack)
@@ -213,8 +203,9 @@ class RunFolder:
 
     def _keep_plan(self, plan: Plan) -> None:
         if not self.begun:
-            for _, name in self.parts():  # of a run whose folder was removed under it
-                self.set_aside(name)
+            layout = self.layout()  # of a run whose folder was removed under it
+            for file in (*(f.name for f in layout.files()), *layout.superseded, *layout.damaged):
+                self.set_aside(file)
             self.place.put("plan.json", plan.to_json().encode())
             return
         held = self.plan

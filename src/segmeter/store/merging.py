@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from segmeter.core.errors import BadInput, RunConflict
 from segmeter.core.plans import Plan
-from segmeter.core.rows import ERROR_ROWS, JOB_KEY, Schema
-from segmeter.store.compaction import compact
+from segmeter.core.rows import ERROR_ROWS, Schema
+from segmeter.store.compaction import compact, drop_copies
 from segmeter.store.folder import RunFolder, measure_folder
+from segmeter.store.layout import JobFile
 from segmeter.store.packs import (
     JobRows,
-    Pack,
     job_of,
     pack_bytes,
     pack_name,
@@ -28,7 +29,7 @@ from segmeter.store.packs import (
 from segmeter.store.parts import decode, encode_table, trail_of
 from segmeter.store.places import Address, Place, place_of
 from segmeter.store.results import Run
-from segmeter.store.views import check_parts, wrong_rows
+from segmeter.store.scanning import JOB_ROWS, faults_of
 
 __all__ = ["Merged", "merge_runs"]
 
@@ -68,6 +69,7 @@ def merge_runs(
         raise RunConflict(f"'{place_of(out).address}' is one of the runs; merge into a new folder")
     done = Merged()
     with RunFolder.claimed(out, folders[0].plan) as target:
+        drop_copies(target)
         made_of: _MadeOf = {}
         for trail in _trails(target):
             _refuse_other_weights(target, trail, made_of)
@@ -129,7 +131,7 @@ def _take_the_rest(target: RunFolder, run: Run) -> None:
     for measure in folder.measures():
         where = measure_folder(measure)
         there = target.scored(measure)
-        for name, jobs in _files(folder, where, _SCORES, {}):
+        for name, jobs in _files(folder, where, JOB_ROWS, {}):
             for job in jobs:
                 if job.id in there:
                     _refuse_other_scores(target, folder, measure, job)
@@ -139,40 +141,34 @@ def _take_the_rest(target: RunFolder, run: Run) -> None:
         _put(target, "errors", name, [job for job in jobs if job.id not in finished])
 
 
-_SCORES = Schema("scores", ERROR_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
-
-
 def _files(
     folder: RunFolder, where: str, schema: Schema, left_out: dict[str, str]
 ) -> Iterator[tuple[str, list[JobRows]]]:
     """Every file with those of its jobs that can be read and are what they should be."""
-    checked = check_parts(folder, where, schema)
-    left_out |= {f"{folder.address}/{name}": why for name, why in checked.damaged.items()}
-    for (_, name), _ in checked.parts:
+    layout = folder.layout(where)
+    left_out |= {f"{folder.address}/{where}/{name}": why for name, why in layout.damaged.items()}
+    for file in layout.files():
         try:
-            jobs = _jobs_of(folder, f"{where}/{name}", checked.packs.get(name))
+            jobs = _jobs_of(folder, file)
         except BadInput as error:
-            left_out[f"{folder.address}/{where}/{name}"] = str(error)
+            left_out[f"{folder.address}/{file.path}"] = str(error)
             continue
-        wrong = {job.id: _wrong(job, schema) for job in jobs}
-        lost = set(checked.packs[name].trails) - wrong.keys() if name in checked.packs else ()
-        wrong |= dict.fromkeys(lost, "it cannot be read")
-        named = {f"{folder.address}/{where}/{name}, job {k}": why for k, why in wrong.items()}
-        left_out |= {place: why for place, why in named.items() if why}
-        yield name, [job for job in jobs if not wrong[job.id]]
+        faults = faults_of([(job.id, job.table) for job in jobs], schema)
+        wrong = dict.fromkeys(file.jobs, "it cannot be read")
+        wrong |= {job.id: why for job, why in zip(jobs, faults, strict=True)}
+        for job, why in wrong.items():
+            if why:
+                named = file.path if file.pack is None else f"{file.path}, job {job}"
+                left_out[f"{folder.address}/{named}"] = why
+        yield file.name, [job for job in jobs if not wrong[job.id]]
 
 
-def _jobs_of(folder: RunFolder, file: str, pack: Pack | None) -> list[JobRows]:
-    content = folder.place.read(file)
-    if pack is not None:
-        return list(readable_jobs(pack, pack_bytes(content)))
-    return [JobRows(file.rpartition("/")[2].removesuffix(".parquet"), decode(content))]
-
-
-def _wrong(job: JobRows, schema: Schema) -> str:
-    if not job.table.num_rows:
-        return "it has no rows"
-    return wrong_rows(job.table, schema, [job.id])
+def _jobs_of(folder: RunFolder, file: JobFile) -> list[JobRows]:
+    content = folder.place.read(file.path)
+    if file.pack is None:
+        return [JobRows(file.jobs[0], decode(content))]
+    wanted = set(file.jobs)
+    return [job for job in readable_jobs(file.pack, pack_bytes(content)) if job.id in wanted]
 
 
 def _put(target: RunFolder, where: str, name: str, jobs: Sequence[JobRows]) -> None:
@@ -199,9 +195,12 @@ def _refuse_strangers(folder: RunFolder, job: JobRows, plan: Plan) -> None:
 
 def _trails(folder: RunFolder) -> Iterator[Mapping[str, str]]:
     """The provenance of the jobs that a run already has."""
-    for (_, name), schema in (found := check_parts(folder, "parts", _SCORES)).parts:
-        pack = found.packs.get(name)
-        yield from [trail_of(schema)] if pack is None else pack.trails.values()
+    for file in folder.layout().files():
+        if file.pack is not None:
+            yield from (file.pack.trails[job] for job in file.jobs)
+            continue
+        with suppress(BadInput):  # the next 'segmeter run' sets it aside
+            yield trail_of(folder.rows_of(file.jobs[0]).schema)
 
 
 def _refuse_other_weights(folder: RunFolder, trail: Mapping[str, str], made_of: _MadeOf) -> None:

@@ -2,9 +2,8 @@
 
 A pack is named by its model and data set and by what it holds, byte for byte: whoever reads it
 whole knows whether it is damaged. Its footer has an index: which jobs it holds, in the order of
-its rows, with the trail of each. Jobs lie whole in its row groups, so that damage to one group
-costs the jobs of that group only. A pack that was made from others says which ones it replaces;
-as long as they are still there, because somebody was killed just then, they are not read.
+its rows, with the time at which each was written and its trail. Jobs lie whole in its row
+groups, so that damage to one group costs the jobs of that group only.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from segmeter.core.errors import BadInput
 from segmeter.core.rows import JOB_KEY
 from segmeter.core.seeds import fingerprint
-from segmeter.store.parts import BAD_FILE, first_line, trail_of
+from segmeter.store.parts import BAD_FILE, WRITTEN, first_line, trail_of, written_at
 
 __all__ = [
     "PACK_NAME",
@@ -70,10 +69,10 @@ class Pack:
     schema: Any
     jobs: tuple[tuple[str, int], ...]  # with their numbers of rows, in order
     trails: Mapping[str, Mapping[str, str]]
-    replaces: tuple[str, ...] = ()
+    written: Mapping[str, int]  # when, in nanoseconds since 1970
 
 
-def packed(jobs: Iterable[JobRows], replaces: Sequence[str] = ()) -> bytes:
+def packed(jobs: Iterable[JobRows]) -> bytes:
     """A pack of jobs whose columns are the same; only one row group is in memory at a time."""
     file, index, trails = io.BytesIO(), [], _Trails()
     writer: Any = None
@@ -83,8 +82,11 @@ def packed(jobs: Iterable[JobRows], replaces: Sequence[str] = ()) -> bytes:
             writer = pq.ParquetWriter(file, group[0].layout, **options)
         table = pa.concat_tables([job.table.replace_schema_metadata() for job in group])
         writer.write_table(table, row_group_size=max(1, table.num_rows))
-        index += [[job.id, job.table.num_rows, trails.number(job.table)] for job in group]
-    said = {"jobs": index, "trails": trails.known, "replaces": list(replaces)}
+        index += [
+            [job.id, job.table.num_rows, trails.number(job.table), written_at(job.table.schema)]
+            for job in group
+        ]
+    said = {"jobs": index, "trails": trails.known}
     writer.add_key_value_metadata({_INDEX: json.dumps(said, separators=(",", ":"))})
     writer.close()
     return file.getvalue()
@@ -120,15 +122,15 @@ def jobs_in(name: str, file: Any) -> Pack:
         said = json.loads(held[:_MOST_INDEX])
         if not all(_is_trail(trail) for trail in said["trails"]):
             raise TypeError
-        jobs = tuple((str(job), rows) for job, rows, _ in said["jobs"])
-        trails = {str(job): said["trails"][number] for job, _, number in said["jobs"]}
-        replaces = tuple(map(str, said["replaces"]))
-    except (ValueError, RecursionError, KeyError, IndexError, TypeError) as error:
+        jobs = tuple((str(job), rows) for job, rows, _, _ in said["jobs"])
+        trails = {str(job): said["trails"][number] for job, _, number, _ in said["jobs"]}
+        written = {str(job): int(at) for job, _, _, at in said["jobs"]}
+    except (ValueError, RecursionError, LookupError, TypeError, OverflowError) as error:
         raise BadInput("it has no index of its jobs") from error
     wrong = _wrong_index(jobs, file.metadata)
     if wrong:
         raise BadInput(f"its index is not true: {wrong}")
-    return Pack(name, file.schema_arrow, jobs, trails, replaces)
+    return Pack(name, file.schema_arrow, jobs, trails, written)
 
 
 def readable_jobs(pack: Pack, file: Any) -> Iterator[JobRows]:
@@ -158,7 +160,8 @@ def group_rows(
         raise BadInput(f"it cannot be read ({first_line(error)})") from error
     found, start = [], 0
     for job, count in inside:
-        found.append(JobRows(job, _with_trail(table.slice(start, count), pack.trails[job])))
+        facts = {**pack.trails[job], WRITTEN: str(pack.written[job])}
+        found.append(JobRows(job, table.slice(start, count).replace_schema_metadata(facts)))
         start += count
     return found
 
@@ -235,10 +238,6 @@ def _sums(numbers: Iterable[int]) -> list[int]:
         total += number
         found.append(total)
     return found
-
-
-def _with_trail(table: Any, trail: Mapping[str, str]) -> Any:
-    return table.replace_schema_metadata(dict(trail))
 
 
 def _digest(content: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Kind, Schema
 __all__ = [
     "BAD_FILE",
     "PART_NAME",
+    "WRITTEN",
     "arrow_type",
     "decode",
     "encode",
@@ -24,11 +26,15 @@ __all__ = [
     "first_line",
     "kind_of",
     "trail_of",
+    "written_at",
     "wrong_types",
 ]
 
 PART_NAME = re.compile(r"[0-9a-f]{20}\.parquet")
 """Parts are named by their jobs; whatever else lies in their folder is no part."""
+
+WRITTEN = "segmeter.written"
+"""Where the metadata of rows holds when they were written, in nanoseconds since 1970."""
 
 _LARGE = 1 << 20  # bytes; below, threads cost more than they give
 BAD_FILE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError)
@@ -65,7 +71,8 @@ def encode(
     declared = {column.name: arrow_type(column.kind) for column in known.columns}
     names = [n for n in declared if n in present] + [n for n in present if n not in declared]
     arrays = {n: _array([row.get(n) for row in rows], declared.get(n), n) for n in names}
-    return encode_table(pa.table(arrays).replace_schema_metadata(dict(metadata or {})))
+    now = {WRITTEN: str(time.time_ns())}
+    return encode_table(pa.table(arrays).replace_schema_metadata({**(metadata or {}), **now}))
 
 
 def encode_table(table: Any) -> bytes:
@@ -105,8 +112,15 @@ def trail_of(schema: Any) -> dict[str, str]:
     """What a part says about where its numbers come from."""
     raw: Mapping[bytes, bytes] = schema.metadata or {}
     said = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in raw.items()}
-    said.pop("ARROW:schema", None)
+    for name in ("ARROW:schema", WRITTEN):
+        said.pop(name, None)
     return said
+
+
+def written_at(schema: Any) -> int:
+    """When rows were written; 0 if that is not known."""
+    held = (schema.metadata or {}).get(WRITTEN.encode(), b"")
+    return int(held) if held.isdigit() and len(held) < 20 else 0
 
 
 def kind_of(type_: Any) -> Kind | None:
@@ -140,15 +154,14 @@ def wrong_types(found: Any, schema: Schema) -> str:
         kind = kind_of(type_)
         if pa.types.is_null(type_) and name not in schema.key:
             continue
-        if kind is None or not _fits(kind, declared.get(name, kind), name):
+        if kind is None or not _fits(kind, declared.get(name, kind)):
             return f"its column '{name}' holds {type_} where {declared.get(name, 'rows')} belongs"
     return ""
 
 
-def _fits(kind: Kind, wanted: Kind, name: str) -> bool:
-    """Whole numbers do as numbers; groups were JSON text once."""
-    as_text = name == "groups" and kind == "text"
-    return kind == wanted or (kind == "integer" and wanted == "number") or as_text
+def _fits(kind: Kind, wanted: Kind) -> bool:
+    """Whole numbers do as numbers."""
+    return kind == wanted or (kind == "integer" and wanted == "number")
 
 
 def _array(values: Sequence[Any], type_: Any, name: str) -> Any:

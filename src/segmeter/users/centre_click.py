@@ -38,7 +38,7 @@ def centre_click(observation: Observation) -> Click | None:
     """A click on the deepest wrong pixel that was not clicked before.
 
     Positive when the false negatives are deeper than the false positives; a tie is a negative
-    click; first in raster order among equally deep pixels. With nothing left to click, `corrected` is
+    click; first in raster order among equally deep pixels. With nothing left, `corrected` is
     content, while `published` clicks (0, 0) as background, again and again.
     """
     return centre_clicks([observation])[0].click

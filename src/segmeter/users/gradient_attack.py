@@ -86,7 +86,7 @@ def follow(
 ) -> list[Attempt | None]:
     """Follow the gradient from each observation's centre click; None where the user is content.
 
-    Observations share one view and may differ in target, reading and direction: all of them take
+    Observations share one view and may differ in target, protocol and direction: all of them take
     each step together.
     """
     found: list[Attempt | None] = [None] * len(observations)

@@ -16,7 +16,7 @@ from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS, fitting
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.benchmarks.volumes.paper import paper_rows
 from segmeter.benchmarks.volumes.sections import sections
-from segmeter.benchmarks.volumes.statistics import differences, groups, summary, targets_of
+from segmeter.benchmarks.volumes.statistics import groups, statistics
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -26,13 +26,12 @@ from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Click, round_from_json
 from segmeter.core.rows import SESSION_ROWS
 from segmeter.core.scenes import Scene, Target
-from segmeter.core.sections import Section, Slices, Table
+from segmeter.core.sections import Note, Section, Slices, Table
 from segmeter.engine import run_plan
 from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.roots import Roots
-from segmeter.stats.effort import CostModel
 from segmeter.store.results import Run
 from segmeter.users.volumes.cvpr25 import click_curve_area
 
@@ -116,7 +115,7 @@ def test_dice_is_that_of_the_masks_that_were_kept(run: Run) -> None:
 
 
 def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
-    for group in groups(run, CostModel()):
+    for group in groups(run):
         spent = group.interactions
         assert (np.diff(spent, axis=1) >= 0).all()
         if group.key[2].startswith("box-interpolation"):
@@ -130,8 +129,8 @@ def test_effort_adds_up_and_stops_with_the_session(run: Run) -> None:
 
 
 def test_summary_numbers_are_means_over_cases(run: Run) -> None:
-    found = {(r.model, r.user, r.protocol, r.measure): r for r in summary(run)}
-    for group in groups(run, CostModel()):
+    found = {(r.model, r.user, r.protocol, r.measure): r for r in Volumes().summary(run)}
+    for group in groups(run):
         row = found[group.key[0], group.key[2], group.key[3], "dice"]
         cases: dict[str, dict[str, list[float]]] = {}
         for (scene, _), label, value in zip(
@@ -154,7 +153,7 @@ def test_rows_hold_what_was_declared_and_measures(run: Run) -> None:
 
 
 def test_models_are_compared_on_the_objects_they_share(run: Run) -> None:
-    found = differences(run)
+    found = Volumes().differences(run)
     assert {d.user for d in found} == {"box-interpolation?n=3", "box-propagation"}
     for d in found:
         if d.measure == "dice":
@@ -169,13 +168,13 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
     found = sections(run)
     titles = [section.title for section in found]
     for title in (
-        "Which model gives most for least",
+        "Results",
         "Quality against effort",
         "Dice at equal effort",
         "Significant differences",
         "Beside the paper's tables",
-        "What fails",
-        "Slices",
+        "Hardest objects",
+        "Sessions",
     ):
         assert title in titles
     tables = {table.name: table for table in blocks(found, Table)}
@@ -238,7 +237,7 @@ def test_default_users_fit_some_model_of_each_kind() -> None:
         ({"kind": "method"}, "tests models, not methods"),
         ({"measures": ("boundary-iou",)}, "does not score volumes"),
         ({"rounds": -1}, "at least 1"),
-        ({"options": {"stride": 3}}, "no settings of its own"),
+        ({"options": {"stride": 3}}, "no setting"),
     ],
 )
 def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
@@ -248,7 +247,7 @@ def test_wrong_plans_are_refused_in_one_sentence(change: dict[str, Any], sentenc
 
 def test_a_model_that_fits_no_user_is_refused_before_the_run(tmp_path: Path) -> None:
     plan = replace(PLAN, segmenters=(Spec("filler"),), users=(Spec("points-per-slice"),))
-    with pytest.raises(BadInput, match="takes nothing that the users"):
+    with pytest.raises(BadInput, match=r"takes box prompts only.*these do: box-propagation"):
         run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
 
 
@@ -262,12 +261,14 @@ def test_challenge_scores_leave_out_the_box_and_low_dice(tmp_path: Path) -> None
         limit=1,
     )
     run_plan(plan, tmp_path / "run", workers=0)
-    (group,) = groups(Run.open(tmp_path / "run"), CostModel())
+    opened = Run.open(tmp_path / "run")
+    (group,) = groups(opened)
+    cards = {card.name: card for card in statistics(opened)}
     dsc = group.dice
     expected = [click_curve_area(row.tolist()) for row in dsc]
-    np.testing.assert_allclose(targets_of(group, "dsc-auc"), expected)
+    np.testing.assert_allclose(cards["dsc-auc"].compared(group), expected)
     kept = np.where(dsc[:, -1] > 0.2, group.others["nsd"][:, -1], 0)
-    np.testing.assert_allclose(targets_of(group, "nsd-final"), kept)
+    np.testing.assert_allclose(cards["nsd-final"].compared(group), kept)
 
 
 def test_a_image_leaves_an_error_row_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -292,15 +293,15 @@ def test_surfaces_that_are_scored_later_stand_in_the_summary(tmp_path: Path) -> 
     plan = replace(PLAN, segmenters=PLAN.segmenters[1:], users=user, rounds=1, limit=2)
     run_plan(plan, tmp_path / "run", workers=0)
     score_run(tmp_path / "run", "hd95", Roots())
-    found = {row.measure: row.value for row in summary(Run.open(tmp_path / "run"))}
+    found = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "run"))}
     asked = replace(plan, measures=("dice", "hd95"))
     run_plan(asked, tmp_path / "other", workers=0)
-    at_once = {row.measure: row.value for row in summary(Run.open(tmp_path / "other"))}
+    at_once = {row.measure: row.value for row in Volumes().summary(Run.open(tmp_path / "other"))}
     assert found["hd95"] == at_once["hd95"] > 0
 
     lost = next((tmp_path / "run" / "scores").rglob("*.parquet"))
     lost.unlink()
-    assert "hd95" not in {row.measure for row in summary(Run.open(tmp_path / "run"))}
+    assert "hd95" not in {row.measure for row in Volumes().summary(Run.open(tmp_path / "run"))}
 
 
 class Cropper:
@@ -330,8 +331,9 @@ class CropperEncodedScene:
 def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path, run: Run) -> None:
     users = (Spec.parse("points-per-volume?n=5"),)
     plan = replace(
-        PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",)
-    )
+        PLAN, segmenters=(Spec("cropper"),), users=users, rounds=1, protocols=("corrected",),
+        options={"draws": 1},
+    )  # fmt: skip
     run_plan(plan, tmp_path / "run", workers=0, objects={"cropper": Cropper()})
     half = Run.open(tmp_path / "run")
     rows = half.sql(
@@ -351,3 +353,50 @@ def test_prompts_and_targets_that_never_reach_a_network_are_told(tmp_path: Path,
     assert gone == sum(row["target_vanished"] for row in rows.to_pylist()) > 0
     assert any(table in section.blocks for section in sections(half))
     assert lost_prompts(run) == [], "nothing is lost slice by slice"
+
+
+def test_users_that_draw_at_random_are_run_five_times_and_are_one_row(tmp_path: Path) -> None:
+    users = (Spec.parse("points-per-slice?n=1"), Spec.parse("box-per-slice"))
+    plan = replace(PLAN, segmenters=(Spec("disc"),), users=users, rounds=1)
+    run_plan(replace(plan, protocols=("published", "corrected")), tmp_path / "run", workers=0)
+    made = Run.open(tmp_path / "run")
+    counted = made.sql(
+        'select protocol, "user" as name, count(*) as n from rows group by all order by all'
+    ).to_pylist()
+    per_target = next(row["n"] for row in counted if row["name"] == "box-per-slice")
+    assert all(row["n"] == per_target for row in counted)
+    random = [row["protocol"] for row in counted if row["name"].startswith("points")]
+    assert random == ["corrected"] * 5 + ["published"]
+    rows = [row for row in made.summary() if row.measure == "dice"]
+    assert {(r.user, r.protocol) for r in rows if r.user.startswith("points")} == {
+        ("points-per-slice?n=1", "corrected"),
+        ("points-per-slice?n=1", "published"),
+    }
+    assert len(rows) == 4
+    mean = made.sql("select avg(dice) as d from rows where protocol = 'corrected' and target ="
+                    " (select min(target) from rows) and \"user\" like 'points%'")  # fmt: skip
+    assert 0 < mean.to_pylist()[0]["d"] < 1
+
+
+def test_rows_say_what_the_network_saw_and_how_large_things_are(run: Run) -> None:
+    rows = run.sql("select * from rows").to_pylist()
+    assert {row["modality"] for row in rows} == {"MR"}
+    assert all(row["window_low"] < row["window_high"] for row in rows)
+    for row in rows:
+        assert row["volume_ml"] == pytest.approx(row["voxels"] / 1000)  # voxels of 1 mm
+
+
+def test_users_that_a_model_cannot_take_are_named(tmp_path: Path) -> None:
+    users = (Spec.parse("points-per-slice?n=1"), Spec.parse("box-per-slice"))
+    plan = replace(PLAN, segmenters=(Spec("filler"),), users=users, rounds=1)
+    run_plan(plan, tmp_path / "run", workers=0, objects={"filler": Filler()})
+    made = Run.open(tmp_path / "run")
+    (said,) = made.benchmark.left_out(made)
+    assert said == "filler does not take the prompts of: points-per-slice?n=1; not run"
+    text = " ".join(b.text for s in sections(made) for b in s.blocks if isinstance(b, Note))
+    assert said in text
+
+
+def test_until_is_refused_with_the_way_that_there_is() -> None:
+    with pytest.raises(BadInput, match=r"no --until; .*until_dice=0.9"):
+        catalogue.benchmarks.make("volumes").plan(replace(PLAN, options={"until": "dice>=0.9"}))

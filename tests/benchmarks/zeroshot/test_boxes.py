@@ -10,7 +10,7 @@ import pytest
 
 from segmeter.benchmarks.by_group.breakdown import splits
 from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
-from segmeter.benchmarks.zeroshot.boxes.statistics import scored
+from segmeter.benchmarks.zeroshot.boxes.statistics import Scored, groups
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import (
@@ -155,14 +155,14 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
         assert row.value <= row.high + 1e-9
         assert row.value < 100
     assert rows["plain", "corrected", "boundary-ap"].value < rows["plain", "corrected", "ap"].value
-    assert {s.source for s in scored(run)} == {"ground_truth"}
+    assert {group.user for group in groups(run)} == {"ground_truth"}
     objects_are_split_by_size_class_and_file(run, rows["plain", "corrected", "mask-iou"], tmp_path)
     write_report(run, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for title in (
-        "Masks from boxes",
+        "Results",
         "Average precision by size and class",
-        "Significant differences (Holm-corrected)",
+        "Significant differences",
     ):
         assert title in page
 
@@ -170,21 +170,27 @@ def test_true_boxes_are_found_whole_and_masks_are_scored_beside_them(real_data, 
 def objects_are_split_by_size_class_and_file(run, mean, folder):
     """With true boxes every object is found, so groups make up the mean mask IoU."""
     for by in ("size", "class"):
-        (split,) = [s for s in splits(run, by) if (s.model, s.protocol) == ("plain", "corrected")]
+        (split,) = [
+            s
+            for s in splits(run.benchmark, run, by)
+            if (s.model, s.protocol) == ("plain", "corrected")
+        ]
         masks = sum(m.targets for m in split.means)
         assert masks == mean.targets
         whole = sum(m.interval.value * m.targets for m in split.means) / masks
         assert whole == pytest.approx(mean.value)
-    scene = scored(run)[0].scenes[0]
+    scene = groups(run)[0].scenes[0]
     file = folder / "groups.csv"
     file.write_text(f"mask,side\n{scene}/1,left\n{scene}/2,right\n")
     (split,) = [
-        s for s in splits(run, "side", file) if (s.model, s.protocol) == ("plain", "corrected")
+        s
+        for s in splits(run.benchmark, run, "side", file)
+        if (s.model, s.protocol) == ("plain", "corrected")
     ]
     assert [(m.group, m.targets) for m in split.means] == [("left", 1), ("right", 1)]
     file.write_text("mask,side\nnowhere/1,left\n")
     with pytest.raises(BadInput, match="no mask 'nowhere/1' here"):
-        splits(run, "side", file)
+        splits(run.benchmark, run, "side", file)
 
 
 def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, golden, tmp_path):
@@ -202,7 +208,7 @@ def test_a_detectors_file_gives_the_boxes_and_ap_is_that_of_the_file(real_data, 
     rows = {(r.protocol, r.measure): r.value for r in run.summary()}
     for name in ("ap", "ap50", "ap75"):
         assert rows["published", f"box-{name}"] == pytest.approx(100 * wanted[name], abs=1e-9)
-    assert {s.source for s in scored(run)} == {"picodet_coco80"}
+    assert {group.user for group in groups(run)} == {"picodet_coco80"}
 
 
 def test_one_image_has_no_interval(real_data, tmp_path):
@@ -224,7 +230,7 @@ def test_a_detector_of_cocos_classes_gives_boxes_on_coco_and_is_refused_on_lvis(
 ):
     monkeypatch.setenv("SEGMETER_WEIGHTS", str(real_weights))
     run = run_boxes(real_data, tmp_path / "coco", "picodet", limit=2)
-    (made,) = scored(run)
+    made = next(g.detections for g in groups(run) if isinstance(g, Scored))
     expected = json.loads((golden / "zeroshot" / "real" / "picodet_coco80.json").read_text())
     wanted = [d for d in expected if d["image_id"] in {t.image for t in made.ground_truths}]
     assert sorted(d["category_id"] for d in made.found) == sorted(d["category_id"] for d in wanted)

@@ -9,7 +9,14 @@ import pytest
 
 from segmeter.benchmarks.zeroshot.model_options import with_own_rules
 from segmeter.benchmarks.zeroshot.points.sections import baseline_of, sections
-from segmeter.benchmarks.zeroshot.points.statistics import ALL, Played, played, summary_of, top_line
+from segmeter.benchmarks.zeroshot.points.statistics import (
+    ALL,
+    STATISTICS,
+    OverDatasets,
+    Played,
+    played,
+    with_means,
+)
 from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
@@ -19,6 +26,7 @@ from segmeter.core.plans import Plan
 from segmeter.core.scenes import Image, Target
 from segmeter.core.sections import Chart, Multiples, Points, Table
 from segmeter.evaluation import evaluate
+from segmeter.stats.statistics import summary_of
 
 SHAPE = (40, 60)
 GROUND_TRUTH = Mask.box(SHAPE, (10, 10), (30, 40))
@@ -126,7 +134,7 @@ def test_the_oracle_is_never_worse_than_what_is_shown(run):
 
 def test_the_report_sets_models_against_the_baseline(run):
     titles = [s.title for s in sections(run)]
-    assert titles[:2] == ["How good after so many points", "Side by side with the baseline"]
+    assert titles[:2] == ["Results", "Side by side with the baseline"]
     figure, table = sections(run)[1].blocks
     assert isinstance(figure, Multiples)
     assert isinstance(table, Table)
@@ -144,13 +152,14 @@ def test_the_report_sets_models_against_the_baseline(run):
 
 def test_weights_of_data_sets_are_equal_whatever_their_size():
     """Difference 24 of the register: the mean hides sizes, so it has an interval."""
-    large = _played("large", np.full(100, 80.0))
-    small = _played("small", np.array([20.0, 40.0]))
-    line = top_line([large, small], "iou@1")
+    large = _played("large", np.full(100, 0.8))
+    small = _played("small", np.array([0.2, 0.4]))
+    (mean,) = [g for g in with_means([large, small]) if isinstance(g, OverDatasets)]
+    line = mean.mean("iou@1").times(100)
     assert line.value == pytest.approx((80 + 30) / 2)
     assert line.low == pytest.approx((80 + 20) / 2)
     assert line.high == pytest.approx((80 + 40) / 2)
-    rows = summary_of([large, small])
+    rows = list(summary_of(with_means([large, small]), STATISTICS))
     assert [r.dataset for r in rows] == ["large", "small", ALL]
 
 

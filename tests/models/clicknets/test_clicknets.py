@@ -1,4 +1,4 @@
-"""Click networks as models: the real one replays its trace, the absent ones say why."""
+"""Click networks as models: the real one replays its trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from segmeter.core.models import Model, Request
 from segmeter.core.prompts import Box
 from segmeter.core.users import Observation
 from segmeter.measures.objects import iou
-from segmeter.models.clicknets.absent import ABSENT
 from segmeter.users.centre_click import centre_click
 
 
@@ -48,15 +47,6 @@ def test_the_real_network_has_a_card(real_weights):
     assert isinstance(model, Model)
     assert len(model.card.fingerprint) == 32
     assert "differentiable" in model.card.abilities
-
-
-@pytest.mark.parametrize("card", ABSENT, ids=lambda card: card.name)
-def test_a_network_that_is_not_here_says_what_is_missing(card):
-    entry = catalogue.models.entry(card.name)
-    assert "not available" in entry.summary
-    with pytest.raises(NotFound) as refusal:
-        catalogue.models.make(card.name)
-    assert card.missing in str(refusal.value)
 
 
 def test_weights_that_are_not_there_are_named(tmp_path):

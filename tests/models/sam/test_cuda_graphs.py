@@ -15,13 +15,13 @@ from segmeter.core.scenes import Image  # noqa: E402
 from segmeter.models.sam._cuda_graphs import eagerly  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
 from segmeter.models.sam._hiera import HieraSizes  # noqa: E402
-from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
+from segmeter.models.sam._networks import SamNetwork, mobile_sam  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
 from segmeter.models.sam._sam2 import Sam2Network  # noqa: E402
 
 
 def encoded_scenes(
-    network: MobileNetwork, seed: int, policy: Policy
+    network: SamNetwork, seed: int, policy: Policy
 ) -> tuple[SamEncodedScene, SamEncodedScene]:
     """One embedding, answered by graphs and without."""
     pixels = np.random.default_rng(seed).integers(0, 256, (90 + seed, 130, 3), dtype=np.uint8)
@@ -38,7 +38,7 @@ def encoded_scenes(
 @pytest.mark.parametrize("points", ["published", "corrected"])
 def test_sessions_by_graphs_equal_eager_ones_bit_for_bit(points: str) -> None:
     torch.manual_seed(0)
-    network = MobileNetwork("cuda")
+    network = mobile_sam("cuda")
     network.parts.to(network.device)
     looked = [encoded_scenes(network, seed, Policy(points=points)) for seed in range(3)]
     draws = np.random.default_rng(1)
@@ -58,7 +58,7 @@ def test_sessions_by_graphs_equal_eager_ones_bit_for_bit(points: str) -> None:
 
 
 def test_an_answer_stands_when_the_next_is_given() -> None:
-    network = MobileNetwork("cuda")
+    network = mobile_sam("cuda")
     network.parts.to(network.device)
     replayed, _ = encoded_scenes(network, 1, Policy())
     requests = [Request((Click((5, 5)),)), Request((Box((2, 2), (40, 50)),))]

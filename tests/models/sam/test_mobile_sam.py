@@ -22,7 +22,7 @@ from segmeter.core.models import Request  # noqa: E402
 from segmeter.core.prompts import Box, Click, Prompt  # noqa: E402
 from segmeter.models.sam._decoder import Embedding, from_cells  # noqa: E402
 from segmeter.models.sam._encoded import SamEncodedScene  # noqa: E402
-from segmeter.models.sam._networks import MobileNetwork  # noqa: E402
+from segmeter.models.sam._networks import SamNetwork, mobile_sam  # noqa: E402
 from segmeter.models.sam._policy import Policy  # noqa: E402
 
 UNUSED = ("image_encoder.norm_head.", "image_encoder.head.")
@@ -34,12 +34,12 @@ def folder(golden: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def network() -> MobileNetwork:
+def network() -> SamNetwork:
     return ruled({})
 
 
 @pytest.fixture(scope="module")
-def encoded_scenes(network: MobileNetwork) -> dict[int, SamEncodedScene]:
+def encoded_scenes(network: SamNetwork) -> dict[int, SamEncodedScene]:
     """The two images of the predictor runs, looked at once."""
     return {
         seed: encode(network, object_image(seed, *shape))
@@ -50,7 +50,7 @@ def encoded_scenes(network: MobileNetwork) -> dict[int, SamEncodedScene]:
 def test_names_shapes_and_weights_by_rule_are_the_originals(folder: Path) -> None:
     listed = json.loads(gzip.decompress((folder / "keys.json.gz").read_bytes()))
     theirs = [row for row in listed["mobile_sam_vit_t"] if not row[0].startswith(UNUSED)]
-    own = MobileNetwork().parts.state_dict()
+    own = mobile_sam().parts.state_dict()
     assert sorted(own) == sorted(row[0] for row in theirs)
     for key, shape, dtype, crc in theirs:
         assert list(own[key].shape) == shape
@@ -59,9 +59,7 @@ def test_names_shapes_and_weights_by_rule_are_the_originals(folder: Path) -> Non
         assert f"{zlib.crc32(tensor.tobytes()):08x}" == crc
 
 
-def test_the_encoder_follows_the_original_stage_by_stage(
-    folder: Path, network: MobileNetwork
-) -> None:
+def test_the_encoder_follows_the_original_stage_by_stage(folder: Path, network: SamNetwork) -> None:
     stages = json.loads((folder / "stages.json").read_text())["encoder"]
     seen: dict[str, Any] = {}
     hooks = [
@@ -80,7 +78,7 @@ def test_the_encoder_follows_the_original_stage_by_stage(
 
 @pytest.mark.parametrize("case", ["points", "points_mask", "box", "points_box"])
 def test_the_decoder_gives_the_originals_masks_and_scores(
-    folder: Path, network: MobileNetwork, case: str
+    folder: Path, network: SamNetwork, case: str
 ) -> None:
     stages = json.loads((folder / "stages.json").read_text())[f"decoder_{case}"]
     sparse, dense, masks, scores = decode(network, case)
@@ -93,7 +91,7 @@ def test_the_decoder_gives_the_originals_masks_and_scores(
     assert_output(scores[:, :1].numpy(), f"decoder_{case}_multi0_iou", folder)
 
 
-def test_the_cells_positions_are_the_originals(folder: Path, network: MobileNetwork) -> None:
+def test_the_cells_positions_are_the_originals(folder: Path, network: SamNetwork) -> None:
     position = from_cells(network.prompts.position()[:, :, None], 64, 0)
     assert_output(position.numpy(), "dense_pe", folder)
 
@@ -157,9 +155,9 @@ def test_a_box_gives_the_original_predictors_mask(
     assert float(logits.std()) == pytest.approx(expected["std"], abs=0.01 * span)
 
 
-def ruled(factors: dict[str, float]) -> MobileNetwork:
+def ruled(factors: dict[str, float]) -> SamNetwork:
     """A network filled by the weight rule, some tensors multiplied by small factors."""
-    network = MobileNetwork()
+    network = mobile_sam()
     state = network.parts.state_dict()
     for key, tensor in state.items():
         value = rule_tensor(key, tensor)
@@ -195,7 +193,7 @@ def rule_tensor(key: str, like: Any) -> Any:
     return value.astype(np.float32)
 
 
-def decode(network: MobileNetwork, case: str) -> tuple[Any, Any, Any, Any]:
+def decode(network: SamNetwork, case: str) -> tuple[Any, Any, Any, Any]:
     embedding = np.random.default_rng(401).standard_normal((1, 256, 64, 64)).astype(np.float32)
     mask = np.random.default_rng(402).standard_normal((1, 1, 256, 256)).astype(np.float32) * 4
     points, labels = [(300.5, 200.25), (700, 512), (64, 900)], [1, 0, 1]
@@ -214,7 +212,7 @@ def decode(network: MobileNetwork, case: str) -> tuple[Any, Any, Any, Any]:
     return sparse, dense, masks, scores
 
 
-def encode(network: MobileNetwork, pixels: Any) -> SamEncodedScene:
+def encode(network: SamNetwork, pixels: Any) -> SamEncodedScene:
     frame = network.frame(pixels.shape[:2])
     embedding = network.encode(frame.enter(pixels, network.device))
     return SamEncodedScene(network, frame, embedding, Policy())

@@ -21,7 +21,7 @@ from segmeter.models.volumes._frames import SamMed2dFrame  # noqa: E402
 from segmeter.models.volumes._medical_networks import MedicalNetwork  # noqa: E402
 from segmeter.models.volumes.medical_sam import KINDS, MedicalSam  # noqa: E402
 
-from ..test_mobile_sam import (  # noqa: E402
+from ..sam.test_mobile_sam import (  # noqa: E402
     assert_close,
     assert_output,
     assert_statistics,
@@ -140,7 +140,7 @@ def test_a_checkpoint_is_read_strictly_and_what_training_left_is_passed_over(tmp
     model = MedicalSam(KINDS[0], str(tmp_path), device="cpu")
     found = model.network.parts.state_dict()
     assert all(torch.equal(found[k], v) for k, v in tensors.items())
-    del tensors["mask_decoder.iou_token.weight"]
+    del tensors["mask_decoder.mask_tokens.weight"]
     torch.save({"model": tensors}, file)
-    with pytest.raises(BadWeights, match=r"lack 'mask_decoder\.iou_token\.weight'"):
+    with pytest.raises(BadWeights, match=r"lacks 'mask_decoder\.mask_tokens\.weight'"):
         _ = MedicalSam(KINDS[0], str(tmp_path), device="cpu").network

@@ -31,9 +31,10 @@ def volume(height, width):
 
 def test_m13_m14_published_cuts_logits_at_a_half_and_feeds_back_their_sigmoid(model):
     encoded = Slicewise(model).encode(volume(40, 60))
-    (corrected,) = encoded.in_protocol("corrected").predict_slices(
+    (turned,) = encoded.in_protocol("corrected").predict_slices(
         [SliceRequest(0, (Click((20, 24)),))]
     )
+    corrected = turned.inner
     assert torch.equal(corrected.state, shown(corrected))
     published = corrected.encoded.with_policy(model.slice_policy("published"))
     (found,) = published.predict([Request((Click((20, 24)),))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import permutations, product
 
@@ -17,8 +18,11 @@ from segmeter.core.prompts import Box, Click, MaskHint, Scribble, Words
 from segmeter.core.scenes import Header, Target, Volume
 from segmeter.core.sessions import Session
 from segmeter.datasets.volumes.grids import Grid
+from segmeter.datasets.volumes.volume_folder import VolumeFolder
 from segmeter.models.drawn import Disc
+from segmeter.models.volumes.preparation import CT_WINDOW
 from segmeter.models.volumes.slice_capabilities import SliceRequest
+from segmeter.models.volumes.slice_prompts import turned
 from segmeter.models.volumes.slicewise import SliceState, Slicewise, on_volumes
 
 SHAPE = (6, 20, 30)
@@ -289,3 +293,97 @@ class OneByOne:
     def next(self, observation, rng):
         spots = (1, 4, 4), (3, 10, 15), (1, 5, 5), (1, 15, 20)
         return Click(spots[len(observation.prompts)], positive=len(observation.prompts) != 2)
+
+
+def test_networks_see_slices_as_radiologists_do_and_answer_along_the_scene_axes():
+    """Front at the top, the patient's right on the left; `published` turns them as the paper."""
+    voxels = np.random.default_rng(0).random(SHAPE).astype(np.float32)
+    voxels[2, 14:20, 1:8] = 1000  # at the front (large y), on the left (small x)
+    scene = Volume("made", "1", voxels, (), header=Header("volume", SHAPE, (5.0, 1.0, 1.0)))
+    inner = Bright()
+    encoded = Slicewise(inner).encode(scene)
+    expected = Mask.of(voxels > 500)
+    for protocol, rows in (("corrected", range(6)), ("published", range(14, 20))):
+        seen = encoded.in_protocol(protocol)
+        assert seen.predict([Request((Click((2, 17, 4)),))])[0].mask() == expected
+        bright = np.argwhere(inner.looked[-1][:, :, 0] > 128)
+        assert set(bright[:, 0]) == set(rows)
+        assert bool(bright[:, 1].min() > 15) is (protocol == "corrected")
+        (alone,) = seen.predict_slices([SliceRequest(2, (Click((17, 4)),))])
+        assert alone.mask() == expected.slice(2)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        Click((3, 4), False),
+        Box((1, 2), (7, 9)),
+        Scribble(((1, 2), (3, 4))),
+        MaskHint(Mask.box((20, 30), (2, 3), (5, 9))),
+    ],
+)
+def test_turning_a_prompt_twice_gives_it_back(prompt):
+    once = turned(prompt, (20, 30))
+    assert once != prompt
+    assert turned(once, (20, 30)) == prompt
+
+
+def petct(tmp_path, names, channel, suffix=""):
+    """A CT and a PET as channels of one case of an nnU-Net folder."""
+    nibabel = pytest.importorskip("nibabel")
+    rng = np.random.default_rng(0)
+    ct = rng.integers(-1000, 300, (12, 14, 4)).astype(np.int16)
+    pet = rng.gamma(1.0, 1.0, (12, 14, 4)).astype(np.float32)
+    images = {"CT": ct, "PET": pet, "Portal venous CT": ct, "zscore": ct, "image": pet}
+    for folder in ("imagesTr", "labelsTr"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    for number, name in enumerate(names):
+        image = nibabel.Nifti1Image(images[name], np.eye(4))
+        nibabel.save(image, tmp_path / "imagesTr" / f"a_{number:04}.nii.gz")
+    labels = nibabel.Nifti1Image((ct > 100).astype(np.uint8), np.eye(4))
+    nibabel.save(labels, tmp_path / "labelsTr" / "a.nii.gz")
+    stopped = {"channel_names": dict(enumerate(names)), "labels": {"liver": 1}}
+    (tmp_path / "dataset.json").write_text(json.dumps(stopped))
+    return VolumeFolder(str(tmp_path), channel=channel).load("a")
+
+
+@pytest.mark.parametrize(
+    ("names", "channel", "in_ct_window"),
+    [
+        (["CT"], 0, True),
+        (["Portal venous CT"], 0, True),
+        (["zscore"], 0, True),
+        (["image"], 0, False),
+        (["CT", "PET"], 0, True),
+        (["CT", "PET"], 1, False),
+    ],
+)
+def test_ct_is_seen_in_its_window_whatever_its_channel_is_called_and_pet_never(
+    tmp_path, names, channel, in_ct_window
+):
+    inner = Bright()
+    encoded = Slicewise(inner).encode(petct(tmp_path, names, channel)).in_protocol("corrected")
+    assert (encoded.window == CT_WINDOW) is in_ct_window
+    encoded.predict([Request((Click((2, 5, 5)),))])
+    assert len(np.unique(inner.looked[-1])) > 20
+
+
+def test_the_oracle_shows_its_target_on_volumes():
+    scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
+    user = catalogue.users.make("box-per-slice")
+    for protocol in ("corrected", "published"):
+        encoded = Slicewise(catalogue.models.make("oracle")).encode(scene).in_protocol(protocol)
+        simulated_sessions = [SimulatedSession(target, user, protocol) for target in scene.targets]
+        records = simulate(scene, encoded, simulated_sessions, 1, lambda target, mask: {})
+        assert [r.rounds[-1].mask == r.simulated.target.mask for r in records] == [True, True]
+
+
+def test_grabcut_is_never_empty_where_a_box_was_drawn():
+    """Colours inside and outside a tight box are alike in MR; then the cut takes all away."""
+    scene = catalogue.datasets.make("mini-volumes").load("hippocampus_001")
+    target = scene.targets[0].mask
+    encoded = Slicewise(catalogue.models.make("grabcut")).encode(scene)
+    for z in range(target.low[0], target.high[0]):
+        flat = target.slice(z)
+        box = Box(flat.low, tuple(c - 1 for c in flat.high))
+        assert encoded.predict_slices([SliceRequest(z, (box,))])[0].mask().area > 0

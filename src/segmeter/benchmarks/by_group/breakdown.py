@@ -1,21 +1,20 @@
-"""Any benchmark's sessions split by group: class, size, shape, or what a groups file says.
+"""Any benchmark's statistics broken down by group: class, size, shape, or a groups file.
 
-Each group's mean has an interval (`published` normal over targets, `corrected` from drawing
-images anew), and every pair of groups is tested by permuting the groups of whole images.
+Each group's mean has an interval (`published` normal over objects, `corrected` from resampling
+images), and every pair of groups is tested by permuting the groups of whole images.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from segmeter.benchmarks.by_group.splitting import Splittable, TargetGroups, said_of_targets
-from segmeter.benchmarks.grouping import curves_of
-from segmeter.core.benchmarks import Curves, Results
+from segmeter.benchmarks.by_group.splitting import TargetGroups, known_of_groups
+from segmeter.benchmarks.difference_table import P_VALUE
+from segmeter.core.benchmarks import Benchmark, Group, Results, StatisticCard
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Section, Table, Value
 from segmeter.stats.fairness import (
@@ -24,15 +23,14 @@ from segmeter.stats.fairness import (
     group_differences,
     group_means,
 )
-from segmeter.stats.rounds import at_round
+from segmeter.stats.intervals import Floats
 
 __all__ = ["Split", "breakdown", "splits"]
 
-ROUNDS = (1, 3)
 _MOST_COMPARED = 12
 _METHOD = (
     "Reading **published** has the normal interval of Segment Anything's supplement, as if "
-    "every mask were a draw of its own; **corrected** draws images anew. Intervals that overlap "
+    "every mask were drawn independently; **corrected** resamples images. Intervals that overlap "
     "do not mean that there is no difference: every pair of groups is tested by permuting the "
     "groups of whole images, 10 000 times, and corrected by Holm."
 )
@@ -40,31 +38,21 @@ _METHOD = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One model, data set, user and reading after so many rounds, group by group."""
+    """One statistic of one model, data set, user and reading, group by group."""
 
     model: str
     dataset: str
     user: str
     protocol: str
-    round: int
+    statistic: StatisticCard
     means: tuple[GroupMean, ...]
     differences: tuple[GroupDifference, ...]
 
 
-_OWN = {
-    "boxes": "segmeter.benchmarks.zeroshot.boxes.statistics",
-    "edges": "segmeter.benchmarks.zeroshot.edges.statistics",
-    "proposals": "segmeter.benchmarks.zeroshot.proposals.statistics",
-    "seism": "segmeter.benchmarks.seism.statistics",
-}
-"""Where benchmarks without sessions say what is split."""
-
-
-def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
+def breakdown(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> Section:
     """The section that a report adds for `--by`."""
-    told = _splittable(run, by)
-    found = _found(told, by, groups)
-    blocks: list[Block] = [_means(found, by, told.measure)]
+    found = splits(benchmark, run, by, groups)
+    blocks: list[Block] = [_means(found, by)]
     if any(split.differences for split in found):
         blocks.append(_differences(found, by))
     many = max(len(split.means) for split in found)
@@ -72,65 +60,63 @@ def breakdown(run: Results, by: str, groups: Path | None = None) -> Section:
         blocks.append(
             Note(f"{many} groups are too many to compare pair by pair; at most {_MOST_COMPARED}.")
         )
-    return Section(f"By {by}", blocks=[*blocks, Note(_METHOD)])
+    return Section(f"Results by {by}", blocks=[*blocks, Note(_METHOD)])
 
 
-def splits(run: Results, by: str, groups: Path | None = None) -> list[Split]:
-    """Means and differences of the groups: IoU after one and three rounds, or what has none."""
-    return _found(_splittable(run, by), by, groups)
-
-
-def _found(told: Splittable, by: str, groups: Path | None) -> list[Split]:
-    named = TargetGroups(told.said, by, groups)
-    found = [split for curves in told.curves for split in _splits(curves, told, named)]
-    if not any(split.means for split in found):
+def splits(benchmark: Benchmark, run: Results, by: str, groups: Path | None = None) -> list[Split]:
+    """Means and differences of the groups, in the statistics that the benchmark breaks down."""
+    cards = [s for s in benchmark.statistics(run) if _is_split(s, benchmark.split_by)]
+    values = [
+        (group, card, found)
+        for group in benchmark.groups(run)
+        for card in cards
+        if (found := card.compared(group)) is not None and not np.isnan(found).all()
+    ]
+    if not values:
+        raise BadInput(f"benchmark '{benchmark.name}' has no statistic of single objects to split")
+    chosen = list({group.key: group for group, _, _ in values}.values())
+    named = TargetGroups(known_of_groups(run, chosen, by), by, groups)
+    made = [_split(group, card, found, named) for group, card, found in values]
+    if not any(split.means for split in made):
         raise named.unknown()
-    return found
-
-
-def _splittable(run: Results, by: str) -> Splittable:
-    own = _OWN.get(run.plan.benchmark)
-    if own is not None:
-        told: Splittable = importlib.import_module(own).splittable(run)
-        return told
-    if run.plan.kind == "method":
-        raise BadInput(
-            f"rows of '{run.plan.benchmark}' are of whole images and methods; --by splits "
-            f"sessions with users, and runs of {', '.join(_OWN)}"
-        )
-    known = run.sql("select * from rows limit 0").column_names
-    measure, name = ("iou", "mIoU") if "iou" in known else ("dice", "mean Dice")
-    return Splittable(tuple(curves_of(run, measure)), said_of_targets(run, by), name, ROUNDS)
-
-
-def _splits(curves: Curves, told: Splittable, named: TargetGroups) -> list[Split]:
-    names = named.of([(curves.dataset, *key) for key in curves.keys])
-    made = []
-    for number in (n for n in told.rounds if n <= curves.values.shape[1]):
-        values = 100 * at_round(curves.values, number)
-        seed = (*curves.key, number)
-        means = group_means(values, names, curves.clusters, curves.protocol, seed=seed)
-        tested = 1 < len(means) <= _MOST_COMPARED and curves.protocol == "corrected"
-        pairs = group_differences(values, names, curves.clusters, seed=seed) if tested else []
-        made.append(Split(*curves.key, number, tuple(means), tuple(pairs)))
     return made
 
 
-def _means(found: Sequence[Split], by: str, measure: str) -> Table:
+def _is_split(card: StatisticCard, wanted: Sequence[str]) -> bool:
+    return card.name in wanted if wanted else card.tested == "yes"
+
+
+def _split(group: Group, card: StatisticCard, values: Floats, named: TargetGroups) -> Split:
+    kept = np.flatnonzero(~np.isnan(values))
+    names = named.of([(group.dataset, *group.keys[i]) for i in kept])
+    clusters = [group.clusters[i] for i in kept]
+    seed = (*group.key, card.name)
+    means = group_means(values[kept], names, clusters, group.protocol, seed=seed)
+    tested = 1 < len(means) <= _MOST_COMPARED and group.protocol == "corrected"
+    pairs = group_differences(values[kept], names, clusters, seed=seed) if tested else []
+    return Split(*group.key, card, tuple(means), tuple(pairs))
+
+
+def _means(found: Sequence[Split], by: str) -> Table:
     rows: list[list[Cell]] = [
         [
-            Label(split.model, protocol=split.protocol), split.dataset, split.user, split.round,
-            mean.group, Value(mean.interval.value, *_limits(mean)), mean.targets, mean.images,
+            Label(split.model, protocol=split.protocol), split.dataset, split.user,
+            _titled(split.statistic), mean.group,
+            Value(mean.interval.value, *_limits(mean)), mean.targets, mean.images,
         ]
         for split in found
         for mean in split.means
     ]  # fmt: skip
     columns = [
-        Column("model"), Column("data"), Column("user"), Column("round", digits=0), Column(by),
-        Column(measure, "%", 1, plot=True), Column("masks", digits=0), Column("images", digits=0),
+        Column("model"), Column("data set"), Column("user"), Column("statistic"), Column(by),
+        Column("mean", "95 % interval", 2, plot=True), Column("objects", digits=0),
+        Column("images", digits=0),
     ]  # fmt: skip
-    title = "Mean IoU" if measure == "mIoU" else f"{measure[0].upper()}{measure[1:]}"
-    return Table(f"by-{by}", columns, rows, f"{title} by {by}")
+    return Table(f"by-{by}", columns, rows, f"Statistics by {by}")
+
+
+def _titled(card: StatisticCard) -> str:
+    return f"{card.title}, {card.unit}" if card.unit else card.title
 
 
 def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
@@ -141,7 +127,7 @@ def _limits(mean: GroupMean) -> tuple[float | None, float | None]:
 def _differences(found: Sequence[Split], by: str) -> Table:
     rows: list[list[Cell]] = [
         [
-            split.model, split.dataset, split.user, split.round, f"{d.first} minus {d.second}",
+            split.model, split.dataset, split.user, _titled(split.statistic), d.first, d.second,
             Value(d.interval.value, d.interval.low, d.interval.high), d.p_holm,
             "yes" if d.significant else "no",
         ]
@@ -149,8 +135,8 @@ def _differences(found: Sequence[Split], by: str) -> Table:
         for d in split.differences
     ]  # fmt: skip
     columns = [
-        Column("model"), Column("data"), Column("user"), Column("round", digits=0),
-        Column("groups"), Column("difference", "% points", 1), Column("p", "Holm", 4),
+        Column("model"), Column("data set"), Column("user"), Column("statistic"), Column("first"),
+        Column("second"), Column("difference", "first − second", 2), P_VALUE,
         Column("significant"),
     ]  # fmt: skip
     return Table(f"by-{by}-differences", columns, rows, f"Differences between groups of {by}")

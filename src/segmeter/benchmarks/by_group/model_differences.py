@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from segmeter.benchmarks.by_group.splitting import TargetGroups, said_of_targets
-from segmeter.benchmarks.by_group.target_filter import OnlyTargets
 from segmeter.core.benchmarks import Benchmark, Difference, Results
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
@@ -38,16 +37,14 @@ def differences_by_group(
     What a benchmark corrects together it corrects within one group; here the pairs of a
     measure are corrected over all groups (Holm).
     """
-    if run.plan.benchmark == "boxes" or run.plan.kind == "method":
+    if run.objects != "sessions":
         raise BadInput(
-            f"rows of '{run.plan.benchmark}' are not of targets; models are compared by group in "
+            f"rows of '{run.plan.benchmark}' are not of objects; models are compared by group in "
             "sessions with users, and 'segmeter report RUN --by' compares groups here"
         )
     members = TargetGroups(said_of_targets(run, by), by, groups).members()
     found = [
-        (group, d)
-        for group, keys in members.items()
-        for d in benchmark.differences(OnlyTargets(run, keys))
+        (group, d) for group, keys in members.items() for d in benchmark.differences(run.only(keys))
     ]
     families: dict[tuple[str, ...], list[int]] = {}
     for i, (_, d) in enumerate(found):

@@ -1,37 +1,23 @@
-"""What a run offers to be split by group: one number of each target or image, and its groups."""
+"""Groups of objects under a heading: from rows, from the data set, or from a file."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segmeter.benchmarks.by_group.target_groups import DERIVED, groups_of_targets
-from segmeter.core.benchmarks import Curves, Group, Results
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.datasets.groups import Groups, read_groups
 
-__all__ = ["Key", "Said", "Splittable", "TargetGroups", "said_of_targets", "ungrouped"]
+__all__ = ["Key", "Said", "TargetGroups", "known_of_groups", "said_of_targets"]
 
 Key = tuple[str, str, str]
 """Data set, scene and target; the target is empty where whole images are judged."""
 
 Said = Mapping[Key, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Splittable:
-    """Values in 0..1 of one measure by target and round, and what is known of each target.
-
-    `rounds` are those that are told.
-    """
-
-    curves: tuple[Curves, ...]
-    said: Said
-    measure: str
-    rounds: tuple[int, ...]
 
 
 class TargetGroups:
@@ -76,9 +62,18 @@ class TargetGroups:
         return BadInput(f"no mask has a group under '{self.by}'; {known}")
 
 
-def ungrouped(found: Iterable[Group]) -> dict[Key, dict[str, str]]:
-    """Whole images, of which rows know no group."""
-    return {(group.dataset, *key): {} for group in found for key in group.keys}
+def known_of_groups(run: Results, groups: Sequence[Group], by: str) -> Said:
+    """What is known of each object of the groups: from the groups themselves, or from rows."""
+    own = [group for group in groups if group.breakdowns is not None]
+    if own:
+        return {(g.dataset, *key): known for g in own for key, known in _items(g)}
+    if not any(target for group in groups for _, target in group.keys):
+        return {(g.dataset, *key): {} for g in groups for key in g.keys}
+    return said_of_targets(run, by)
+
+
+def _items(group: Group) -> Iterable[tuple[tuple[str, str], Mapping[str, str]]]:
+    return (group.breakdowns or {}).items()
 
 
 def said_of_targets(run: Results, by: str) -> dict[Key, dict[str, str]]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import Defaults, fill, simulate_scene
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Results, Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
 from segmeter.stats.goals import Goal
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["Noc"]
 
@@ -24,13 +26,23 @@ _DEFAULTS = Defaults(users=("centre-click",), rounds=20)
 
 @catalogue.benchmarks.add("noc", summary="clicks to quality (NoC, NoF, AuC, IoU@k, seconds)")
 @dataclass(frozen=True, slots=True)
-class Noc(OwnModules):
+class Noc(Declared):
     """The click benchmark: a user corrects a mask for up to twenty rounds."""
 
     name: str = "noc"
     schema: ClassVar[Schema] = SESSION_ROWS
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("noc@90", "nof@90", "auc", "iou@1", "seconds-to-90")
+    split_by: ClassVar[tuple[str, ...]] = ("iou@1", "iou@3", "noc@90", "seconds-to-90")
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("--until", "until", "End a session at a goal, as 90 or 'iou>=0.9'."),
+    )
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark noc": "Sofiiuk, Petrov, Konushin. Reviving iterative training with mask "
+        "guidance for interactive segmentation. ICIP, 2022",
+        "cost model (79 s per object by hand)": "Lin et al. Microsoft COCO: common objects in "
+        "context. ECCV, 2014",
+    }
 
     def plan(self, plan: Plan) -> Plan:
         other = [name for name in plan.options if name != "until"]
@@ -47,10 +59,30 @@ class Noc(OwnModules):
         goal = _until(plan)
         return simulate_scene(segmenter, scene, plan, users, None if goal is None else goal.met)
 
-    def differences_in(self, run: Results, measures: Sequence[str]) -> list[Difference]:
-        from segmeter.benchmarks.noc.statistics import differences
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.noc.statistics import groups
 
-        return differences(run, measures)
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.noc.statistics import statistics
+
+        return statistics(run)
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        from segmeter.benchmarks.noc.statistics import paper_layout
+
+        return paper_layout(run)
+
+    def cost_section(self, run: Results, objects: int, rate: float | None) -> Section:
+        from segmeter.benchmarks.noc.project import project_section
+
+        return project_section(run, objects, rate)
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.noc.sections import sections
+
+        return sections(run)
 
 
 def _until(plan: Plan) -> Goal | None:

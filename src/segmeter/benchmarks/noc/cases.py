@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from segmeter.benchmarks.noc.comparison import Comparison
-from segmeter.benchmarks.noc.statistics import ClickSessions, targets_of
+from segmeter.benchmarks.noc.statistics import ClickSessions
 from segmeter.benchmarks.shown_cases import (
     NO_MASKS,
     Case,
@@ -23,7 +23,7 @@ from segmeter.core.errors import BadInput
 from segmeter.core.sections import Gallery, Illustration, Note, Outline, Replay, ReplayFrame
 from segmeter.core.wording import counted
 from segmeter.stats.goals import Goal
-from segmeter.stats.rounds import first_round
+from segmeter.stats.rounds import area_under, first_round
 
 __all__ = ["cases_of", "hardest", "replays"]
 
@@ -115,7 +115,7 @@ def _replay(
         frames,
         case.target.mask,
         goal.value if goal.measure == "iou" else None,
-        f"{case.scene.name}, user {user}, reading {protocol}",
+        f"{case.scene.name}, user {user}, protocol {protocol}",
     )
 
 
@@ -140,7 +140,7 @@ def _by_hardness(comparison: Comparison) -> list[Key]:
     """Targets by what they cost over all models, then by the quality they reach."""
     cost: dict[Key, list[float]] = {}
     for group in comparison.groups:
-        clicks = targets_of(group, comparison.clicks)
+        clicks = comparison.per_object(group, comparison.clicks)
         area = _areas(group)
         for key, c, a in zip(group.keys, clicks, area, strict=True):
             cost.setdefault(key, []).append(float(c - a / 1000))
@@ -160,7 +160,7 @@ def _areas(group: ClickSessions) -> Any:
     """Area under IoU of each target; of a session stopped early, its last quality."""
     values = group.iou
     known = np.where(np.isnan(values), -np.inf, values).max(axis=1)
-    return np.where(np.isnan(values).any(axis=1), 100 * known, targets_of(group, "auc"))
+    return np.where(np.isnan(values).any(axis=1), 100 * known, 100 * area_under(values))
 
 
 def _caption(comparison: Comparison, case: Case) -> str:

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from segmeter.benchmarks.grouping import cost_of
+from segmeter.benchmarks.noc import Noc
 from segmeter.benchmarks.noc.statistics import (
     ClickSessions,
-    better_of,
-    differences_of,
+    clicks_to,
     goals_of,
-    groups,
-    rows_of,
-    targets_of,
+    never_reached,
+    seconds_until,
+    waiting_until,
 )
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Value
 from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
+from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under
+from segmeter.stats.statistics import Statistic, cards_by_name
 
-__all__ = ["Comparison", "comparison_of", "comparisons"]
+__all__ = ["Comparison", "comparisons", "comparisons_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Comparison:
     differences: Sequence[Difference]
     cost: CostModel
     goals: Goals
+    statistics: Mapping[str, Statistic]
 
     @property
     def models(self) -> list[str]:
@@ -58,23 +61,34 @@ class Comparison:
     @property
     def seconds(self) -> str:
         """The statistic that models are ordered by."""
-        return f"seconds-to-{self.goals.lead.tag}"
+        return seconds_until(self.goals.lead).name
 
     @property
     def clicks(self) -> str:
-        return f"noc@{self.goals.lead.tag}"
+        return clicks_to(self.goals.lead).name
 
     @property
     def never(self) -> str:
-        return f"never@{self.goals.lead.tag}"
+        return never_reached(self.goals.lead).name
 
     @property
     def waiting(self) -> str:
-        return f"waiting-to-{self.goals.lead.tag}"
+        return waiting_until(self.goals.lead).name
 
     def value(self, model: str, measure: str) -> Value:
         row = self.rows.get((model, measure))
         return Value.of(row)
+
+    def per_object(self, group: ClickSessions, measure: str) -> Floats:
+        """One value per object, whose mean is the statistic of that name."""
+        found = self.statistics[measure].compared(group)
+        assert found is not None  # all groups are of click sessions
+        return found
+
+    @property
+    def tested(self) -> list[str]:
+        """What models are compared in: seconds and clicks to the goal, areas, the first click."""
+        return [name for name, card in self.statistics.items() if card.tested == "yes"]
 
     def fails_most(self, model: str) -> bool:
         """Whether a model leaves more than half of the objects short of the goal."""
@@ -85,68 +99,64 @@ class Comparison:
         """`first - second`, whichever way round the comparison was made."""
         for d in self.differences:
             if d.measure == measure and {d.first, d.second} == {first, second}:
-                return d if d.first == first else _turned(d)
+                return d if d.first == first else d.turned
         return None
 
     def stands_out(self, model: str, measure: str) -> bool:
         """Whether a model is better than every other one, and that is significant."""
         found = [self.behind(model, other, measure) for other in self.models if other != model]
-        sign = 1 if better_of(measure) == "higher" else -1
+        sign = 1 if self.statistics[measure].better == "higher" else -1
         return bool(found) and all(
             d is not None and d.significant and sign * d.value > 0 for d in found
         )
 
 
-def comparisons(run: Results, found: Sequence[ClickSessions] | None = None) -> list[Comparison]:
+def comparisons(run: Results) -> list[Comparison]:
     """The run's models set against each other, by data set and user, in its leading protocol."""
-    cost = cost_of(run)
-    lead = run.plan.leading_protocol
-    return _comparisons(groups(run, cost) if found is None else found, lead, cost, goals_of(run))
+    return comparisons_in(run, run.plan.leading_protocol)
 
 
-def _comparisons(
-    found: Sequence[ClickSessions], protocol: str, cost: CostModel, goals: Goals
-) -> list[Comparison]:
-    """One comparison a data set and user, the cheapest model first in each."""
+def comparisons_in(run: Results, protocol: str) -> list[Comparison]:
+    """One comparison per data set and user, the cheapest model first in each."""
+    found = [
+        g for g in Noc().groups(run) if isinstance(g, ClickSessions) and g.protocol == protocol
+    ]
     places: dict[tuple[str, str], list[ClickSessions]] = {}
     for group in found:
-        if group.protocol == protocol:
-            places.setdefault((group.dataset, group.user), []).append(group)
+        places.setdefault((group.dataset, group.user), []).append(group)
     one_user = len({user for _, user in places}) == 1
-    return [
-        comparison_of(
-            dataset_label(dataset) if one_user else f"{dataset_label(dataset)}, {user}",
-            members,
-            cost,
-            goals,
-        )
-        for (dataset, user), members in places.items()
-    ]
+    made = []
+    for (dataset, user), members in places.items():
+        where = dataset_label(dataset)
+        made.append(_comparison(run, where if one_user else f"{where}, {user}", members))
+    return made
 
 
-def comparison_of(
-    title: str, members: Sequence[ClickSessions], cost: CostModel, goals: Goals
-) -> Comparison:
-    rows = {(r.model, r.measure): r for g in members for r in rows_of(g, cost, goals)}
-    apart = differences_of(members, cost, goals)
-    return Comparison(title, _ranked(members, cost, goals), rows, apart, cost, goals)
+def _comparison(run: Results, title: str, members: Sequence[ClickSessions]) -> Comparison:
+    numbers, keys = Noc().numbers(run), {group.key for group in members}
+    rows = {(row.model, name): row for (key, name), row in numbers.items() if key in keys}
+    cards = cards_by_name(Noc().statistics(run))
+    tested = [name for name, card in cards.items() if card.testable]
+    where = members[0].comparison
+    apart = [d for d in Noc().differences(run, tested) if (d.dataset, d.user, d.protocol) == where]
+    cost, goals = cost_of(run), goals_of(run)
+    ranked = _ranked(members, goals)
+    return Comparison(title, ranked, rows, apart, cost, goals, cards)
 
 
-def _ranked(members: Sequence[ClickSessions], cost: CostModel, goals: Goals) -> list[ClickSessions]:
+def _ranked(members: Sequence[ClickSessions], goals: Goals) -> list[ClickSessions]:
     """Groups by a person's mean seconds on the objects that all have, the least first.
 
     Equal seconds are ordered by the area under IoU, the larger first, then by name.
     """
     common = set.intersection(*(set(g.keys) for g in members))
+    lead = seconds_until(goals.lead)
+    assert lead.values is not None
 
     def rank(group: ClickSessions) -> tuple[float, float, str]:
         here = [i for i, key in enumerate(group.keys) if key in common or not common]
-        seconds = targets_of(group, f"seconds-to-{goals.lead.tag}", cost)[here]
+        seconds = lead.values(group)[here] if lead.values else np.zeros(0)
         area = np.nan_to_num(area_under(group.iou[here]))
         return round(float(seconds.mean()), 9), -float(area.mean()), group.model
 
     return sorted(members, key=rank)
-
-
-def _turned(d: Difference) -> Difference:
-    return replace(d, first=d.second, second=d.first, value=-d.value, low=-d.high, high=-d.low)

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import resampling
+from segmeter.benchmarks.difference_table import P_VALUE
 from segmeter.benchmarks.noc.answer import drawn_by_hand
 from segmeter.benchmarks.noc.comparison import Comparison
-from segmeter.benchmarks.noc.statistics import better_of, compared, targets_of
 from segmeter.core.benchmarks import Difference
 from segmeter.core.sections import Cell, Column, Table, Value
 from segmeter.core.wording import counted
 from segmeter.stats.rankings import first_shares
+from segmeter.stats.statistics import resampling
 
 __all__ = ["HARDEST", "comparison_table", "leaderboard"]
 
-HARDEST = "the-hardest-objects"  # the section's anchor
+HARDEST = "hardest-objects"  # the section's anchor
 
 
 def leaderboard(comparison: Comparison, name: str) -> Table:
@@ -49,7 +49,7 @@ def leaderboard(comparison: Comparison, name: str) -> Table:
         rows,
         caption=f"{comparison.title}: {counted(len(group.keys), 'object')} in "
         f"{counted(len(set(group.clusters)), 'image')}, {counted(group.rounds, 'round')}, "
-        f"reading {comparison.protocol}",
+        f"protocol {comparison.protocol}",
         note="95 % intervals from resampling images. Strong: better than every other model, "
         "and that is significant. An object that never reaches the goal costs its rounds and "
         f"{drawn_by_hand(comparison.cost)} by hand.",
@@ -73,7 +73,7 @@ def _first_shares(comparison: Comparison) -> dict[str, list[Value]]:
         return {}
     if len(set(groups[0].clusters)) < 2 or any(map(comparison.fails_most, comparison.models)):
         return {}
-    values = np.stack([targets_of(g, comparison.seconds, comparison.cost) for g in groups])
+    values = np.stack([comparison.per_object(g, comparison.seconds) for g in groups])
     shares = first_shares(values, resampling(groups[0]), "lower")
     return {g.model: [Value(float(s))] for g, s in zip(groups, shares, strict=True)}
 
@@ -84,21 +84,23 @@ def comparison_table(comparison: Comparison, name: str) -> Table | None:
     found = [
         d
         for other in comparison.models[1:]
-        for measure in compared(comparison.groups, comparison.goals)
+        for measure in comparison.tested
         if (d := comparison.behind(other, best, measure)) is not None
     ]
     if not found:
         return None
     pairs = len(comparison.models) * (len(comparison.models) - 1) // 2
+    better = {name: card.better for name, card in comparison.statistics.items()}
     return Table.of(
         name,
         found,
         {
-            Column(f"compared with {best}"): lambda d: d.first,
-            Column("in"): lambda d: _named(d.measure, comparison),
-            Column("difference", f"less {best}'s", 2): Value.of,
-            Column("p", "corrected (Holm)", 3): lambda d: d.p_holm,
-            Column("conclusion"): lambda d: _conclusion(d, pairs),
+            Column("first"): lambda d: d.first,
+            Column("second"): lambda d: d.second,
+            Column("statistic"): lambda d: _named(d.measure, comparison),
+            Column("difference", "first − second", 2): Value.of,
+            P_VALUE: lambda d: d.p_holm,
+            Column("conclusion"): lambda d: _conclusion(d, pairs, better[d.measure]),
         },
         caption=comparison.title,
         note="Paired on the same objects, with 95 % intervals from resampling images; p by "
@@ -117,10 +119,9 @@ def _named(measure: str, comparison: Comparison) -> str:
     return names.get(measure, measure)
 
 
-def _conclusion(d: Difference, pairs: int) -> str:
+def _conclusion(d: Difference, pairs: int, direction: str) -> str:
     if not d.significant:
         return f"not significant{_at_odds(d, pairs)}"
-    direction = better_of(d.measure)
     if not direction:
         return f"significant: they differ{_at_odds(d, pairs)}"
     lower = d.first if d.value < 0 else d.second

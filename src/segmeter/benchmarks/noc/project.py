@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from segmeter.benchmarks.noc.comparison import Comparison, comparisons
-from segmeter.benchmarks.noc.statistics import targets_of
 from segmeter.core.benchmarks import Results
 from segmeter.core.errors import BadInput
 from segmeter.core.sections import Block, Cell, Column, Section, Table, Value
@@ -52,7 +51,7 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     group = comparison.groups[k]
     mean = comparison.value(group.model, comparison.seconds)
     hours = _scaled(mean, objects / _HOUR)
-    seconds = targets_of(group, comparison.seconds, comparison.cost)
+    seconds = comparison.per_object(group, comparison.seconds)
     hand = comparison.cost.locate + comparison.cost.drawing(group.outline_px) + 0 * seconds
     paired = difference(seconds, hand, group.clusters, seed=group.dataset)
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of, resampling, uneven
+from segmeter.benchmarks.grouping import uneven
 from segmeter.benchmarks.noc.answer import answer
 from segmeter.benchmarks.noc.cases import cases_of, hardest, replays
-from segmeter.benchmarks.noc.comparison import Comparison, comparison_of, comparisons
+from segmeter.benchmarks.noc.comparison import Comparison, comparisons, comparisons_in
 from segmeter.benchmarks.noc.leaderboard import comparison_table, leaderboard
 from segmeter.benchmarks.noc.statistics import (
     ROUNDS,
     ClickSessions,
-    better_of,
-    differences_of,
-    groups,
-    targets_of,
+    area,
+    clicks_to,
+    failures_at,
+    quality_after,
 )
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.core.benchmarks import Results
@@ -41,19 +41,19 @@ from segmeter.stats.effort import CostModel
 from segmeter.stats.goals import Goals
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import first_round, success
+from segmeter.stats.statistics import Statistic, resampling
 
 __all__ = ["sections"]
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    found = groups(run, cost_of(run))
-    made = comparisons(run, found)
+    made = comparisons(run)
     return [
         _which_costs_least(made),
         _growth(made),
         *_differences(made),
-        _numbers(found, made),
+        _numbers(run, made),
         _time(made, run),
         *_cases(run, made),
     ]
@@ -67,7 +67,7 @@ def _which_costs_least(comparisons: Sequence[Comparison]) -> Section:
             leaderboard(comparison, f"leaderboard-{_stem(comparison)}"),
             uneven(comparison.title, comparison.groups),
         ]
-    return Section("Which model costs least", blocks=[b for b in blocks if b is not None])
+    return Section("Results", blocks=[b for b in blocks if b is not None])
 
 
 def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
@@ -78,7 +78,7 @@ def _differences(comparisons: Sequence[Comparison]) -> list[Section]:
         "Every model against the one that is ahead, on the same objects. A difference is "
         "significant where its p value, corrected for the number of comparisons, is below 5 %."
     )
-    return [Section("Significant differences (Holm-corrected)", text, blocks)] if blocks else []
+    return [Section("Significant differences", text, blocks)] if blocks else []
 
 
 def _growth(comparisons: Sequence[Comparison]) -> Section:
@@ -90,8 +90,8 @@ def _growth(comparisons: Sequence[Comparison]) -> Section:
     quality = [_quality_chart(c, len(comparisons) > 1) for c in comparisons]
     done = [_success_chart(c, len(comparisons) > 1) for c in comparisons]
     if len(comparisons) == 1:
-        return Section("Quality, click by click", text, [Multiples([*quality, *done])])
-    return Section("Quality, click by click", text, [Multiples(quality), Multiples(done)])
+        return Section("Quality by number of clicks", text, [Multiples([*quality, *done])])
+    return Section("Quality by number of clicks", text, [Multiples(quality), Multiples(done)])
 
 
 def _quality_chart(comparison: Comparison, many: bool) -> Chart:
@@ -124,11 +124,11 @@ def _rounds_axis(comparison: Comparison) -> Axis:
     return rounds_axis(max(group.rounds for group in comparison.groups))
 
 
-def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) -> Section:
+def _numbers(run: Results, comparisons: Sequence[Comparison]) -> Section:
     """What papers print, in every protocol that was played."""
     blocks: list[Block] = []
     for comparison in comparisons:
-        protocols = _in_every_protocol(comparison, found)
+        protocols = _in_every_protocol(run, comparison)
         stem = _stem(comparison)
         tables = (
             ("clicks", _click_columns(comparison.goals), "clicks to quality and failures"),
@@ -147,86 +147,55 @@ def _numbers(found: Sequence[ClickSessions], comparisons: Sequence[Comparison]) 
         "the second click is negative; **corrected** does neither. Strong: better than every other "
         "model, and significantly so."
     )
-    return Section("The numbers papers print", text, blocks)
+    return Section("Results in each protocol", text, blocks)
 
 
-def _in_every_protocol(comparison: Comparison, found: Sequence[ClickSessions]) -> list[Comparison]:
-    """The same comparison in every protocol that was played."""
+def _in_every_protocol(run: Results, comparison: Comparison) -> list[Comparison]:
+    """The same comparison in every reading of the run."""
     lead = comparison.groups[0]
-    played: dict[str, list[ClickSessions]] = {}
-    for group in found:
-        if (group.dataset, group.user) == (lead.dataset, lead.user):
-            played.setdefault(group.protocol, []).append(group)
     return [
-        comparison
-        if protocol == lead.protocol
-        else comparison_of(comparison.title, members, comparison.cost, comparison.goals)
-        for protocol, members in played.items()
+        other
+        for protocol in run.plan.protocols
+        for other in comparisons_in(run, protocol)
+        if (other.groups[0].dataset, other.groups[0].user) == (lead.dataset, lead.user)
     ]
 
 
-def _click_columns(goals: Goals) -> dict[str, Column]:
-    return {
-        **{f"noc@{g.tag}": Column(f"NoC@{g.tag}", "clicks", 2, better="lower") for g in goals.all},
-        **{
-            f"nof@{g.tag}": Column(f"NoF@{g.tag}", "objects", 0, better="lower")
-            for g in goals.all
-            if g.tag != "80"
-        },
-    }
+def _click_columns(goals: Goals) -> list[Statistic]:
+    return [*map(clicks_to, goals.all), *map(failures_at, goals.all)]
 
 
-def _quality_columns(group: ClickSessions) -> dict[str, Column]:
+def _quality_columns(group: ClickSessions) -> list[Statistic]:
     """IoU, Boundary IoU, and every further measure that was taken or scored later."""
-    columns = {
-        "auc": Column("IoU AuC", "%", 2, better="higher"),
-        **{f"iou@{k}": Column(f"IoU@{k}", "%", 1, better="higher") for k in (1, 2, 3, 5, 10, 20)},
-        "boundary-auc": Column("Boundary IoU AuC", "%", 2, better="higher"),
-    }
+    made = [area("iou"), *(quality_after("iou", k) for k in ROUNDS), area("boundary-iou")]
     last = max(k for k in ROUNDS if k <= group.rounds)
     for name in group.others:
         if name != "boundary-iou":
-            direction = better_of(f"{name}@1")
-            columns[f"{name}-auc"] = Column(f"{name} AuC", "", 2, better=direction)
-            for k in sorted({1, last}):
-                columns[f"{name}@{k}"] = Column(f"{name}@{k}", "", 2, better=direction)
-    return columns
+            made += [area(name), *(quality_after(name, k) for k in sorted({1, last}))]
+    return made
 
 
 def _paper_table(
-    protocols: Sequence[Comparison], name: str, columns: dict[str, Column], caption: str
+    protocols: Sequence[Comparison], name: str, columns: Sequence[Statistic], caption: str
 ) -> Table:
     """Models down, statistics across; the best is marked where it is significantly better."""
-    told = {m for c in protocols for _, m in c.rows}
-    shown = [m for m in columns if m in told]
-    rows: list[list[Cell]] = []
-    for comparison in protocols:
-        tested = replace(
-            comparison,
-            differences=differences_of(
-                comparison.groups, comparison.cost, comparison.goals, _testable(comparison, shown)
+    known = {m for c in protocols for _, m in c.rows}
+    shown = [s for s in columns if s.name in known]
+    rows: list[list[Cell]] = [
+        [
+            Label(model, protocol=comparison.protocol),
+            *(
+                replace(comparison.value(model, s.name), best=comparison.stands_out(model, s.name))
+                for s in shown
             ),
-        )
-        rows += [
-            [
-                Label(model, protocol=comparison.protocol),
-                *(replace(tested.value(model, m), best=tested.stands_out(model, m)) for m in shown),
-            ]
-            for model in comparison.models
         ]
+        for comparison in protocols
+        for model in comparison.models
+    ]
     objects, rounds = len(protocols[0].groups[0].keys), protocols[0].groups[0].rounds
     table_caption = f"{caption}; {objects} objects, {rounds} rounds"
-    return Table(name, [Column("model"), *(columns[m] for m in shown)], rows, table_caption)
-
-
-def _testable(comparison: Comparison, measures: Sequence[str]) -> list[str]:
-    """Statistics that every target of every model has a value for."""
-    return [
-        m
-        for m in measures
-        if all((g.model, m) in comparison.rows for g in comparison.groups)
-        and not any(np.isnan(targets_of(g, m)).any() for g in comparison.groups)
-    ]
+    heads = [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
+    return Table(name, [Column("model"), *heads], rows, table_caption)
 
 
 def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
@@ -245,7 +214,7 @@ def _time(comparisons: Sequence[Comparison], run: Results) -> Section:
             )
         )
     blocks += [_latency_table(comparisons, _devices(run)), Note(_cost_note(comparisons[0].cost))]
-    return Section("Where the time goes", _machines(run), blocks)
+    return Section("Time per object", _machines(run), blocks)
 
 
 def _devices(run: Results) -> dict[str, str]:
@@ -294,7 +263,7 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         Column("device"): lambda r: devices.get(r[1], ""),
         Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(r[1], r[0].waiting),
         Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
-        Column("answer", "s per round", 3): seconds("seconds-predict"),
+        Column("predict", "s per round", 3): seconds("seconds-predict"),
         Column("simulated user", "s per round", 4): seconds("seconds-user"),
     }
     return Table.of(
@@ -335,14 +304,14 @@ def _cases(run: Results, comparisons: Sequence[Comparison]) -> list[Section]:
         galleries.append(hardest(run, comparison, cases))
         sessions += replays(run, comparison, cases)
     text = "Objects that cost most clicks over all models, and the clicks to the goal of each."
-    made = [Section("The hardest objects", text, galleries)]
+    made = [Section("Hardest objects", text, galleries)]
     if sessions:
         text = (
             "Choose a session; step through it with the buttons, the slider or the arrow keys. "
             "The hardest objects come first, then one of middling cost and the one on which "
             "the models differ most."
         )
-        made.append(Section("Click by click", text, sessions))
+        made.append(Section("Sessions", text, sessions))
     return made
 
 

@@ -6,49 +6,42 @@ for IoU and the areas under its curve.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import (
-    comparisons,
-    cost_of,
-    paired,
-    resampling,
-    summary_row,
-)
+from segmeter.benchmarks.grouping import cost_of
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
-from segmeter.core.curves import clusters_of, groups_in, keys_of, matrix, spread
-from segmeter.core.dataset_names import dataset_names
+from segmeter.core.benchmarks import Group, PaperLayout, Results
 from segmeter.core.errors import BadInput, suggestion
 from segmeter.core.measures import Measure
-from segmeter.core.models import ProtocolName
 from segmeter.core.rows import SESSION_FACTS, SESSION_ROWS
+from segmeter.core.tables import Tables, columns_in, load_tables, spread
 from segmeter.stats.effort import CostModel, seconds_to, waiting_to
 from segmeter.stats.goals import Goal, Goals
-from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
-from segmeter.stats.pairwise import Where, pairwise_tables
+from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, at_round, failed, reached, rounds_to
+from segmeter.stats.statistics import Statistic, count_interval, mean_of_known
 
 __all__ = [
+    "ROUNDS",
     "ClickSessions",
-    "better_of",
-    "compared",
-    "differences",
-    "differences_of",
+    "area",
+    "clicks_to",
     "goals_of",
     "groups",
     "measures_of",
-    "rows_of",
-    "summary",
-    "targets_of",
+    "never_reached",
+    "quality_after",
+    "seconds_until",
+    "statistics",
+    "statistics_for",
 ]
 
 ROUNDS = (1, 2, 3, 5, 10, 20)
-Better = Literal["higher", "lower", ""]
 
 # Columns of rows that are no measure, among them those of earlier versions.
 _NO_MEASURE = {*SESSION_ROWS.names, *SESSION_FACTS, "height", "width", "error", "detail"}
@@ -56,18 +49,19 @@ _NO_MEASURE = {*SESSION_ROWS.names, *SESSION_FACTS, "height", "width", "error", 
 
 @dataclass(frozen=True, slots=True)
 class ClickSessions(Group):
-    """All sessions of a group, target by target.
+    """All sessions of a group, object by object.
 
-    `iou` holds the curves, `(targets, rounds)`, and `others` those of every further measure;
+    `iou` holds the curves, `(objects, rounds)`, and `others` those of every further measure;
     `spent` are a person's seconds by the end of each round under the cost model and `spoken`
-    its price of each round's prompts (zero where nothing was said); `encode` (each target's
-    share), `answer` and `busy` (the
-    simulated user's own) are measured seconds; `outline_px` is the length of each
-    target's outline where the run kept it; `only_clicks` tells that no other prompt was given.
+    its price of each round's prompts (zero where none was given); `encode` (each object's
+    share), `answer` and `busy` (the simulated user's own) are measured seconds; `outline_px` is
+    the length of each object's outline where the run kept it; `only_clicks` is whether no other
+    prompt was given.
     """
 
     iou: Floats
     others: Mapping[str, Floats]
+    cost: CostModel
     spent: Floats
     encode: Floats
     answer: Floats
@@ -97,44 +91,38 @@ class ClickSessions(Group):
         return goal.signed(self.curves(goal.measure))
 
 
-def groups(run: Results, cost: CostModel) -> list[ClickSessions]:
-    """The run's sessions, grouped, with their seconds under a cost model."""
+def groups(run: Results) -> list[ClickSessions]:
+    """The run's sessions, grouped, with their seconds under the cost model in use."""
     measures = ["iou", *measures_of(run)]
-    names = dataset_names(run.plan.datasets)
-    return [
-        _group((key[0], names.get(key[1], key[1]), *key[2:]), rows, measures, run.plan.rounds, cost)
-        for key, rows in groups_in(_sessions(run, measures))
-    ]
+    names = {name: name.replace("-", "_") for name in measures}
+    timed = ("seconds_encode", "seconds_predict", "seconds_user")
+    cost, typical = cost_of(run), _typical_looks(run)
+    found = load_tables(run, [*names.values(), "kinds_", *timed], facts=["outline_px"])
+    return [_group(t, names, run.plan.rounds, cost, typical[t.model, t.dataset]) for t in found]
 
 
 def _group(
-    key: tuple[str, str, str, str],
-    rows: Any,
-    measures: Sequence[str],
-    rounds: int,
-    cost: CostModel,
+    tables: Tables, names: Mapping[str, str], rounds: int, cost: CostModel, typical: float
 ) -> ClickSessions:
-    """One row per target; a session that was stopped early says and costs nothing any more."""
-    iou, *others = (matrix(rows[f"m{k}"], np.nan, rounds) for k in range(len(measures)))
-    answer, busy = (matrix(rows[column], 0.0, rounds) for column in ("answer", "busy"))
-    kinds, spent = _spent(rows["kinds"].combine_chunks(), rounds, cost)
-    lengths = rows["outline"]
-    model, dataset, user, protocol = key
+    """One line per object; a session that was stopped early costs nothing any more."""
+    iou, *others = (tables.table(column, np.nan, rounds) for column in names.values())
+    answer, busy = (tables.table(c, 0.0, rounds) for c in ("seconds_predict", "seconds_user"))
+    kinds, spent = _spent(tables.lists("kinds_"), rounds, cost)
+    sharing = Counter(tables.scenes)
+    outlines = tables.numbers("outline_px")
     return ClickSessions(
-        model,
-        dataset,
-        user,
-        cast(ProtocolName, protocol),
-        keys_of(rows),
-        clusters_of(rows),
+        *tables.key,
+        tables.keys,
+        tables.clusters,
         iou,
-        dict(zip(measures[1:], others, strict=True)),
+        dict(zip(list(names)[1:], others, strict=True)),
+        cost,
         spent,
-        rows["encode"].to_numpy().astype(float),
+        np.array([typical / sharing[scene] for scene in tables.scenes]),
         answer,
         busy,
         np.diff(spent, axis=1, prepend=cost.per_object),
-        None if lengths.null_count else lengths.to_numpy().astype(float),
+        None if np.isnan(outlines).any() else outlines,
         kinds <= {"click", ""},
     )
 
@@ -148,211 +136,213 @@ def _spent(lists: Any, rounds: int, cost: CostModel) -> tuple[set[str], Floats]:
     return set(names), np.asarray(np.cumsum(spoken, axis=1) + cost.per_object)
 
 
+def _typical_looks(run: Results) -> dict[tuple[str, str], float]:
+    """A model's median seconds to encode a scene: the first of a worker also pays for loading."""
+    table = run.sql("""
+        select model, dataset, median(encode) as typical
+        from (select distinct model, dataset, scene, unnest(seconds_encode) as encode
+              from sessions) group by all
+    """)
+    return {(r["model"], r["dataset"]): r["typical"] or 0.0 for r in table.to_pylist()}
+
+
 def measures_of(run: Results) -> list[str]:
-    """Measures beside IoU that the rows hold, played or scored later, by their names."""
-    table = run.sql("select * from sessions limit 0")
-    found = [f.name.replace("_", "-") for f in table.schema if f.name not in _NO_MEASURE]
+    """Measures beside IoU that the rows hold, taken in the run or scored later, by name."""
+    found = [name.replace("_", "-") for name in columns_in(run) if name not in _NO_MEASURE]
     return [name for name in found if name != "iou"]
 
 
 def goals_of(run: Results) -> Goals:
-    """The goals that whoever reads the run asked for, else the usual ones."""
+    """The goals asked for with `--goal`, else the usual ones."""
     return Goals.of(run.settings.get("goal"))
 
 
-def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic of every group, with its interval."""
-    cost, goals = cost_of(run), goals_of(run)
-    return [row for group in groups(run, cost) for row in rows_of(group, cost, goals)]
+def statistics(run: Results) -> list[Statistic]:
+    """The statistics of a run: its goals, measures and rounds."""
+    return statistics_for(goals_of(run), measures_of(run), run.plan.rounds)
 
 
-def differences(run: Results, measures: Sequence[str] | None = None) -> list[Difference]:
-    """Every pair of models on the targets they share, by data set, user and reading.
-
-    `measures` are those of `compared` unless given; one that a group lacks is left out.
-    """
-    cost, goals = cost_of(run), goals_of(run)
-    return [
-        d
-        for members in comparisons(groups(run, cost))
-        for d in differences_of(members, cost, goals, _testable(members, measures))
-    ]
-
-
-def _testable(members: Sequence[ClickSessions], measures: Sequence[str] | None) -> list[str] | None:
-    if measures is None:
-        return None
-    taken = set(members[0].others)
-    known = [m for m in measures if m != "boundary-auc" or "boundary-iou" in taken]
-    return [m for m in known if all(_known(g, m) for g in members)]
+def statistics_for(goals: Goals, measures: Sequence[str], rounds: int) -> list[Statistic]:
+    """All statistics in the order in which they are listed."""
+    shown = [k for k in ROUNDS if k <= rounds]
+    made: list[Statistic] = []
+    for goal in goals.all:
+        lead = goal == goals.lead
+        made += [clicks_to(goal, lead=lead), failures_at(goal), never_reached(goal)]
+    for name in ("iou", *measures):
+        made.append(area(name))
+        made += [quality_after(name, k) for k in shown]
+    made += [seconds_until(goal, lead=goal == goals.lead) for goal in goals.all]
+    return [*made, waiting_until(goals.lead), *_MACHINE]
 
 
-def compared(members: Sequence[ClickSessions], goals: Goals) -> list[str]:
-    """What models are compared in: seconds and clicks to the goal, areas, the first click."""
-    own = [f"{name}-auc" for name in members[0].others if name != "boundary-iou"]
-    names = [f"seconds-to-{goals.lead.tag}", f"noc@{goals.lead.tag}", "auc", "iou@1", *own]
-    return [n for n in names if all(_known(g, n) for g in members)]
-
-
-def differences_of(
-    members: Sequence[ClickSessions],
-    cost: CostModel,
-    goals: Goals,
-    measures: Sequence[str] | None = None,
-) -> list[Difference]:
-    """All pairs of one comparison; the pairs of a measure are corrected together (Holm).
-
-    Only what models and people do is compared: no number here holds a machine's seconds.
-    """
-    names = compared(members, goals) if measures is None else measures
-    if len(members) < 2 or not names:
-        return []
-    return pairwise_tables(
-        [Where(*members[0].comparison, name) for name in names],
-        [
-            paired(g, np.stack([targets_of(g, name, cost) for name in names], axis=1))
-            for g in members
-        ],
+def paper_layout(run: Results) -> PaperLayout:
+    """Clicks to each goal, failures at the leading one, areas and seconds per click."""
+    goals = goals_of(run)
+    shown = [Goal(0.85), Goal(0.9)] if run.settings.get("goal") is None else list(goals.all)
+    return PaperLayout(
+        {
+            **{clicks_to(g).name: f"NoC{g.tag}" for g in shown},
+            failures_at(goals.lead).name: f"NoF{goals.lead.tag}",
+            "auc": "AuC",
+            "boundary-auc": "BIoU",
+            "seconds-predict": "SPC",
+        },
+        f"Clicks to {_listed([g.short for g in shown])} IoU, failures, areas under IoU and "
+        "Boundary IoU (%), seconds per click",
     )
 
 
-def better_of(measure: str) -> Better:
-    """Which direction of a statistic is good; empty where nobody has said."""
-    if measure.startswith(("seconds-", "waiting-", "noc@", "nof@", "never@")):
-        return "lower"
-    if measure.startswith(("auc", "iou@", "boundary-")):
-        return "higher"
-    card = _card(measure.removesuffix("-auc").partition("@")[0])
-    return "" if card is None else card.better
+def clicks_to(goal: Goal, *, lead: bool = False) -> Statistic:
+    """NoC@q: rounds until the goal is first reached; all rounds where it never is."""
+    return Statistic(
+        f"noc@{goal.tag}",
+        f"NoC@{goal.tag}",
+        "clicks",
+        better="lower",
+        values=lambda g: rounds_to(*g.towards(goal)),
+        of=ClickSessions,
+        tested="yes" if lead else "on request",
+    )
 
 
-def targets_of(group: ClickSessions, measure: str, cost: CostModel | None = None) -> Floats:
-    """One value per target, whose mean is the statistic of that name."""
-    if measure.startswith("seconds-to-"):
-        goal = _goal(measure.removeprefix("seconds-to-"))
-        curves, limit = group.towards(goal)
-        return seconds_to(cost or CostModel(), curves, group.spent, limit, group.outline_px)
-    if measure.startswith("waiting-to-"):
-        curves, limit = group.towards(_goal(measure.removeprefix("waiting-to-")))
-        return waiting_to(curves, group.answer, group.encode, limit)
-    name, _, at = measure.partition("@")
-    if name in ("noc", "nof", "never"):
-        return _counts(group, name, _goal(at))
-    if name == "auc":
-        return 100 * area_under(group.iou)
-    if name == "boundary-auc":
-        return 100 * area_under(group.curves("boundary-iou"))
-    if name.endswith("-auc"):
-        own = name.removesuffix("-auc")
-        return _scale(own) * area_under(group.curves(own))
-    return _scale(name) * at_round(group.curves(name), int(at))
+def failures_at(goal: Goal) -> Statistic:
+    """NoF@q: objects that fail to reach the goal, as the protocol counts them."""
+
+    def values(g: ClickSessions) -> Floats:
+        curves, limit = g.towards(goal)
+        return failed(curves, limit, g.protocol).astype(float)
+
+    return Statistic(
+        f"nof@{goal.tag}",
+        f"NoF@{goal.tag}",
+        "objects",
+        digits=0,
+        better="lower",
+        values=values,
+        interval=count_interval,
+        of=ClickSessions,
+    )
 
 
-def _counts(group: ClickSessions, name: str, goal: Goal) -> Floats:
-    curves, limit = group.towards(goal)
-    if name == "noc":
-        return rounds_to(curves, limit)
-    if name == "nof":
-        return failed(curves, limit, group.protocol).astype(float)
-    return (~reached(curves, limit)).astype(float)
+def never_reached(goal: Goal) -> Statistic:
+    """Objects that never reach the goal, in either protocol."""
+    return Statistic(
+        f"never@{goal.tag}",
+        f"never reach {goal.text}",
+        "objects",
+        digits=0,
+        better="lower",
+        values=lambda g: (~reached(*g.towards(goal))).astype(float),
+        interval=count_interval,
+        of=ClickSessions,
+    )
 
 
-def _goal(tag: str) -> Goal:
-    """The goal behind a statistic's name."""
-    return Goal.parse(tag)
+def seconds_until(goal: Goal, *, lead: bool = False) -> Statistic:
+    """A person's seconds until the goal; where it is never reached, drawing by hand is added."""
+
+    def values(g: ClickSessions) -> Floats:
+        curves, limit = g.towards(goal)
+        return seconds_to(g.cost, curves, g.spent, limit, g.outline_px)
+
+    return Statistic(
+        f"seconds-to-{goal.tag}",
+        f"a person's time to {goal.text}",
+        "s per object",
+        digits=1,
+        better="lower",
+        values=values,
+        of=ClickSessions,
+        tested="yes" if lead else "on request",
+    )
 
 
-def _scale(measure: str) -> float:
-    """Percent for shares, a measure's own unit for all others."""
+def waiting_until(goal: Goal) -> Statistic:
+    """Measured seconds that a person waits for the model until the goal."""
+
+    def values(g: ClickSessions) -> Floats:
+        curves, limit = g.towards(goal)
+        return waiting_to(curves, g.answer, g.encode, limit)
+
+    title = f"waiting to {goal.text}"
+    return Statistic(
+        f"waiting-to-{goal.tag}", title, "s per object", 2, "lower",
+        values=values, of=ClickSessions, tested="no",
+    )  # fmt: skip
+
+
+def area(measure: str) -> Statistic:
+    """AuC: the mean of a measure over the rounds, by trapezoids."""
+    named = {"iou": ("auc", "IoU AuC"), "boundary-iou": ("boundary-auc", "Boundary IoU AuC")}
+    name, title = named.get(measure, (f"{measure}-auc", f"{measure} AuC"))
     card = _card(measure)
-    shares = measure in ("iou", "boundary-iou") or (card is not None and card.range == (0, 1))
-    return 100.0 if shares else 1.0
+    return Statistic(
+        name,
+        title,
+        "%" if _is_share(card) else "",
+        better="" if card is None else card.better,
+        percent=_is_share(card),
+        values=lambda g: area_under(g.curves(measure)),
+        of=ClickSessions,
+        tested="on request" if measure == "boundary-iou" else "yes",
+    )
+
+
+def quality_after(measure: str, k: int) -> Statistic:
+    """A measure after k rounds."""
+    card = _card(measure)
+    titles = {"iou": "IoU", "boundary-iou": "Boundary IoU"}
+    return Statistic(
+        f"{measure}@{k}",
+        f"{titles.get(measure, measure)}@{k}",
+        "%" if _is_share(card) else "",
+        digits=1 if _is_share(card) else 2,
+        better="" if card is None else card.better,
+        percent=_is_share(card),
+        values=lambda g: at_round(g.curves(measure), k),
+        interval=mean_of_known,
+        of=ClickSessions,
+        tested="yes" if (measure, k) == ("iou", 1) else "on request",
+    )
 
 
 def _card(measure: str) -> Measure[Any] | None:
-    """The card of a measure that is installed; one of somebody's own file is not loaded."""
+    """The card of a measure that is installed; one of a file of the user's own is not loaded."""
     if measure not in catalogue.measures.names():
         return None
     found = catalogue.measures.make(measure)
     return found if isinstance(found, Measure) else None
 
 
-def _known(group: ClickSessions, measure: str) -> bool:
-    """Whether every target has a value: a session that was stopped early has no area."""
-    return not np.isnan(targets_of(group, measure)).any()
+def _is_share(card: Measure[Any] | None) -> bool:
+    return card is not None and card.range == (0, 1)
 
 
-def rows_of(group: ClickSessions, cost: CostModel, goals: Goals) -> Iterator[SummaryRow]:
-    """Every statistic of one group; those that are not known of any target are left out."""
-    drawn = resampling(group)
-    for measure in _measures(group, goals):
-        values = targets_of(group, measure, cost)
-        known = ~np.isnan(values)
-        if measure.startswith(("nof@", "never@")):
-            share = share_interval(values, group.clusters)
-            yield summary_row(group, measure, _counted(share, len(values)), len(values))
-        elif known.all():
-            yield summary_row(group, measure, drawn.interval(values), len(values))
-        elif known.any() and measure not in ("auc", "boundary-auc"):
-            clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
-            part = Resampling(clusters, seed=group.dataset).interval(values[known])
-            yield summary_row(group, measure, part, int(known.sum()))
-    for name, seconds in (("predict", group.answer), ("user", group.busy)):
-        mean = drawn.interval(_mean_spoken(seconds, group.spoken))
-        yield summary_row(group, f"seconds-{name}", mean, len(group.encode))
-    yield summary_row(group, "seconds-encode", drawn.interval(group.encode), len(group.encode))
+def _listed(words: Sequence[str]) -> str:
+    """Words as a sentence lists them.
+
+    >>> _listed(["80 %"]), _listed(["80 %", "85 %", "90 %"])
+    ('80 %', '80 %, 85 % and 90 %')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _measures(group: ClickSessions, goals: Goals) -> Iterator[str]:
-    """The names of all statistics of a group, in the order in which they are told."""
-    for goal in goals.all:
-        yield from (f"{name}@{goal.tag}" for name in ("noc", "nof", "never"))
-    rounds = [k for k in ROUNDS if k <= group.rounds]
-    yield "auc"
-    yield from (f"iou@{k}" for k in rounds)
-    for name in group.others:
-        yield "boundary-auc" if name == "boundary-iou" else f"{name}-auc"
-        yield from (f"{name}@{k}" for k in rounds)
-    for goal in goals.all:
-        yield f"seconds-to-{goal.tag}"
-    yield f"waiting-to-{goals.lead.tag}"
-
-
-def _mean_spoken(seconds: Floats, spoken: Floats) -> Floats:
-    """Mean seconds per round of each target, over the rounds in which something was said."""
+def _per_prompt(seconds: Floats, spoken: Floats) -> Floats:
+    """Mean seconds per round of each object, over the rounds in which a prompt was given."""
     counts = np.maximum((spoken > 0).sum(axis=1), 1)
     return np.asarray(seconds.sum(axis=1) / counts)
 
 
-def _counted(share: Interval, targets: int) -> Interval:
-    """A share of targets as a number of them."""
-    return Interval(round(share.value * targets), share.low * targets, share.high * targets)
-
-
-def _sessions(run: Results, measures: Sequence[str]) -> Any:
-    """Every session with its prompts, seconds and measures, group after group.
-
-    A look counts as the model's median over scenes, since the first one of a worker also
-    pays for loading, and is shared by the targets of a scene.
-    """
-    columns = [_quoted(name.replace("-", "_")) for name in measures]
-    chosen = ", ".join(f"{column} as m{k}" for k, column in enumerate(columns))
-    return run.sql(f"""
-        with shares as (
-            select model, dataset, scene, "user", protocol, count(*) as sharing
-            from sessions group by all),
-        looks as (
-            select model, dataset, median(encode) as typical
-            from (select distinct model, dataset, scene, unnest(seconds_encode) as encode
-                  from sessions) group by all)
-        select model, dataset, "user", protocol, scene, target, cluster, kinds_ as kinds,
-               typical / sharing as encode, seconds_predict as answer, seconds_user as busy,
-               outline_px as outline, {chosen}
-        from sessions join shares using (model, dataset, scene, "user", protocol)
-                      join looks using (model, dataset)
-        order by model, dataset, "user", protocol desc, scene, target
-    """)
-
-
-def _quoted(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
+_MACHINE = [
+    Statistic(
+        name, title, unit, digits, "lower", values=values, of=ClickSessions, tested="no"
+    )
+    for name, title, unit, digits, values in (
+        ("seconds-predict", "answer", "s per round", 3, lambda g: _per_prompt(g.answer, g.spoken)),
+        ("seconds-user", "simulated user", "s per round", 4,
+         lambda g: _per_prompt(g.busy, g.spoken)),
+        ("seconds-encode", "encode", "s, an object's share", 2, lambda g: g.encode),
+    )
+]  # fmt: skip
+"""Measured seconds of machines."""

@@ -12,18 +12,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Schema
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["Rclicks", "Settings"]
 
@@ -73,12 +75,11 @@ class Settings:
 
 @catalogue.benchmarks.add("rclicks", summary="how models fare with people's clicks (RClicks)")
 @dataclass(frozen=True, slots=True)
-class Rclicks(OwnModules):
+class Rclicks(Declared):
     """The benchmark of real clicks: ten groups of people against the centre click."""
 
     name: str = "rclicks"
     schema: ClassVar[Schema] = SESSION_ROWS
-    statistics_in: ClassVar[str] = "estimates"
     headline: ClassVar[tuple[str, ...]] = (
         "base-noc",
         "sample-noc",
@@ -90,6 +91,14 @@ class Rclicks(OwnModules):
         "nsr@1",
     )
     settings: ClassVar[Mapping[str, Any]] = offered(Settings, _OWN)
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("--clicks", "clicks", "People's recorded clicks.", "<path>"),
+    )
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark rclicks": "Antonov, Moskalenko, Shepelev, Krapukhin, Soshin, Konushin, "
+        "Shakhuro. RClicks: realistic click simulation for benchmarking interactive "
+        "segmentation. NeurIPS, 2024"
+    }
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)
@@ -113,6 +122,38 @@ class Rclicks(OwnModules):
         from segmeter.benchmarks.rclicks.simulation import simulate_people
 
         return simulate_people(segmenter, scene, plan, Settings.of(plan.options))
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.rclicks.group_curves import group_curves
+        from segmeter.benchmarks.rclicks.real_clicks import first_clicks
+
+        return [
+            *group_curves(run),
+            *first_clicks(run, "people"),
+            *first_clicks(run, "samples"),
+        ]
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.rclicks.statistics import STATISTICS
+
+        return STATISTICS
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        return PaperLayout(
+            {
+                "sample-noc": "Sample NoC",
+                "base-noc": "Base NoC",
+                "dsb-noc": "dSB",
+                "dgr-noc": "dGR",
+                "dhh-noc": "dHH",
+            },
+            "Clicks under clicking groups, and the relative increases of the paper (%)",
+        )
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.rclicks.sections import sections
+
+        return sections(run)
 
 
 def _simulated_sessions(users: Sequence[Spec], draws: int) -> tuple[Spec, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from segmeter.benchmarks.rclicks.estimates import Finding, Findings
+from segmeter.benchmarks.rclicks.estimates import EffectEstimate, Findings
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Answer, Phrase, Quantity, Value, phrase
 from segmeter.core.wording import p_value, signed
@@ -86,7 +86,7 @@ def _detail(f: Findings, p_clicks: float, p_quality: float) -> str:
     return " ".join(told)
 
 
-def _printed(finding: Finding) -> str:
+def _printed(finding: EffectEstimate) -> str:
     """The paper's own number, and how much of it is there under the null."""
     if finding.null is None or finding.excess is None:
         return ""

@@ -1,56 +1,56 @@
-"""Estimates: every statistic of a run with its interval, its null and the excess over it."""
+"""Estimates: every effect of a group with its interval, its null and the excess over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from segmeter.benchmarks.grouping import differences_in, resampling
-from segmeter.benchmarks.rclicks.group_curves import GroupCurves, group_curves
+import numpy as np
+
+from segmeter.benchmarks.declared import once_per_run
+from segmeter.benchmarks.rclicks import Rclicks
+from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect, interval_of
+from segmeter.benchmarks.rclicks.group_curves import GroupCurves
 from segmeter.benchmarks.rclicks.permutation_nulls import excess_of, nulls
-from segmeter.benchmarks.rclicks.real_clicks import FirstClicks, Who, first_clicks
-from segmeter.benchmarks.rclicks.statistics import STATISTICS, Statistic, interval_of
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.benchmarks.rclicks.real_clicks import FirstClicks, Who
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
 from segmeter.stats.intervals import Floats, Interval, Resampling
 from segmeter.stats.nulls import Null
 from segmeter.stats.rounds import at_round
-from segmeter.stats.variance_components import Components, components
+from segmeter.stats.statistics import resampling
+from segmeter.stats.variance_components import Components
 
-__all__ = [
-    "Finding",
-    "Findings",
-    "differences",
-    "differences_of",
-    "findings",
-    "findings_of",
-    "summary",
-]
-
-_PARTS = ("noc", "auc")
-_WHO: tuple[Who, ...] = ("people", "samples")
+__all__ = ["EffectEstimate", "Findings", "effects_of", "findings", "findings_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One statistic: what was seen, what nothing gives, and the difference.
+class EffectEstimate:
+    """One effect: what was seen, what nothing gives, and the difference."""
 
-    Numbers are in the units in which they are printed: clicks, percent, points, counts.
-    """
-
-    statistic: Statistic
+    effect: Effect
     seen: Interval
     null: Null | None
     excess: Interval | None
 
+    @property
+    def shown(self) -> EffectEstimate:
+        """The same in the units in which it is printed: clicks, percent, points, counts."""
+        scale = 100.0 if self.effect.percent else 1.0
+        null = self.null and Null(
+            self.null.mean * scale, self.null.low * scale, self.null.high * scale, self.null.p
+        )
+        excess = self.excess and self.excess.times(scale)
+        return EffectEstimate(self.effect, self.seen.times(scale), null, excess)
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that is said about one model on one data set in one protocol."""
+    """All that is known about one model on one data set in one protocol, in printed units."""
 
     trial: GroupCurves
-    by_name: dict[str, Finding]
+    by_name: dict[str, EffectEstimate]
     parts: dict[str, Components]
     base_first: Interval
     first: dict[Who, FirstClicks]
@@ -69,55 +69,55 @@ class Findings:
 
 def findings(run: Results) -> list[Findings]:
     """One for every model, data set and reading."""
-    found = group_curves(run)
-    if not found:
+    return once_per_run(run, "findings", lambda: _findings(Rclicks().groups(run)))
+
+
+def _findings(groups: Sequence[Group]) -> list[Findings]:
+    trials = [g for g in groups if isinstance(g, GroupCurves)]
+    if not trials:
         raise BadInput("the run holds no target that the centre click and all groups played")
-    singles = {
-        (f.model, f.dataset, f.protocol, who): f for who in _WHO for f in first_clicks(run, who)
-    }
     made = []
-    for trial in found:
-        key = (trial.model, trial.dataset, trial.protocol)
-        first = {who: singles[*key, who] for who in _WHO if (*key, who) in singles}
+    for trial in trials:
+        first: dict[Who, FirstClicks] = {
+            "people" if g.user == "people" else "samples": g
+            for g in groups
+            if isinstance(g, FirstClicks)
+            and (g.model, g.dataset, g.protocol) == (trial.model, trial.dataset, trial.protocol)
+        }
         made.append(findings_of(trial, first))
     return made
 
 
-def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic as a row; `:null`, `:excess` and `:p` follow those that have a null."""
-    return [row for f in findings(run) for row in _rows(f)]
-
-
-def differences(run: Results) -> list[Difference]:
-    """Every pair of models in clicks and quality with people's clicks."""
-    return differences_of(group_curves(run))
-
-
-def differences_of(members: Sequence[GroupCurves]) -> list[Difference]:
-    """All pairs of models; the pairs of a measure are corrected together (Holm)."""
-    return differences_in([f"sample-{part}" for part in _PARTS], members, _sampled)
-
-
 def findings_of(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Findings:
-    """What there is to say about one trial, with the first clicks that belong to it."""
+    """What is known about one group of users, with the first clicks that belong to it."""
+    shown = {name: found.shown for name, found in trial.effects.items()}
+    return Findings(trial, shown, trial.components, _base_first(trial, first), first)
+
+
+def effects_of(trial: GroupCurves) -> dict[str, EffectEstimate]:
+    """Every effect of a group with its interval and its null."""
     drawn = resampling(trial)
-    by_name: dict[str, Finding] = {}
-    parts: dict[str, Components] = {}
+    made: dict[str, EffectEstimate] = {}
     for measure in ("noc", "auc", "nof"):
         players = trial.players(measure)
-        asked = [s for s in STATISTICS.values() if s.measure == measure]
         null = _nulls(players.tobytes(), players.shape, measure, trial.dataset)
-        for statistic in asked:
-            by_name[statistic.name] = _finding(statistic, players, null, drawn)
-        if measure in _PARTS:
-            found = components(trial.by_draw(measure), drawn, trial.dataset)
-            if found is not None:
-                parts[measure] = found
-    return Findings(trial, by_name, parts, _base_first(trial, first), first)
+        for effect in EFFECTS.values():
+            if effect.measure == measure:
+                made[effect.name] = _estimate(effect, players, null.get(effect.name), drawn)
+    return made
+
+
+def _estimate(
+    effect: Effect, players: Floats, null: Null | None, drawn: Resampling
+) -> EffectEstimate:
+    seen = interval_of(effect, players, drawn)
+    if null is None:
+        return EffectEstimate(effect, seen, None, None)
+    return EffectEstimate(effect, seen, null, excess_of(effect, players, null, drawn))
 
 
 def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
-    """The robot's first click, on the targets that people clicked where there are any."""
+    """The centre click's first click, on the objects that people clicked where there are any."""
     clicked = first["people"].scores if "people" in first else trial.keys
     kept = [i for i, key in enumerate(trial.keys) if key in clicked]
     drawn = Resampling([trial.clusters[i] for i in kept], seed=trial.dataset)
@@ -126,55 +126,6 @@ def _base_first(trial: GroupCurves, first: dict[Who, FirstClicks]) -> Interval:
 
 @lru_cache(maxsize=64)
 def _nulls(raw: bytes, shape: tuple[int, int], measure: str, seed: str) -> dict[str, Null]:
-    """The nulls of a table of players, kept: a report and its tables ask more than once."""
-    import numpy as np
-
+    """The nulls of a table of users, kept: a report and its tables ask more than once."""
     players = np.frombuffer(raw).reshape(shape)
-    return nulls([s for s in STATISTICS.values() if s.measure == measure], players, seed=seed)
-
-
-def _finding(
-    statistic: Statistic, players: Floats, found: dict[str, Null], drawn: Resampling
-) -> Finding:
-    scale = 100.0 if statistic.percent else 1.0
-    seen = interval_of(statistic, players, drawn).times(scale)
-    null = found.get(statistic.name)
-    if null is None:
-        return Finding(statistic, seen, None, None)
-    excess = excess_of(statistic, players, null, drawn).times(scale)
-    shown = Null(null.mean * scale, null.low * scale, null.high * scale, null.p)
-    return Finding(statistic, seen, shown, excess)
-
-
-def _rows(f: Findings) -> Iterator[SummaryRow]:
-    model, dataset, protocol = f.key
-    targets = len(f.trial.keys)
-
-    def row(user: str, measure: str, i: Interval | Null, many: int = targets) -> SummaryRow:
-        value = i.mean if isinstance(i, Null) else i.value
-        return SummaryRow(model, dataset, user, protocol, measure, value, i.low, i.high, many)
-
-    for name, finding in f.by_name.items():
-        yield row("groups", name, finding.seen)
-    for name, finding in f.by_name.items():
-        if finding.null is not None and finding.excess is not None:
-            p = finding.null.p
-            yield row("groups", f"{name}:null", finding.null)
-            yield row("groups", f"{name}:excess", finding.excess)
-            yield row("groups", f"{name}:p", Interval(p, p, p))
-    for measure, parts in f.parts.items():
-        yield row("groups", f"between-{measure}", parts.between)
-        yield row("groups", f"within-{measure}", parts.within)
-        yield row("groups", f"share-{measure}", parts.share.times(100))
-        yield row("groups", f"share-{measure}:p", Interval(parts.p, parts.p, parts.p))
-    yield row("groups", "base-iou@1", f.base_first)
-    for who, clicks in f.first.items():
-        drawn = Resampling(clicks.clusters, seed=dataset)
-        for name, interval in clicks.statistics(drawn).items():
-            yield row(who, name, interval, len(clicks.scores))
-
-
-def _sampled(trial: GroupCurves, measure: str) -> Floats:
-    """One value per target: the mean over all groups and draws."""
-    players: Floats = trial.players(measure.removeprefix("sample-"))[:, 1:].mean(axis=1)
-    return players
+    return nulls([e for e in EFFECTS.values() if e.measure == measure], players, seed=seed)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.grouping import curves_of
 from segmeter.clickability.groups import GROUPS
 from segmeter.core.benchmarks import Curves, Group, Results
 from segmeter.core.models import ProtocolName
+from segmeter.core.tables import load_tables
 from segmeter.stats.intervals import Floats
 from segmeter.stats.rounds import area_under, failed, rounds_to
+from segmeter.stats.statistics import resampling
+from segmeter.stats.variance_components import Components, components
+
+if TYPE_CHECKING:
+    from segmeter.benchmarks.rclicks.estimates import EffectEstimate
 
 __all__ = ["BASE", "GOAL", "GroupCurves", "group_curves", "group_name"]
 
@@ -23,7 +30,7 @@ BASE = "centre-click"
 _GROUP = re.compile(r"clicking-group-(\d+)(?:-draw-(\d+))?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupCurves(Group):
     """One model, data set and reading, all users on the same targets.
 
@@ -42,6 +49,25 @@ class GroupCurves(Group):
     @property
     def draws(self) -> int:
         return len(self.groups)
+
+    @cached_property
+    def effects(self) -> dict[str, EffectEstimate]:
+        """Every effect with its interval, its null and the excess over it."""
+        from segmeter.benchmarks.rclicks.estimates import effects_of
+
+        return effects_of(self)
+
+    @cached_property
+    def components(self) -> dict[str, Components]:
+        """Variance between and within groups, of clicks and of quality."""
+        drawn = resampling(self)
+        found = {m: components(self.by_draw(m), drawn, self.dataset) for m in ("noc", "auc")}
+        return {measure: parts for measure, parts in found.items() if parts is not None}
+
+    def sampled(self, measure: str) -> Floats:
+        """One value per object: the mean over all groups and draws."""
+        found: Floats = self.players(measure)[:, 1:].mean(axis=1)
+        return found
 
     def players(self, measure: str) -> Floats:
         """One number per player, `(targets, 1 + draws * groups)`: the centre click comes first.
@@ -76,7 +102,8 @@ def group_name(group: int, draw: int = 1) -> str:
 def group_curves(run: Results) -> list[GroupCurves]:
     """Every model on every data set in every protocol; incomplete ones are left out."""
     found: dict[tuple[str, str, ProtocolName], dict[str, Curves]] = {}
-    for curves in curves_of(run, "iou"):
+    for tables in load_tables(run, ["iou"]):
+        curves = Curves(*tables.key, tables.keys, tables.clusters, tables.table("iou"))
         key = (curves.model, curves.dataset, curves.protocol)
         found.setdefault(key, {})[curves.user] = curves
     made = (_trial(*key, users) for key, users in found.items())

@@ -6,28 +6,26 @@ from collections.abc import Sequence
 
 from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.rclicks.click_effects import FEWEST_IMAGES, images_in_words
-from segmeter.benchmarks.rclicks.estimates import Findings, differences_of
+from segmeter.benchmarks.rclicks.estimates import Findings
+from segmeter.benchmarks.rclicks.statistics import STATISTICS
 from segmeter.core.benchmarks import Difference
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
     Block,
-    Column,
     Phrase,
     Quantity,
     Section,
-    Table,
     Value,
     phrase,
 )
 from segmeter.core.wording import p_value
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["pairwise_result"]
 
-_IN = {"sample-noc": "clicks to 90 %", "sample-auc": "IoU AuC, points"}
 
-
-def pairwise_result(lead: Sequence[Findings]) -> Section | None:
+def pairwise_result(lead: Sequence[Findings], differences: Sequence[Difference]) -> Section | None:
     """One answer per data set and the table of pairs; None for a single model."""
     answers: list[Block] = []
     compared: list[Difference] = []
@@ -36,19 +34,23 @@ def pairwise_result(lead: Sequence[Findings]) -> Section | None:
         if len(members) < 2:
             continue
         members.sort(key=lambda f: f.seen("sample-noc").value)
-        found = differences_of([f.trial for f in members])
+        where = members[0].trial.comparison
+        found = [d for d in differences if (d.dataset, d.user, d.protocol) == where]
         answers.append(_answer(members, found))
         compared += found
     if not answers:
         return None
-    return Section("Which model costs people fewer clicks", "", [*answers, _table(compared)])
+    table = difference_table(compared, cards_by_name(STATISTICS))
+    return Section("Significant differences", "", [*answers, table])
 
 
 def _answer(members: Sequence[Findings], compared: Sequence[Difference]) -> Answer:
     """The best model against each other one, in clicks."""
     best = members[0]
+    clicks = [d for d in compared if d.measure == "sample-noc"]
     against = {
-        d.second: d for d in compared if d.measure == "sample-noc" and d.first == best.trial.model
+        **{d.second: d for d in clicks if d.first == best.trial.model},
+        **{d.first: d.turned for d in clicks if d.second == best.trial.model},
     }
     shared = set.intersection(*(set(f.trial.clusters) for f in members))
     told = _few(members, against, len(shared))
@@ -147,21 +149,3 @@ def _clicks(f: Findings) -> Quantity:
 
 def _both(members: Sequence[Findings]) -> str:
     return " or ".join(f"**{f.trial.model}**" for f in members)
-
-
-def _table(compared: Sequence[Difference]) -> Table:
-    return difference_table(
-        "rclicks-differences",
-        compared,
-        {
-            "models": lambda d: f"{d.first} − {d.second}",
-            "data": lambda d: d.dataset,
-            "in": lambda d: _IN[d.measure],
-        },
-        difference=Column("difference", "95 % interval", 2),
-        p=Column("p", "corrected (Holm)", 3),
-        caption="Which differences between models are significant",
-        note="With people's clicks, the mean of all groups. Paired on the same objects; p, "
-        "two-sided, by exchanging the two models within images. Fewer clicks and more IoU "
-        "are better.",
-    )

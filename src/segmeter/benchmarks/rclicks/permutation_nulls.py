@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.rclicks.statistics import (
+from segmeter.benchmarks.rclicks.effects import (
+    Effect,
     Relabelled,
-    Statistic,
     interval_of,
     terms_of,
     value_of,
@@ -30,7 +30,7 @@ _ENOUGH = 500_000  # relabelled targets in all
 
 
 def nulls(
-    statistics: Sequence[Statistic],
+    statistics: Sequence[Effect],
     players: Floats,
     *,
     relabellings: int | None = None,
@@ -59,7 +59,7 @@ def nulls(
     return found
 
 
-def excess_of(statistic: Statistic, players: Floats, null: Null, drawn: Resampling) -> Interval:
+def excess_of(statistic: Effect, players: Floats, null: Null, drawn: Resampling) -> Interval:
     """How far a statistic exceeds its null, images drawn anew for both at once."""
     if null.terms is not None:
         gaps = terms_of(statistic, players) - null.terms

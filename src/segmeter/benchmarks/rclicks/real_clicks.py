@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from segmeter.core.benchmarks import Results
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.models import ProtocolName
-from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.intervals import Floats
 
 __all__ = ["FirstClicks", "Who", "first_clicks", "target_nsr"]
 
@@ -20,15 +20,10 @@ _KINDS: dict[Who, str] = {"people": "replay-%", "samples": "map-sample-%"}
 
 
 @dataclass(frozen=True, slots=True)
-class FirstClicks:
-    """IoU after one click, of everybody who clicked, target by target."""
+class FirstClicks(Group):
+    """IoU after one click, of everybody who clicked; the group's user is `people` or `samples`."""
 
-    model: str
-    dataset: str
-    protocol: ProtocolName
-    who: Who
     scores: Mapping[Key, Floats]
-    clusters: tuple[str, ...]
 
     @property
     def ddof(self) -> int:
@@ -45,14 +40,6 @@ class FirstClicks:
     def noise(self) -> Floats:
         """Each target's noise-to-signal ratio, spread over mean."""
         return np.array([target_nsr(s, self.ddof) for s in self.scores.values()])
-
-    def statistics(self, drawn: Resampling) -> dict[str, Interval]:
-        """IoU@1, its spread and NSR@1, in percent."""
-        return {
-            "iou@1": drawn.interval(100 * self.means()),
-            "std@1": drawn.interval(100 * self.spreads()),
-            "nsr@1": drawn.interval(100 * self.noise()),
-        }
 
 
 def target_nsr(scores: Floats, ddof: int = 0) -> float:
@@ -77,10 +64,12 @@ def first_clicks(run: Results, who: Who) -> list[FirstClicks]:
         found.setdefault(place, {})[key] = (scores, row["cluster"] or row["scene"])
     return [
         FirstClicks(
-            *place,
+            *place[:2],
             who,
-            {key: scores for key, (scores, _) in targets.items()},
+            place[2],
+            tuple(targets),
             tuple(cluster for _, cluster in targets.values()),
+            {key: scores for key, (scores, _) in targets.items()},
         )
         for place, targets in found.items()
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from segmeter.benchmarks.rclicks import Rclicks
 from segmeter.benchmarks.rclicks.click_effects import conclusions
 from segmeter.benchmarks.rclicks.click_images import hard_targets, maps_and_groups
 from segmeter.benchmarks.rclicks.estimates import Findings, findings
@@ -26,17 +27,17 @@ def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     found = findings(run)
     lead = [f for f in found if f.trial.protocol == "corrected"] or found
-    pairwise = pairwise_result(lead)
+    pairwise = pairwise_result(lead, Rclicks().differences(run))
     return [
+        Section("Results", "", [*conclusions(lead), short_table(found)]),
         *([pairwise] if pairwise else []),
-        Section("Does it matter where people click?", "", [*conclusions(lead), short_table(found)]),
         _growth(lead),
         _worth(lead),
         Section("The paper's tables, both protocols", _PROTOCOLS, paper_tables(found)),
         _spread(lead),
         Section("Where people click", _maps_text(run), maps_and_groups(run, lead)),
         _hard(run, lead),
-        Section("Which numbers say the same", _SAME, [correlations(lead)], folded=True),
+        Section("Correlation of statistics", _SAME, [correlations(lead)], folded=True),
         Section(
             "Every statistic and its null", _NULL, [null_table(f, True) for f in found], folded=True
         ),
@@ -61,7 +62,7 @@ _HARD = (
 
 def _growth(lead: Sequence[Findings]) -> Section:
     text = "Mean IoU after each round, with clicks that many people would make and few would."
-    return Section("Likely and unlikely clicks, round by round", text, [curves(lead)])
+    return Section("Quality by number of clicks", text, [curves(lead)])
 
 
 def _worth(lead: Sequence[Findings]) -> Section:
@@ -76,7 +77,7 @@ def _worth(lead: Sequence[Findings]) -> Section:
         "images; the interval asks what other images would give: one may leave out "
         "zero while the other finds no difference from the null."
     )
-    return Section("What the numbers are worth", text, [null_table(f) for f in lead])
+    return Section("Effect sizes against the null", text, [null_table(f) for f in lead])
 
 
 def _spread(lead: Sequence[Findings]) -> Section:
@@ -92,13 +93,13 @@ def _spread(lead: Sequence[Findings]) -> Section:
     if chart is not None:
         blocks.append(chart)
     text = "How far results lie apart on the same object, by the kind of click and by chance."
-    return Section("How much people differ", text, blocks)
+    return Section("Sensitivity to click position", text, blocks)
 
 
 def _hard(run: Results, lead: Sequence[Findings]) -> Section:
     ranking = ranking_table(lead)
     blocks = hard_targets(run, lead) if ranking is None else [ranking, *hard_targets(run, lead)]
-    return Section("The hardest objects for a first click", _HARD, blocks)
+    return Section("Hardest objects", _HARD, blocks)
 
 
 def _maps_text(run: Results) -> str:

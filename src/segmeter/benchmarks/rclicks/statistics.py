@@ -1,244 +1,116 @@
-"""Statistics of clicking groups: what the paper prints, and what it should have printed.
-
-A table of players is `(..., targets, players)`: the centre click first, then the groups from
-the least to the most likely tenth, draw after draw. Leading axes are relabellings, so that
-one definition gives the value, its interval and its null. Three kinds of means occur:
-
-- `mean` over targets of a term; the paper's relative effects are such means of ratios, which
-  are above zero even when nothing differs (E[X] E[1/Y] > 1);
-- `ratio` of two means, less one;
-- `log`: the exponential of the mean log ratio, less one.
-"""
+"""Statistics of the benchmark: people's clicks, what depends on who clicks, and noise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
-import numpy as np
+from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect
+from segmeter.benchmarks.rclicks.group_curves import GroupCurves
+from segmeter.benchmarks.rclicks.real_clicks import FirstClicks
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.nulls import Null
+from segmeter.stats.rounds import at_round
+from segmeter.stats.statistics import Better, Statistic, cards_by_name
 
-from segmeter.clickability.groups import GROUPS
-from segmeter.stats.intervals import Floats, Interval, Resampling
+__all__ = ["CARDS", "STATISTICS", "effect_title"]
 
-__all__ = ["STATISTICS", "Statistic", "interval_of", "terms_of", "value_of"]
-
-Kind = Literal["mean", "ratio", "log", "sum", "spread"]
-Relabelled = Literal["groups", "base", "draws", "nobody"]
-Terms = Callable[[Floats], Floats | tuple[Floats, Floats]]
-_HALF = GROUPS // 2
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """One number of a trial.
-
-    Attributes
-    ----------
-    name
-        As rows of a summary have it, such as `dgr-noc`.
-    measure
-        What a player's number is: `noc`, `auc` or `nof`.
-    terms
-        A target's part, `(..., targets)`; of a ratio the pair above and below the line.
-    relabelled
-        Who changes places within a target when nothing differs: groups among themselves,
-        the centre click with all of them, all draws of all groups, or nobody: then
-        relabelling changes nothing and there is no null.
-    all_draws
-        Whether all draws are used; else the first one, as in the paper.
-    percent
-        Whether the number is a fraction that is printed times 100.
-    """
-
-    name: str
-    measure: str
-    kind: Kind
-    terms: Terms
-    relabelled: Relabelled = "nobody"
-    all_draws: bool = False
-    percent: bool = False
+_UNITS = {"noc": "clicks", "auc": "%", "nof": "objects"}
+_NAMES = {"noc": "clicks", "auc": "IoU AuC", "nof": "failures"}
+_WHAT = {"dsb": "ΔSB", "dgr": "ΔGR", "dhh": "ΔHH"}
+_TESTED = ("sample-noc", "sample-auc")
 
 
-def value_of(statistic: Statistic, players: Floats) -> Floats:
-    """The statistic of each table of players, over the leading axes."""
-    terms = statistic.terms(_seen(statistic, players))
-    match statistic.kind, terms:
-        case "ratio", (above, below):
-            return np.asarray(above.mean(axis=-1) / below.mean(axis=-1) - 1)
-        case "log", np.ndarray():
-            return np.asarray(np.expm1(terms.mean(axis=-1)))
-        case "sum", np.ndarray():
-            return np.asarray(terms.sum(axis=-1))
-        case "spread", np.ndarray():  # (..., targets, groups)
-            return np.asarray(terms.sum(axis=-2).std(axis=-1))
-        case "mean", np.ndarray():
-            return np.asarray(terms.mean(axis=-1))
-    raise TypeError(statistic.name)
+def effect_title(effect: Effect) -> str:
+    """The heading of an effect, with its variant in brackets."""
+    what = _WHAT.get(effect.role, {"base": "Base", "sample": "Sample"}.get(effect.role, ""))
+    if effect.role == "std":
+        what = "± std of"
+    if effect.role == "nsr":
+        return "NSR@20" + _variant(effect)
+    return f"{what} {_NAMES[effect.measure]}{_variant(effect)}"
 
 
-def interval_of(statistic: Statistic, players: Floats, drawn: Resampling) -> Interval:
-    """The statistic with its interval, images drawn anew."""
-    terms = statistic.terms(_seen(statistic, players))
-    value = float(value_of(statistic, players))
-    targets = players.shape[-2]
-    match statistic.kind, terms:
-        case "ratio", (above, below):
-            # To first order a ratio is the mean of what each target adds to it.
-            found = drawn.interval((above - (value + 1) * below) / below.mean() + value)
-            return Interval(value, found.low, found.high)
-        case "log", np.ndarray():
-            found = drawn.interval(terms)
-            return Interval(value, float(np.expm1(found.low)), float(np.expm1(found.high)))
-        case "sum", np.ndarray():
-            found = drawn.interval(terms)
-            return Interval(value, found.low * targets, found.high * targets)
-        case "spread", np.ndarray():
-            if drawn.clusters == 1:
-                return Interval(value, float("nan"), float("nan"))
-            spreads = targets * drawn.means(terms).std(axis=1)
-            low, high = np.quantile(spreads, [0.025, 0.975])
-            return Interval(value, float(low), float(high))
-        case _, np.ndarray():
-            return drawn.interval(terms)
-    raise TypeError(statistic.name)
+_FORMS = {
+    "ratio": "ratio of means",
+    "log": "mean log ratio",
+    "all": "all draws",
+    "unbiased": "n - 1, all draws",
+}
 
 
-def terms_of(statistic: Statistic, players: Floats) -> Floats:
-    """Each target's part of a statistic that is a mean or a sum of them."""
-    terms = statistic.terms(_seen(statistic, players))
-    if isinstance(terms, tuple):
-        raise TypeError(f"{statistic.name} is no mean of parts")
-    return terms
+def _variant(effect: Effect) -> str:
+    """What sets it apart; the paper's own formula goes without."""
+    return f" ({_FORMS[effect.form]})" if effect.form else ""
 
 
-def _seen(statistic: Statistic, players: Floats) -> Floats:
-    return players if statistic.all_draws else players[..., : GROUPS + 1]
+def _direction(effect: Effect) -> Better:
+    """More IoU is better; more clicks, failures and noise are not."""
+    return "higher" if effect.measure == "auc" and effect.role not in ("std", "nsr") else "lower"
 
 
-def _base(players: Floats) -> Floats:
-    return players[..., 0]
+def _of_effect(effect: Effect) -> Statistic:
+    name = effect.name
+    gap = effect.role in _WHAT
+
+    def null(group: GroupCurves) -> tuple[Null, Interval] | None:
+        found = group.effects[name]
+        if found.null is None or found.excess is None:
+            return None
+        return found.null, found.excess
+
+    unit = "%" if effect.percent else _UNITS[effect.measure]
+    return Statistic(
+        name,
+        effect_title(effect),
+        "points" if gap and effect.measure == "auc" else unit,
+        1 if effect.percent or (effect.measure == "nof" and not gap) else 2,
+        _direction(effect),
+        effect.percent,
+        whole=lambda g: g.effects[name].seen,
+        paired=(lambda g: g.sampled(effect.measure)) if name in _TESTED else None,
+        of=GroupCurves,
+        tested="yes" if name in _TESTED else "on request",
+        null=null,
+    )
 
 
-def _groups(players: Floats) -> Floats:
-    """Groups with their draws averaged, `(..., targets, groups)`."""
-    several = players[..., 1:]
-    draws = several.shape[-1] // GROUPS
-    return np.asarray(several.reshape(*several.shape[:-1], draws, GROUPS).mean(axis=-2))
+def _first(name: str, title: str, values: Callable[[Any], Floats], better: Better) -> Statistic:
+    return Statistic(name, title, "%", 2, better, True, values, of=FirstClicks)
 
 
-def _sample(players: Floats) -> Floats:
-    return np.asarray(_groups(players).mean(axis=-1))
+def _components(measure: str) -> list[Statistic]:
+    """Where the spread comes from, where groups were drawn twice or more."""
+
+    def part(
+        name: str, title: str, unit: str, get: Callable[[Any], Interval], percent: bool = False
+    ) -> Statistic:
+        def whole(group: GroupCurves) -> Interval | None:
+            found = group.components.get(measure)
+            return None if found is None else get(found)
+
+        title = f"{title} of {_NAMES[measure]}"
+        return Statistic(name, title, unit, 3, "", percent, whole=whole, of=GroupCurves)
+
+    return [
+        part(f"between-{measure}", "variance between groups", "", lambda c: c.between),
+        part(f"within-{measure}", "variance within a group", "", lambda c: c.within),
+        part(f"share-{measure}", "share between groups", "%", lambda c: c.share, True),
+        part(f"share-{measure}:p", "p of no share", "", lambda c: Interval(c.p, c.p, c.p)),
+    ]
 
 
-def _spread(ddof: int) -> Terms:
-    return lambda players: np.asarray(_groups(players).std(axis=-1, ddof=ddof))
-
-
-def _noise_to_signal(ddof: int) -> Terms:
-    """Spread over mean; zero where the mean is."""
-
-    def terms(players: Floats) -> Floats:
-        groups = _groups(players)
-        mean = groups.mean(axis=-1)
-        spread = groups.std(axis=-1, ddof=ddof)
-        return np.asarray(np.divide(spread, mean, out=np.zeros_like(mean), where=mean > 0))
-
-    return terms
-
-
-def _ends(players: Floats) -> tuple[Floats, Floats]:
-    groups = _groups(players)
-    return groups[..., 0], groups[..., -1]
-
-
-def _halves(players: Floats) -> tuple[Floats, Floats]:
-    """The less and the more likely half, merged."""
-    groups = _groups(players)
-    return groups[..., :_HALF].mean(axis=-1), groups[..., _HALF:].mean(axis=-1)
-
-
-def _against_base(players: Floats) -> tuple[Floats, Floats]:
-    return _sample(players), _base(players)
-
-
-def _relative(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(players: Floats) -> Floats:
-        above, below = pair(players)
-        return np.asarray((above - below) / below)
-
-    return terms
-
-
-def _logarithm(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(players: Floats) -> Floats:
-        above, below = pair(players)
-        return np.asarray(np.log(above) - np.log(below))
-
-    return terms
-
-
-def _gap(pair: Callable[[Floats], tuple[Floats, Floats]]) -> Terms:
-    def terms(players: Floats) -> Floats:
-        above, below = pair(players)
-        return np.asarray(above - below)
-
-    return terms
-
-
-def _paired_halves(players: Floats) -> Floats:
-    """The paper's: each of five groups against the one five tenths up, never merged."""
-    groups = _groups(players)
-    low, high = groups[..., :_HALF], groups[..., _HALF:]
-    return np.asarray(((low - high) / high).mean(axis=-1))
-
-
-def _published() -> list[Statistic]:
-    """Everything of the paper's tables 9 to 12 that needs groups, under its own formula."""
-    made = []
-    for m in ("noc", "auc", "nof"):
-        over = "sum" if m == "nof" else "mean"
-        kind: Kind = "sum" if over == "sum" else "mean"
-        made += [
-            Statistic(f"base-{m}", m, kind, _base),
-            Statistic(f"sample-{m}", m, kind, _sample),
-        ]
-        if m == "nof":
-            made.append(Statistic("std-nof", m, "spread", _groups, "groups"))
-        else:
-            made.append(Statistic(f"std-{m}", m, "mean", _spread(0)))
-        if m == "noc":
-            made += [
-                Statistic("dsb-noc", m, "mean", _relative(_against_base), "base", percent=True),
-                Statistic("dgr-noc", m, "mean", _relative(_ends), "groups", percent=True),
-                Statistic("dhh-noc", m, "mean", _paired_halves, "groups", percent=True),
-            ]
-        else:
-            made += [
-                Statistic(f"dsb-{m}", m, kind, _gap(_against_base), "base"),
-                Statistic(f"dgr-{m}", m, kind, _gap(_ends), "groups"),
-                Statistic(f"dhh-{m}", m, kind, _gap(_halves), "groups"),
-            ]
-    made.append(Statistic("nsr", "auc", "mean", _noise_to_signal(0), percent=True))
-    return made
-
-
-def _sound() -> list[Statistic]:
-    """The same questions without the bias, from all draws."""
-    made = []
-    pairs = (("dsb", _against_base, "base"), ("dgr", _ends, "draws"), ("dhh", _halves, "draws"))
-    for name, pair, relabelled in pairs:
-        who: Relabelled = "base" if relabelled == "base" else "draws"
-        made += [
-            Statistic(f"{name}-noc-ratio", "noc", "ratio", pair, who, True, True),
-            Statistic(f"{name}-noc-log", "noc", "log", _logarithm(pair), who, True, True),
-            Statistic(f"{name}-auc-all", "auc", "mean", _gap(pair), who, True),
-            Statistic(f"{name}-nof-all", "nof", "sum", _gap(pair), who, True),
-        ]
-    for m in ("noc", "auc"):
-        made.append(Statistic(f"std-{m}-unbiased", m, "mean", _spread(1), "draws", True))
-    made.append(Statistic("nsr-unbiased", "auc", "mean", _noise_to_signal(1), "draws", True, True))
-    return made
-
-
-STATISTICS: dict[str, Statistic] = {s.name: s for s in (*_published(), *_sound())}
+STATISTICS = [
+    *map(_of_effect, EFFECTS.values()),
+    *_components("noc"),
+    *_components("auc"),
+    Statistic(
+        "base-iou@1", "Base@1", "IoU, %", 2, "higher", True,
+        lambda g: at_round(g.base, 1), of=GroupCurves,
+    ),
+    _first("iou@1", "IoU@1", lambda g: g.means(), "higher"),
+    _first("std@1", "± std@1", lambda g: g.spreads(), "lower"),
+    _first("nsr@1", "NSR@1", lambda g: g.noise(), "lower"),
+]  # fmt: skip
+"""Effects with their nulls, components of variance, and first clicks."""
+CARDS = cards_by_name(STATISTICS)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from segmeter.benchmarks.rclicks.effects import EFFECTS, Effect
 from segmeter.benchmarks.rclicks.estimates import Findings
 from segmeter.benchmarks.rclicks.figures import FirstClickNoise, ranked_by_noise
+from segmeter.benchmarks.rclicks.statistics import CARDS
 from segmeter.benchmarks.shown_cases import title
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
-from segmeter.stats.intervals import Interval, Resampling
+from segmeter.stats.intervals import Interval
 from segmeter.stats.nulls import Null
 from segmeter.stats.variance_components import Components
 
@@ -30,10 +32,8 @@ class _Head:
     digits: int = 2
 
     def column(self, protocol: str, many: bool) -> Column:
-        title = (
-            f"{self.title}, %" if self.unit == "%" and self.title.startswith("Δ") else self.title
-        )
-        return Column(title, protocol if many else self.unit, self.digits)
+        unit = f"{protocol}, {self.unit}" if many else self.unit
+        return Column(self.title, unit, self.digits)
 
     def of(self, f: Findings) -> Interval | None:
         return self.corrected(f) if f.trial.protocol == "corrected" else self.published(f)
@@ -48,7 +48,8 @@ def _first(who: str, name: str) -> tuple[Got, Got]:
         clicks = {str(k): v for k, v in f.first.items()}.get(who)
         if clicks is None:
             return None
-        return clicks.statistics(Resampling(clicks.clusters, seed=f.trial.dataset))[name]
+        found = CARDS[name].estimate(clicks)
+        return None if found is None else found[0]
 
     return got, got
 
@@ -156,45 +157,19 @@ def _cell(f: Findings | None, head: _Head) -> Value:
     return Value.of(found)
 
 
-# Statistics with a null, in words; the printed ones first.
-_WORDS = {
-    "dsb-noc": "ΔSB clicks, % (mean of ratios, as printed)",
-    "dgr-noc": "ΔGR clicks, % (mean of ratios, as printed)",
-    "dhh-noc": "ΔHH clicks, % (pairs of groups, as printed)",
-    "dsb-noc-ratio": "ΔSB clicks, % (ratio of means)",
-    "dgr-noc-ratio": "ΔGR clicks, % (ratio of means)",
-    "dhh-noc-ratio": "ΔHH clicks, % (merged halves)",
-    "dsb-noc-log": "ΔSB clicks, % (mean log ratio)",
-    "dgr-noc-log": "ΔGR clicks, % (mean log ratio)",
-    "dhh-noc-log": "ΔHH clicks, % (mean log ratio)",
-    "dsb-auc": "ΔSB IoU AuC, points (as printed)",
-    "dgr-auc": "ΔGR IoU AuC, points (as printed)",
-    "dhh-auc": "ΔHH IoU AuC, points (as printed)",
-    "dsb-auc-all": "ΔSB IoU AuC, points (all draws)",
-    "dgr-auc-all": "ΔGR IoU AuC, points (all draws)",
-    "dhh-auc-all": "ΔHH IoU AuC, points (all draws)",
-    "dsb-nof": "ΔSB failures (as printed)",
-    "dgr-nof": "ΔGR failures (as printed)",
-    "dhh-nof": "ΔHH failures (as printed)",
-    "dsb-nof-all": "ΔSB failures (all draws)",
-    "dgr-nof-all": "ΔGR failures (all draws)",
-    "dhh-nof-all": "ΔHH failures (all draws)",
-    "std-nof": "± std of failures over groups (as printed)",
-    "std-noc-unbiased": "± std of clicks over groups (n - 1, all draws)",
-    "std-auc-unbiased": "± std of AuC over groups (n - 1, all draws)",
-    "nsr-unbiased": "NSR@20, % (n - 1, all draws)",
-}
-
-
-# What the text is about; the others are folded away.
 _VERDICTS = {True: "differs from the null", False: "not shown to differ from the null"}
-_MAIN = tuple(name for name in _WORDS if name.endswith(("-noc", "-noc-ratio", "-auc-all")))
+_WITH_NULL = [e for e in EFFECTS.values() if e.relabelled != "nobody"]
+
+
+def _is_main(effect: Effect) -> bool:
+    """Whether the text is about it; the others are folded away."""
+    return (effect.measure, effect.form) in (("noc", ""), ("noc", "ratio"), ("auc", "all"))
 
 
 def null_table(f: Findings, everything: bool = False) -> Table:
     """Statistics that have a null: seen, under the null, what is left, and p."""
     model, dataset, protocol = f.key
-    told = {name: f.by_name[name] for name in (_WORDS if everything else _MAIN)}
+    told = [f.by_name[e.name] for e in _WITH_NULL if everything or _is_main(e)]
     columns: dict[Column, Callable[[tuple[str, Interval, Null, Interval]], Cell]] = {
         Column("statistic"): lambda r: r[0],
         Column("seen", "95 % interval", 2): lambda r: Value.of(r[1]),
@@ -206,13 +181,18 @@ def null_table(f: Findings, everything: bool = False) -> Table:
     return Table.of(
         f"nulls-{model}-{dataset_label(dataset)}-{protocol}" + ("-all" if everything else ""),
         [
-            (_WORDS[name], one.seen, one.null, one.excess)
-            for name, one in told.items()
+            (_titled(one.effect), one.seen, one.null, one.excess)
+            for one in told
             if one.null is not None and one.excess is not None
         ],
         columns,
         f"{model}, {dataset_label(dataset)}: clicks of the protocol {protocol}",
     )
+
+
+def _titled(effect: Effect) -> str:
+    card = CARDS[effect.name]
+    return f"{card.title}, {card.unit}"
 
 
 def components_table(found: Sequence[Findings]) -> Table | None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.seism.methods import PEOPLE
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, SESSION_ROWS, Column, Kind, Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["SEISM_ROWS", "Seism", "segmenter_spec"]
 
@@ -58,7 +61,7 @@ _SUMMARY = "partitions and boundaries against people's (F_b, F_op, covering, PRI
 
 @catalogue.benchmarks.add("seism", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
-class Seism(OwnModules):
+class Seism(Declared):
     """Methods swept over their settings against all annotators of each image.
 
     People are judged too, each one against the others: the point that methods aim at.
@@ -66,7 +69,20 @@ class Seism(OwnModules):
 
     name: str = "seism"
     schema: ClassVar[Schema] = SEISM_ROWS
-    headline: ClassVar[tuple[str, ...]] = ("fb-ods", "fop-ods", "ssc-ods", "pri-ods", "voi-ods")
+    headline: ClassVar[tuple[str, ...]] = (
+        "fb-ods",
+        "fop-ods",
+        "covering-ods",
+        "pri-ods",
+        "voi-ods",
+    )
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("--method", "", "Method, or a folder of its results."),
+    )
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark seism": "Pont-Tuset, Marques. Supervised evaluation of image segmentation and "
+        "object proposal techniques. IEEE TPAMI 38(7), 2016"
+    }
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "method" and plan.segmenters:
@@ -82,6 +98,28 @@ class Seism(OwnModules):
         from segmeter.benchmarks.seism.work import rows_of
 
         return rows_of(segmenter, scene, plan.threads)
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.seism.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.seism.statistics import STATISTICS
+
+        return STATISTICS
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        return PaperLayout(
+            {"fb-ods": "Fb", "fop-ods": "Fop"},
+            "Boundaries (Fb) and objects and parts (Fop), best setting for the whole data set "
+            "(ODS)",
+        )
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.seism.sections import sections
+
+        return sections(run)
 
 
 def segmenter_spec(spec: Spec) -> Spec:

@@ -7,16 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import PAIR, difference_table
-from segmeter.benchmarks.seism.statistics import (
-    MethodTables,
-    differences,
-    groups,
-    human_points,
-    summary,
-)
+from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.seism import Seism
+from segmeter.benchmarks.seism.statistics import STATISTICS, MethodTables, human_points
 from segmeter.benchmarks.summary_tables import summary_table
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
@@ -37,10 +32,12 @@ from segmeter.core.sections import (
     phrase,
 )
 from segmeter.measures.curves import Curve, Point
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["precision_recall_chart", "sections"]
 
 _NAMES = {"fb": "F of boundaries, F_b", "fop": "F of objects and parts, F_op"}
+_CARDS = cards_by_name(STATISTICS)
 _PROTOCOLS = (
     "**published**: as the authors' programs compute it, with one setting for all images "
     "chosen on the very images that are judged; F_b from pooled counts, F_op from mean "
@@ -52,18 +49,20 @@ _PROTOCOLS = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order, a data set after the other."""
-    everything, rows = groups(run), summary(run)
-    people, gaps = human_points(run), differences(run)
+    benchmark = Seism()
+    everything = [
+        g
+        for g in benchmark.groups(run)
+        if isinstance(g, MethodTables) and g.protocol == "corrected"
+    ]
+    rows, people = benchmark.summary(run), human_points(run)
     made = []
     for dataset in dict.fromkeys(group.dataset for group in everything):
         here = [group for group in everything if group.dataset == dataset]
         mine = [row for row in rows if row.dataset == dataset]
         points = people.get(dataset, {})
         made.append(_overview(dataset, here, mine, points))
-        found = [gap for gap in gaps if gap.dataset == dataset]
-        if found:
-            made.append(_comparison(dataset, found))
-    return made
+    return [*made, *difference_section(benchmark.differences(run), _CARDS, folded=True)]
 
 
 def precision_recall_chart(
@@ -107,7 +106,7 @@ def _overview(
     drawn = [chart for chart in charts if chart is not None]
     caption = "Boundaries and regions together: a method may be good at one and not the other."
     return Section(
-        f"Partitions and boundaries: {dataset_label(dataset)}",
+        f"Results: {dataset_label(dataset)}",
         blocks=[
             _answer(rows, people),
             Multiples(drawn, caption),
@@ -156,7 +155,8 @@ def _table(dataset: str, rows: Sequence[SummaryRow], people: dict[str, Point]) -
 
 
 def _region_table(dataset: str, rows: Sequence[SummaryRow]) -> Table:
-    names = [f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")]
+    wanted = [f"{m}-{kind}" for m in ("covering", "pri", "voi") for kind in ("ods", "ois", "best")]
+    names = [name for name in wanted if name in _CARDS]
     caption = "The region benchmark of BSDS500 (VoI in bits, lower is better)"
     return _ranked(f"{dataset_label(dataset)}-regions", rows, names, caption)
 
@@ -168,30 +168,8 @@ def _ranked(name: str, rows: Sequence[SummaryRow], names: Sequence[str], caption
 
 
 def _column(name: str) -> Column:
-    measure, _, kind = name.partition("-")
-    titles = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
-    return Column(
-        f"{titles[measure]} {kind.upper() if kind != 'best' else kind}",
-        digits=3,
-        better="lower" if measure == "voi" else "higher",
-    )
-
-
-def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
-    table = difference_table(
-        f"{dataset_label(dataset)}-differences",
-        found,
-        {
-            **PAIR,
-            "measure": lambda gap: gap.measure.replace("fb", "F_b").replace("fop", "F_op"),
-        },
-        difference=Column("difference", digits=3),
-        p=Column("p", digits=4),
-        caption="First minus second, F of each image at the setting best on all others",
-        note="p by exchanging the methods within images, corrected over all pairs (Holm).",
-    )
-    title = f"Significant differences (Holm-corrected): {dataset_label(dataset)}"
-    return Section(title, "Methods against each other on the same images.", [table], folded=True)
+    card = _CARDS[name]
+    return Column(card.title, digits=card.digits, better=card.better)
 
 
 def _iso_line(f: float) -> Line:

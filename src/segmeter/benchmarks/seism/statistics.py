@@ -8,36 +8,24 @@ benchmark of BSDS500; one setting for all images, chosen on the very same images
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
-from segmeter.benchmarks.grouping import (
-    by_image,
-    comparisons,
-    image_keys,
-    image_table,
-    paired,
-    percentiles,
-    resampling,
-    summary_row,
-)
 from segmeter.benchmarks.seism.methods import PEOPLE
-from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.errors import BadInput
-from segmeter.core.models import ProtocolName
+from segmeter.core.tables import Tables, load_tables
 from segmeter.measures.curves import Curve, MeanScores, Point, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
-from segmeter.stats.intervals import Floats, Resampling
-from segmeter.stats.pairwise import Where, corrected, paired_difference
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-__all__ = ["MethodTables", "differences", "groups", "human_points", "splittable", "summary"]
+__all__ = ["STATISTICS", "MethodTables", "groups", "human_points"]
 
 _RESAMPLES = 1000
 _COUNTS = ("matched_ground_truth", "ground_truth_pixels", "matched_prediction", "prediction_pixels")
@@ -48,7 +36,7 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class MethodTables(Group):
-    """One method on one data set, for both protocols; columns are images x settings."""
+    """One method on one data set in one protocol; columns are images x settings."""
 
     settings: tuple[str, ...]
     columns: Columns
@@ -99,23 +87,16 @@ _SIGN = {"voi": -1.0}
 
 
 def groups(run: Results) -> list[MethodTables]:
-    """All methods of a run, people left out."""
-    table = run.sql(f"""
-        select model, dataset, scene, round, setting, {", ".join(_present(run))}
-        from rows where model <> '{PEOPLE}' order by model, dataset, scene, round
-    """).to_pylist()
-    found = by_image(run, table, ("model", "dataset"))
-    return [_group(model, dataset, scenes) for (model, dataset), scenes in found]
-
-
-def splittable(run: Results) -> Splittable:
-    """F_b of each image at the setting that is best on all others; groups come from a file."""
-    found = groups(run)
-    curves = tuple(
-        Curves(*group.key, group.keys, group.clusters, _elsewhere(group, "fb")[:, None])
-        for group in found
+    """All methods of a run in both protocols, people left out."""
+    found = load_tables(
+        run,
+        ["setting", "fb", *_COUNTS, *_REGION],
+        by=("model", "dataset"),
+        unit=("scene",),
+        axis="round",
+        where=f"model <> '{PEOPLE}'",
     )
-    return Splittable(curves, ungrouped(found), "F_b", (1,))
+    return [_group(tables, protocol) for tables in found for protocol in ("published", "corrected")]
 
 
 def human_points(run: Results) -> dict[str, dict[str, Point]]:
@@ -138,50 +119,15 @@ def human_points(run: Results) -> dict[str, dict[str, Point]]:
     return {row["dataset"]: _point(row) for row in table.to_pylist()}
 
 
-def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic of every method, with its interval over images."""
-    return [row for group in groups(run) for row in _summary(group)]
-
-
-def differences(run: Results) -> list[Difference]:
-    """Every pair of methods by F of each image at the setting chosen on the others."""
-    return [found for members in comparisons(groups(run)) for found in _differences(members)]
-
-
-def _differences(members: Sequence[MethodTables]) -> list[Difference]:
-    """All pairs in both measures, corrected together."""
-    return corrected(
-        paired_difference(
-            Where(*first.comparison, measure),
-            paired(first, _elsewhere(first, measure)),
-            paired(second, _elsewhere(second, measure)),
-        )
-        for first, second in combinations(members, 2)
-        for measure in ("fb", "fop")
-        if measure == "fb" or (first.has_regions and second.has_regions)
-    )
-
-
-def _present(run: Results) -> list[str]:
-    """The columns that are needed; edge maps leave the region measures empty."""
-    names = set(run.sql("select * from rows limit 0").column_names)
-    return [
-        f"{name}::double as {name}" if name in names else f"null::double as {name}"
-        for name in ("fb", *_COUNTS, *_REGION)
-    ]
-
-
-def _group(
-    model: str, dataset: str, scenes: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> MethodTables:
-    settings = {tuple(row["setting"] for row in rows) for rows in scenes.values()}
+def _group(tables: Tables, protocol: str) -> MethodTables:
+    settings = {tuple(each) for each in tables.fact("setting")}
     if len(settings) != 1:
-        raise BadInput(f"{model} on {dataset} has other settings on some images than on others")
-    columns = {name: image_table(scenes, name) for name in ("fb", *_COUNTS, *_REGION)}
-    # Models are compared in `corrected`: each image at the setting that is best elsewhere.
-    return MethodTables(
-        model, dataset, "", "corrected", *image_keys(scenes), settings.pop(), columns
-    )
+        raise BadInput(
+            f"{tables.model} on {tables.dataset} has other settings on some images than on others"
+        )
+    columns = {name: tables.table(name) for name in ("fb", *_COUNTS, *_REGION)}
+    who = (tables.model, tables.dataset, "", protocol)
+    return MethodTables(*who, tables.keys, tables.clusters, settings.pop(), columns)  # type: ignore[arg-type]  # one of the two
 
 
 def _point(row: dict[str, Any]) -> dict[str, Point]:
@@ -195,52 +141,42 @@ def _point(row: dict[str, Any]) -> dict[str, Point]:
     }
 
 
-def _summary(group: MethodTables) -> Iterator[SummaryRow]:
-    drawn = resampling(group, _RESAMPLES)
-    for protocol, measure, value, draws in _statistics(group, drawn):
-        found = percentiles(value, draws if len(group.keys) > 1 else draws[:0])
-        yield summary_row(replace(group, protocol=protocol), measure, found)
+def _interval(group: MethodTables, value: float, draws: Floats) -> Interval:
+    return percentiles(value, draws if len(group.keys) > 1 else draws[:0])
 
 
-def _statistics(
-    group: MethodTables, drawn: Resampling
-) -> Iterator[tuple[ProtocolName, str, float, Floats]]:
-    """Reading, name, value and the values of resampled sets of images."""
-    for name in _measures(group):
-        value_of, sign = _VALUES[name], _SIGN.get(name, 1.0)
-        columns = _columns_of(group, name)
-        resampled = value_of({k: drawn.means(v) for k, v in columns.items()})
-        at_each = value_of({k: v.mean(axis=0) for k, v in columns.items()})
-        # A resample chooses its own best setting, as the set itself did.
-        yield "published", f"{name}-ods", sign * float(at_each.max()), sign * resampled.max(axis=1)
-        yield ("published", f"{name}-ois", *_chosen(group, name, _own_best(group, name), drawn))
-        yield (
-            "corrected",
-            f"{name}-ods",
-            *_chosen(group, name, _best_elsewhere(group, name), drawn),
-        )
-    if group.has_regions:
-        yield ("published", "covering-best", *_best_covering(group, drawn))
-    for name in ("fb", "fop") if group.has_regions else ("fb",):
-        if len(group.settings) > 1:
-            yield ("published", f"{name}-ap", *_average_precision(group, name, drawn))
+def _drawn(group: MethodTables) -> Resampling:
+    return resampling(group, _RESAMPLES)
 
 
-def _best_covering(group: MethodTables, drawn: Resampling) -> tuple[float, Floats]:
+def _best_setting(group: MethodTables, name: str) -> Interval:
+    """ODS: one setting for all images. A resample chooses its own, as the set itself did."""
+    value_of, sign, drawn = _VALUES[name], _SIGN.get(name, 1.0), _drawn(group)
+    columns = _columns_of(group, name)
+    resampled = value_of({k: drawn.means(v) for k, v in columns.items()})
+    at_each = value_of({k: v.mean(axis=0) for k, v in columns.items()})
+    return _interval(group, sign * float(at_each.max()), sign * resampled.max(axis=1))
+
+
+def _best_covering(group: MethodTables) -> Interval:
+    """Covering where every region of the ground truth chooses its own setting."""
+    drawn = _drawn(group)
     columns = {
         "covered": group.columns["best_covered"][:, :1],
         "coverable": group.columns["coverable"][:, :1],
     }
     value = columns["covered"].sum() / columns["coverable"].sum()
     draws = _VALUES["covering"]({k: drawn.means(v) for k, v in columns.items()})
-    return float(value), draws[:, 0]
+    return _interval(group, float(value), draws[:, 0])
 
 
-def _average_precision(group: MethodTables, name: str, drawn: Resampling) -> tuple[float, Floats]:
+def _average_precision(group: MethodTables, name: str) -> Interval:
     """AP of the curve, and of the curve of every resampled set."""
+    drawn = _drawn(group)
     columns = [drawn.means(column) for column in _columns_of(group, name).values()]
     draws = [_curve(name, [c[k : k + 1] for c in columns]).ap for k in range(len(columns[0]))]
-    return (group.boundary_curve if name == "fb" else group.op_curve).ap, np.array(draws)
+    curve = group.boundary_curve if name == "fb" else group.op_curve
+    return _interval(group, curve.ap, np.array(draws))
 
 
 def _curve(name: str, columns: list[Floats]) -> Curve:
@@ -252,18 +188,14 @@ def _curve(name: str, columns: list[Floats]) -> Curve:
     return summarize(PooledCounts(places, *(np.rint(1000 * c).astype(np.int64) for c in columns)))
 
 
-def _chosen(
-    group: MethodTables, name: str, places: Places, drawn: Resampling
-) -> tuple[float, Floats]:
+def _chosen(group: MethodTables, name: str, places: Places) -> Interval:
     """The set's value with each image at its own place, and that of resampled sets."""
-    columns = _columns_of(group, name)
-    rows = np.arange(len(group.keys))
-    picked = {k: v[rows, places][:, None] for k, v in columns.items()}
+    drawn, rows = _drawn(group), np.arange(len(group.keys))
+    picked = {k: v[rows, places][:, None] for k, v in _columns_of(group, name).items()}
     sign = _SIGN.get(name, 1.0)
     value = _VALUES[name]({k: v.mean(axis=0) for k, v in picked.items()})
-    return sign * float(value[0]), sign * _VALUES[name](
-        {k: drawn.means(v) for k, v in picked.items()}
-    )[:, 0]
+    draws = _VALUES[name]({k: drawn.means(v) for k, v in picked.items()})
+    return _interval(group, sign * float(value[0]), sign * draws[:, 0])
 
 
 def _own_best(group: MethodTables, name: str) -> Places:
@@ -278,10 +210,6 @@ def _best_elsewhere(group: MethodTables, name: str) -> Places:
         return _own_best(group, name)
     others = {k: (v.sum(axis=0) - v) / (len(group.keys) - 1) for k, v in columns.items()}
     return np.asarray(np.argmax(_VALUES[name](others), axis=1))
-
-
-def _measures(group: MethodTables) -> list[str]:
-    return list(_VALUES) if group.has_regions else ["fb"]
 
 
 def _columns_of(group: MethodTables, name: str) -> Columns:
@@ -300,3 +228,61 @@ def _elsewhere(group: MethodTables, measure: str) -> Floats:
     places = _best_elsewhere(group, measure)
     found: Floats = group.columns[measure][np.arange(len(group.keys)), places]
     return found
+
+
+_TITLES = {"fb": "F_b", "fop": "F_op", "covering": "covering", "pri": "PRI", "voi": "VoI"}
+
+
+def _of(
+    name: str,
+    kind: str,
+    compute: Callable[[MethodTables, str], Interval],
+    protocol: str,
+    several: bool = False,
+) -> Statistic:
+    """A statistic of one measure in one protocol; none of what a method does not have."""
+
+    def whole(group: MethodTables) -> Interval | None:
+        there = group.protocol == protocol and (name == "fb" or group.has_regions)
+        return compute(group, name) if there and (not several or len(group.settings) > 1) else None
+
+    return Statistic(
+        f"{name}-{kind.lower()}",
+        f"{_TITLES[name]} {kind}",
+        "bits" if name == "voi" else "",
+        3,
+        "lower" if name == "voi" else "higher",
+        whole=whole,
+        of=MethodTables,
+        tested="no",
+    )
+
+
+def _compared(name: str) -> Statistic:
+    """F of each image at the setting that is best on the others."""
+
+    def values(group: MethodTables) -> Floats:
+        there = group.protocol == "corrected" and (name == "fb" or group.has_regions)
+        return _elsewhere(group, name) if there else np.full(len(group.keys), np.nan)
+
+    return Statistic(
+        name, _TITLES[name], "", 3, "higher", values=values, of=MethodTables, tested="yes"
+    )
+
+
+STATISTICS = [
+    *(_of(name, "ODS", _best_setting, "published") for name in _VALUES),
+    *(
+        _of(name, "OIS", lambda g, n: _chosen(g, n, _own_best(g, n)), "published")
+        for name in _VALUES
+    ),
+    *(
+        _of(name, "ODS", lambda g, n: _chosen(g, n, _best_elsewhere(g, n)), "corrected")
+        for name in _VALUES
+    ),
+    _of("covering", "best", lambda g, _: _best_covering(g), "published"),
+    *(_of(name, "AP", _average_precision, "published", several=True) for name in ("fb", "fop")),
+    _compared("fb"),
+    _compared("fop"),
+]
+"""ODS, OIS and AP; methods are compared by F of each image at the setting best elsewhere."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.sessions import Defaults, fill
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row, RunOption
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
 
-__all__ = ["TETRIS_ROWS", "Settings", "Tetris"]
+__all__ = ["TETRIS_ROWS", "Attacked", "Settings", "Tetris"]
 
 TETRIS_ROWS = SESSION_ROWS.plus(
     (
@@ -72,13 +74,42 @@ class Settings:
         return settings_of(cls, options, "tetris")
 
 
+_CITATION = (
+    "Moskalenko, Shakhuro, Vorontsova, Konushin, Antonov, Krapukhin, Shepelev, Soshin. TETRIS: "
+    "towards exploring the robustness of interactive segmentation. AAAI, 2024"
+)
+
+
+class Attacked(Declared):
+    """What attacks by clicks and by boxes have in common: groups, statistics, the table."""
+
+    __slots__ = ()
+    schema: ClassVar[Schema] = TETRIS_ROWS
+    citations: ClassVar[Mapping[str, str]] = {"benchmark TETRIS": _CITATION}
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.tetris.groups import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.tetris.statistics import STATISTICS
+
+        return STATISTICS
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        return PaperLayout(
+            {"iou-min": "Min", "iou-max": "Max", "iou-d": "D"},
+            "Area under IoU (%) of the worst and the best prompts, and their difference",
+        )
+
+
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
 @dataclass(frozen=True, slots=True)
-class Tetris(OwnModules):
+class Tetris(Attacked):
     """The best and the worst click of ten rounds, beside the centre click."""
 
     name: str = "tetris"
-    schema: ClassVar[Schema] = TETRIS_ROWS
     headline: ClassVar[tuple[str, ...]] = (
         "iou-min",
         "iou-base",
@@ -87,6 +118,10 @@ class Tetris(OwnModules):
         "first-spread",
     )
     settings: ClassVar[Mapping[str, Any]] = offered(Settings)
+    options: ClassVar[tuple[RunOption, ...]] = (
+        RunOption("--clicks", "clicks", "People's clicks, whose range the attack should cover.",
+                  "<path>"),
+    )  # fmt: skip
 
     def plan(self, plan: Plan) -> Plan:
         filled = fill(plan, _DEFAULTS)
@@ -111,3 +146,8 @@ class Tetris(OwnModules):
         from segmeter.benchmarks.tetris.simulation import simulate_scene
 
         return simulate_scene(segmenter, scene, plan, Settings.of(plan.options))
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.tetris.sections import sections
+
+        return sections(run)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.tetris.cases import fragile, shift_maps
 from segmeter.benchmarks.tetris.sections import span_sentence
-from segmeter.benchmarks.tetris.tables import Summary, area_table, significant_table
+from segmeter.benchmarks.tetris.statistics import CARDS
+from segmeter.benchmarks.tetris.tables import Summary, area_table
 from segmeter.core.benchmarks import Results
 from segmeter.core.sections import Answer, Block, Section
 
@@ -18,7 +20,7 @@ def sections(run: Results) -> list[Section]:
         _answer(summary, lead, dataset) for dataset in summary.datasets if summary.of(lead, dataset)
     ]
     blocks += [area_table(summary, "iou", "box"), area_table(summary, "biou", "box")]
-    compared = significant_table(summary, lead)
+    apart = difference_section([d for d in summary.differences if d.protocol == lead], CARDS)
     text = (
         "Each side of the tight box is moved by at most a tenth of the box, and never by more "
         "than 20 pixels: the reach of the noise that Segment Anything was trained with. Worst "
@@ -32,8 +34,9 @@ def sections(run: Results) -> list[Section]:
             cases.append(fragile(run, members, "box"))
             shifts += shift_maps(run, members)
     return [
-        Section("How much hangs on the box", text, [*blocks, *([compared] if compared else [])]),
-        Section("The most fragile objects", "Objects with the widest span between boxes.", cases),
+        Section("Results", text, blocks),
+        *apart,
+        Section("Hardest objects", "Objects with the widest span between boxes.", cases),
         Section(
             "Moving the whole box",
             "IoU when the tight box is moved as a whole, up to a tenth of its sides either way; "

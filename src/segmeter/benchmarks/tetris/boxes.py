@@ -6,26 +6,25 @@ and D of IoU and Boundary IoU, and a map over shifts of the whole box.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.benchmark_base import OwnModules
 from segmeter.benchmarks.sessions import Defaults, fill, judge_by, rows_of, timed_encode
-from segmeter.benchmarks.tetris import TETRIS_ROWS
+from segmeter.benchmarks.tetris import Attacked
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.lockstep import Bound, SimulatedSession, simulate
 from segmeter.core.models import EncodedScene, Model
 from segmeter.core.plans import Plan
 from segmeter.core.prompts import Box, Prompt
-from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene, Target
+from segmeter.core.sections import Section
 from segmeter.users.box_search import jitter_reach
 from segmeter.users.boxes import tight_box
 
@@ -71,12 +70,10 @@ def shift_map(
     "tetris-boxes", summary="robustness to the box (IoU and BIoU Min, Max, D)"
 )
 @dataclass(frozen=True, slots=True)
-class TetrisBoxes(OwnModules):
+class TetrisBoxes(Attacked):
     """The tight, the worst and the best box of one round."""
 
     name: str = "tetris-boxes"
-    schema: ClassVar[Schema] = TETRIS_ROWS
-    sections_in: ClassVar[str] = "box_sections"
     headline: ClassVar[tuple[str, ...]] = ("iou-min", "iou-base", "iou-max", "iou-d", "biou-d")
 
     def plan(self, plan: Plan) -> Plan:
@@ -112,6 +109,11 @@ class TetrisBoxes(OwnModules):
                 }
                 rows.append(row | extra | blank)
         return rows
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.tetris.box_sections import sections
+
+        return sections(run)
 
 
 def _simulated_sessions(scene: Scene, plan: Plan) -> list[SimulatedSession]:

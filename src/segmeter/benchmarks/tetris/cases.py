@@ -52,7 +52,7 @@ def fragile(run: Results, members: Sequence[AttackedSessions], prompt: str = "cl
         images.append(_fragile(case, group, firsts, prompt, link))
     return Gallery(
         images,
-        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}, which is shown. Each "
+        f"Dashed: the ground truth. Filled: the mask after the worst first {prompt}. Each "
         "model with the objects on which it is most fragile.",
     )
 
@@ -113,7 +113,7 @@ def _heat(case: Case, model: str, row: Row) -> Illustration:
 
 def _varied_maps(run: Results, group: AttackedSessions) -> list[Row]:
     """Rows with a model's maps, those first in which IoU varies most over the object."""
-    if "all-min" not in group.singles:
+    if "all-min" not in group.values:
         return []
     table = run.sql(
         """
@@ -167,7 +167,7 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
                     [_frame(row, case.scene.shape) for row in rows[role]],
                     case.target.mask,
                     0.9,
-                    f"{case.scene.name}, reading {group.protocol}",
+                    f"{case.scene.name}, protocol {group.protocol}",
                 )
             )
     return made

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.grouping import curves_of
-from segmeter.core.benchmarks import Curves, Group, Results
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.models import ProtocolName
+from segmeter.core.tables import Tables, load_tables
 from segmeter.stats.rounds import area_under
 
-__all__ = ["AttackedSessions", "Roles", "groups", "roles_of"]
+__all__ = ["AttackedSessions", "Roles", "from_curves", "groups", "roles_of"]
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[str, str]
 Roles = Mapping[str, str]
+_COLUMNS = {"iou": "iou", "biou": "boundary_iou"}
 WITHIN = 0.05
 """How near to the true extreme a first click counts as having found it, in IoU."""
 
@@ -28,12 +29,13 @@ WITHIN = 0.05
 class AttackedSessions(Group):
     """One model on one data set in one protocol; the users are the roles.
 
-    `curves` are `(targets, rounds)` by measure (`iou`, `boundary-iou`) and role (`base`,
-    `min`, `max`); `singles` one value per target by name, NaN where it is not known.
+    `curves` are `(objects, rounds)` by measure (`iou`, `biou`) and role (`base`, `min`,
+    `max`); `values` are one number per object by the name of its statistic, in percent, NaN
+    where it is not known.
     """
 
     curves: Mapping[tuple[str, str], Floats]
-    singles: dict[str, Floats] = field(default_factory=dict)
+    values: dict[str, Floats] = field(default_factory=dict)
 
     def role(self, role: str, measure: str = "iou") -> Floats:
         return self.curves[measure, role]
@@ -43,17 +45,9 @@ class AttackedSessions(Group):
         """Whether both attacks were played; a model without a gradient has none in `published`."""
         return all(("iou", role) in self.curves for role in ("base", "min", "max"))
 
-    def each(self, measure: str) -> Floats:
-        """One value per target whose mean is the statistic of that name, in percent."""
-        if measure in self.singles:
-            return self.singles[measure]
-        kind, _, role = measure.rpartition("-")
-        name = "boundary-iou" if kind == "biou" else "iou"
-        if role == "d":
-            return 100 * (area_under(self.role("max", name)) - area_under(self.role("min", name)))
-        if kind == "first":
-            return 100 * self.role(role)[:, 0]
-        return 100 * area_under(self.role(role, name))
+    def each(self, name: str) -> Floats:
+        """One value per object, whose mean is the statistic of that name."""
+        return self.values.get(name, np.full(len(self.keys), np.nan))
 
 
 def roles_of(run: Results) -> dict[str, str]:
@@ -73,25 +67,45 @@ def roles_of(run: Results) -> dict[str, str]:
 def groups(run: Results) -> list[AttackedSessions]:
     """All groups of a run, with whatever is known about first clicks."""
     roles = roles_of(run)
-    made: dict[tuple[str, str, ProtocolName], dict[tuple[str, str], Curves]] = {}
-    for measure in ("iou", "boundary-iou"):
-        for curves in curves_of(run, measure):
-            if curves.user in roles:
-                key = curves.model, curves.dataset, curves.protocol
-                made.setdefault(key, {})[measure, roles[curves.user]] = curves
+    made: dict[tuple[str, str, ProtocolName], dict[str, Tables]] = {}
+    for tables in load_tables(run, list(_COLUMNS.values())):
+        if tables.user in roles:
+            key = tables.model, tables.dataset, tables.protocol
+            made.setdefault(key, {})[roles[tables.user]] = tables
     firsts = _first_rounds(run)
     found = []
     for (model, dataset, protocol), members in made.items():
-        base = members["iou", "base"]
-        values = {name: curves.values for name, curves in members.items()}
-        group = AttackedSessions(model, dataset, "", protocol, base.keys, base.clusters, values)
-        group.singles.update(_singles(group, firsts.get((model, dataset), {}), roles))
+        base = members["base"]
+        curves = {
+            (kind, role): tables.table(column)
+            for kind, column in _COLUMNS.items()
+            for role, tables in members.items()
+        }
+        group = AttackedSessions(model, dataset, "", protocol, base.keys, base.clusters, curves)
+        group.values.update(from_curves(group))
+        group.values.update(_singles(group, firsts.get((model, dataset), {}), roles))
         found.append(group)
     return found
 
 
+def from_curves(group: AttackedSessions) -> dict[str, Floats]:
+    """Areas under the curves and the first click of each role; D where both attacks ran."""
+    roles = ("min", "base", "max") if group.complete else ("base",)
+    found = {
+        f"{kind}-{role}": 100 * area_under(group.role(role, kind))
+        for kind in _COLUMNS
+        for role in roles
+    }
+    found |= {f"first-{role}": 100 * group.role(role)[:, 0] for role in roles}
+    if group.complete:
+        for kind in _COLUMNS:
+            high, low = (area_under(group.role(role, kind)) for role in ("max", "min"))
+            found[f"{kind}-d"] = 100 * (high - low)
+    return found
+
+
 def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
-    """Rows of the first round by model and data set, then by user, reading and target."""
+    """Rows of the first round by model and data set, then by user, protocol and target."""
     columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
     people = "people" if "people" in columns else "null as people"
     table = run.sql(f"""
@@ -133,6 +147,10 @@ def _singles(
         found[f"all-{role}"] = true
         found[f"gap-{role}"] = sign * (attack - true)
         found[f"search-gap-{role}"] = sign * (tried - true)
+        for kind in ("", "search-"):
+            gap = found[f"{kind}gap-{role}"]
+            near = np.where(np.isnan(gap), np.nan, gap <= 100 * WITHIN + 1e-9)
+            found[f"{kind}found-{role}"] = near
     centres = [row("centre-click", key) for key in group.keys]
     found |= _people(group, [row("people", key) for key in group.keys], centres)
     return {name: values for name, values in found.items() if not np.isnan(values).all()}

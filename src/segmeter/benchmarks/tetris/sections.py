@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.grouping import resampling, uneven
+from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.grouping import uneven
 from segmeter.benchmarks.round_charts import QUALITY, curve_with_band, rounds_axis
 from segmeter.benchmarks.tetris.cases import fragile, heat_maps, replays
 from segmeter.benchmarks.tetris.groups import AttackedSessions, roles_of
+from segmeter.benchmarks.tetris.statistics import CARDS
 from segmeter.benchmarks.tetris.tables import (
     PAPER_ROUNDS,
     TARGETS,
@@ -20,7 +22,6 @@ from segmeter.benchmarks.tetris.tables import (
     metric_matrix,
     paper_rows,
     people_table,
-    significant_table,
 )
 from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import dataset_label
@@ -37,6 +38,7 @@ from segmeter.core.sections import (
     Section,
     phrase,
 )
+from segmeter.stats.statistics import resampling
 
 __all__ = ["sections", "span_sentence"]
 
@@ -49,8 +51,10 @@ _NAMES = {"max": "best clicks", "base": "centre clicks", "min": "worst clicks"}
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
     summary, lead = Summary.of_run(run), run.plan.leading_protocol
+    apart = difference_section([d for d in summary.differences if d.protocol == lead], CARDS)
     made = [
-        _what_hangs_on_it(run, summary, lead),
+        _results(run, summary, lead),
+        *apart,
         _beside(summary),
         _trajectories(summary, lead),
         _first_click(summary, lead),
@@ -60,7 +64,7 @@ def sections(run: Results) -> list[Section]:
     return [section for section in made if section is not None]
 
 
-def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
+def _results(run: Results, summary: Summary, lead: str) -> Section:
     blocks: list[Block] = []
     for dataset in summary.datasets:
         members = summary.of(lead, dataset)
@@ -70,14 +74,13 @@ def _what_hangs_on_it(run: Results, summary: Summary, lead: str) -> Section:
         blocks += [warning] if warning else []
     blocks += _unequal(run, summary)
     blocks += [area_table(summary, "iou"), area_table(summary, "biou")]
-    table = significant_table(summary, lead)
     text = (
         "A person who clicks elsewhere on the same object gets another mask. Here one user "
         "looks for the clicks that help a model least, one for those that help it most, and "
         "one clicks the centre of each error region, for as many clicks each. All clicks are fair: "
         "they lie on what is wrong."
     )
-    return Section("How much hangs on the click", text, [*blocks, *([table] if table else [])])
+    return Section("Results", text, blocks)
 
 
 def _answer(run: Results, summary: Summary, members: Sequence[AttackedSessions]) -> Answer:
@@ -151,7 +154,7 @@ def _order_kept(run: Results, members: Sequence[AttackedSessions]) -> str:
         {"users": users, "dataset": dataset},
     ).to_pylist()
     return (
-        f"{kept} (protocol corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
+        f"{kept} (corrected, by construction: in {100 * (row['share'] or 0):.1f} % of rounds "
         "an attack's greedy choices had fallen behind, and it took over the centre clicks' "
         "session)."
     )
@@ -193,9 +196,9 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
         return None
     text = (
         "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
-        f"images and the areas beneath; reading {lead}."
+        f"images and the areas beneath; protocol {lead}."
     )
-    return Section("Click by click", text, [Multiples(charts)])
+    return Section("Quality by number of clicks", text, [Multiples(charts)])
 
 
 def _chart(group: AttackedSessions, many: bool) -> Chart:
@@ -228,7 +231,7 @@ def _first_click(summary: Summary, lead: str) -> Section | None:
         Points(
             group.model
             + (f", {dataset_label(group.dataset)}" if len(summary.datasets) > 1 else ""),
-            group.singles["distance-min"] / 100,
+            group.each("distance-min") / 100,
             (group.each("first-base") - group.each("first-min")) / 100,
         )
         for group in members
@@ -274,7 +277,7 @@ def _cases(run: Results, summary: Summary, lead: str) -> list[Section]:
     made = []
     if galleries:
         text = "Objects with the widest span between the worst and the best sessions."
-        made.append(Section("The most fragile objects", text, galleries))
+        made.append(Section("Hardest objects", text, galleries))
     if maps:
         text = (
             "IoU after a single click at each place of the object: dark where it fails. Only "

@@ -8,53 +8,79 @@ taken of the same sessions, which were chosen by IoU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from segmeter.benchmarks.tetris.groups import AttackedSessions
+from segmeter.stats.statistics import (
+    Better,
+    Statistic,
+    cards_by_name,
+    mean_of_known,
+    share_of_known,
+)
 
-import numpy as np
+__all__ = ["AREAS", "CARDS", "STATISTICS"]
 
-from segmeter.benchmarks.grouping import differences_in, summary_row
-from segmeter.benchmarks.tetris.groups import WITHIN, AttackedSessions, Floats, groups
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
-from segmeter.stats.intervals import Resampling, share_interval
-
-__all__ = ["AREAS", "differences", "differences_of", "rows_of", "summary"]
-
-AREAS = tuple(f"{kind}-{role}" for kind in ("iou", "biou") for role in ("min", "base", "max", "d"))
-FIRSTS = ("first-min", "first-base", "first-max")
-COMPARED = ("iou-d", "iou-min", "iou-max", "iou-base")
-
-
-def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic of every model, data set and reading, with its interval."""
-    return [row for group in groups(run) for row in rows_of(group)]
+_ROLES = {"min": "Min", "base": "Base", "max": "Max", "d": "D"}
+_KINDS = {"iou": "", "biou": "BIoU "}
+AREAS = tuple(f"{kind}-{role}" for kind in _KINDS for role in _ROLES)
+_TESTED = ("iou-d", "iou-min", "iou-max", "iou-base")
 
 
-def rows_of(group: AttackedSessions) -> Iterator[SummaryRow]:
-    """Every statistic of one group; singles over the targets that have them."""
-    names = [*AREAS, *FIRSTS] if group.complete else ["iou-base", "biou-base", "first-base"]
-    for name in [*names, *group.singles]:
-        yield _row(group, name, group.each(name))
-    for name, values in group.singles.items():
-        if "gap" in name:
-            near = np.where(np.isnan(values), np.nan, values <= 100 * WITHIN + 1e-9)
-            yield _row(group, name.replace("gap", "found"), near, share=True)
+def _mean(name: str, title: str, unit: str, digits: int = 1, better: Better = "") -> Statistic:
+    return Statistic(
+        name,
+        title,
+        unit,
+        digits,
+        better,
+        values=lambda g: g.each(name),
+        interval=mean_of_known,
+        of=AttackedSessions,
+        tested="yes" if name in _TESTED else "on request",
+    )
 
 
-def _row(group: AttackedSessions, measure: str, values: Floats, share: bool = False) -> SummaryRow:
-    known = ~np.isnan(values)
-    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
-    if share:
-        limits = share_interval(values[known], clusters).times(100)
-    else:
-        limits = Resampling(clusters, seed=group.dataset).interval(values[known])
-    return summary_row(group, measure, limits, int(known.sum()))
+def _share(name: str, title: str) -> Statistic:
+    return Statistic(
+        name,
+        title,
+        "% of objects",
+        0,
+        "higher",
+        percent=True,
+        values=lambda g: g.each(name),
+        interval=share_of_known,
+        of=AttackedSessions,
+    )
 
 
-def differences(run: Results) -> list[Difference]:
-    """Every pair of models on the targets they share, by data set and reading."""
-    return differences_of([group for group in groups(run) if group.complete])
-
-
-def differences_of(members: Sequence[AttackedSessions]) -> list[Difference]:
-    """All pairs of models; the pairs of a measure are corrected together (Holm)."""
-    return differences_in(COMPARED, members, AttackedSessions.each)
+STATISTICS = [
+    *(
+        _mean(f"{kind}-{role}", before + title, "AuC, %", 2, "lower" if role == "d" else "higher")
+        for kind, before in _KINDS.items()
+        for role, title in _ROLES.items()
+    ),
+    _mean("first-min", "first click, worst", "IoU, %", better="higher"),
+    _mean("first-base", "first click, centre", "IoU, %", better="higher"),
+    _mean("first-max", "first click, best", "IoU, %", better="higher"),
+    _mean("first-spread", "first click, spread", "points", better="lower"),
+    _mean("distance-min", "centre to worst click", "% of diagonal"),
+    _mean("distance-max", "centre to best click", "% of diagonal"),
+    *(
+        statistic
+        for role, word in (("min", "worst"), ("max", "best"))
+        for statistic in (
+            _mean(f"all-{role}", f"{word} of all clicks", "IoU, %"),
+            _mean(f"gap-{role}", f"attack off the {word}", "points", 2, "lower"),
+            _mean(f"search-gap-{role}", f"search off the {word}", "points", 2, "lower"),
+            _share(f"found-{role}", f"attack finds the {word}"),
+            _share(f"search-found-{role}", f"search finds the {word}"),
+        )
+    ),
+    _mean("people-min", "worst person", "IoU, %"),
+    _mean("people-max", "best person", "IoU, %"),
+    _mean("people-spread", "spread of people", "points"),
+    _mean("people-distance", "people to centre", "% of diagonal"),
+    _mean("coverage", "people inside the attack's range", "% of clicks"),
+]
+"""All statistics; a group has those of what was done on it."""
+CARDS = cards_by_name(STATISTICS)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_table
 from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.summary_tables import matrix_table
-from segmeter.benchmarks.tetris.groups import AttackedSessions, groups
-from segmeter.benchmarks.tetris.statistics import AREAS, differences_of, rows_of
-from segmeter.core.benchmarks import Results, SummaryRow
+from segmeter.benchmarks.tetris import Attacked
+from segmeter.benchmarks.tetris.groups import AttackedSessions
+from segmeter.benchmarks.tetris.statistics import AREAS
+from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import Cell, Column, Label, Table, Value
 from segmeter.stats.rankings import spearman
@@ -30,7 +30,6 @@ __all__ = [
     "metric_matrix",
     "paper_rows",
     "people_table",
-    "significant_table",
 ]
 
 _ROLES = ("min", "base", "max", "d")
@@ -71,19 +70,21 @@ class Summary:
 
     groups: Sequence[AttackedSessions]
     rows: dict[tuple[str, str, str, str], SummaryRow]
+    differences: Sequence[Difference]
 
     @classmethod
     def of_run(cls, run: Results) -> Summary:
-        found = groups(run)
-        rows = {(r.model, r.dataset, r.protocol, r.measure): r for g in found for r in rows_of(g)}
-        return cls(found, rows)
+        benchmark = Attacked()
+        found = [g for g in benchmark.groups(run) if isinstance(g, AttackedSessions)]
+        rows = {(r.model, r.dataset, r.protocol, r.measure): r for r in benchmark.summary(run)}
+        return cls(found, rows, benchmark.differences(run))
 
     def value(self, group: AttackedSessions, measure: str) -> Value:
         row = self.rows.get((group.model, group.dataset, group.protocol, measure))
         if row is None:
             return Value(None)
         # Clicks called the best did worse than those called the worst: no merit of the model.
-        crossed = measure.endswith("-d") and row.value < 0
+        crossed = measure in ("iou-d", "biou-d") and row.value < 0
         return Value(row.value, row.low, row.high, best=False if crossed else None)
 
     @property
@@ -154,26 +155,6 @@ def area_table(summary: Summary, kind: str, prompt: str = "click") -> Table:
         + "95 % intervals from resampling images."
         + ("" if kind == "iou" else " Chosen by IoU, so Min and Max of Boundary IoU may turn."),
     )
-
-
-def significant_table(summary: Summary, protocol: str) -> Table | None:
-    """Which models differ in what the click can do."""
-    names = {"iou-d": "D", "iou-min": "Min"}
-    compared = [d for s in summary.datasets for d in differences_of(summary.of(protocol, s))]
-    table = difference_table(
-        "tetris-differences",
-        [d for d in compared if d.measure in names],
-        {
-            "models": lambda d: f"{d.first} − {d.second}",
-            "data": lambda d: d.dataset,
-            "in": lambda d: names[d.measure],
-        },
-        difference=Column("difference", "points", 2, plot=True),
-        p=Column("p", "corrected (Holm)", 3),
-        caption="Which differences between models are significant",
-        note="Paired on the same objects; p by exchanging the two models within images.",
-    )
-    return table if table.rows else None
 
 
 def as_in_the_paper(group: AttackedSessions) -> bool:
@@ -252,7 +233,7 @@ def extremes_table(summary: Summary) -> Table | None:
         return lambda r: summary.value(r[0], f"{measure}-{r[1]}")
 
     roles = {"min": "worst", "max": "best"}
-    known = [group for group in summary.of("corrected") if "all-min" in group.singles]
+    known = [group for group in summary.of("corrected") if "all-min" in group.values]
     measures = {
         "all": Column("true extreme", "IoU, %", 1),
         "gap": Column("attack off by", "points", 2, plot=True),
@@ -264,7 +245,7 @@ def extremes_table(summary: Summary) -> Table | None:
         Column("model"): lambda r: r[0].model,
         **({Column("data"): lambda r: r[0].dataset} if summary.several else {}),
         Column("click"): lambda r: roles[r[1]],
-        Column("objects", "", 0): lambda r: int((~np.isnan(r[0].singles[f"all-{r[1]}"])).sum()),
+        Column("objects", "", 0): lambda r: int((~np.isnan(r[0].each(f"all-{r[1]}"))).sum()),
         **{column: told(measure) for measure, column in measures.items()},
     }
     table = Table.of(
@@ -289,7 +270,7 @@ def people_table(summary: Summary) -> Table | None:
         "coverage": Column("people inside", "% of clicks", 1),
         "people-distance": Column("people to centre", "% of diagonal", 1),
     }
-    clicked = [group for group in summary.of("corrected") if "coverage" in group.singles]
+    clicked = [group for group in summary.of("corrected") if "coverage" in group.values]
     caption = "Real people's first clicks and the attack's range"
     return Table.of("people", clicked, summary.columns(measures), caption) if clicked else None
 

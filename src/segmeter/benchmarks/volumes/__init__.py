@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.volumes.rows import VOLUME_ROWS
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, PaperLayout, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
 from segmeter.core.users import User
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["Volumes"]
 
 _ROUNDS = 6
 _MEASURES = ("dice", "nsd")
+_DRAWS = 5
 
 
 @catalogue.benchmarks.add(
     "volumes", summary="volumes, slice by slice or whole: Dice against effort (IntRaBench)"
 )
 @dataclass(frozen=True, slots=True)
-class Volumes(OwnModules):
+class Volumes(Declared):
     """Prompters and refinements of IntRaBench on volumes, with what each costs a person."""
 
     name: str = "volumes"
     schema: ClassVar[Schema] = VOLUME_ROWS
     independent_users: ClassVar[bool] = True
     headline: ClassVar[tuple[str, ...]] = ("dice", "nsd", "interactions", "dice@10", "area")
+    split_by: ClassVar[tuple[str, ...]] = ("dice-first", "dice", "seconds")
+    citations: ClassVar[Mapping[str, str]] = {
+        "benchmark volumes": "Ulrich, Wald, Tempus, Rokuss, Jaeger, Maier-Hein. IntRaBench: "
+        "interactive radiological benchmark. arXiv:2411.07885, 2024"
+    }
 
     def plan(self, plan: Plan) -> Plan:
         from segmeter.benchmarks.volumes.fitting import DEFAULT_USERS
@@ -42,8 +50,6 @@ class Volumes(OwnModules):
 
         if plan.kind != "model":
             raise BadInput("benchmark 'volumes' tests models, not methods; use --model")
-        if plan.options:
-            raise BadInput("benchmark 'volumes' has no settings of its own; leave out --option")
         if plan.rounds < 0:
             raise BadInput(f"--rounds must be at least 1, got {plan.rounds}")
         check_measures(plan.measures)
@@ -54,15 +60,63 @@ class Volumes(OwnModules):
             rounds=plan.rounds or _ROUNDS,
             protocols=plan.protocols or ("published", "corrected"),
             measures=measures if "dice" in measures else ("dice", *measures),
+            options={"draws": _draws(plan.options)},
         )
 
     def users_for(self, segmenter: Model, users: Sequence[User]) -> list[User]:
-        """The users that a model can play with; the others are left out for it."""
-        from segmeter.benchmarks.volumes.fitting import fitting
+        """The users whose prompts a model takes; the others are left out for it, and named."""
+        from segmeter.benchmarks.volumes.fitting import fitting, takes_none
 
-        return fitting(segmenter, users)
+        found = fitting(segmenter, users)
+        if not found:
+            raise BadInput(takes_none(segmenter))
+        return found
+
+    def left_out(self, run: Results) -> list[str]:
+        """Users that were asked for and not run, one sentence per model."""
+        from segmeter.benchmarks.volumes.fitting import left_out
+
+        return left_out(run)
 
     def work(self, segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
         from segmeter.benchmarks.volumes.simulation import simulate_volume
 
         return simulate_volume(segmenter, scene, plan)
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.volumes.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.volumes.statistics import statistics
+
+        return statistics(run)
+
+    def paper_table(self, run: Results) -> PaperLayout:
+        return PaperLayout(
+            {"dice": "Dice", "nsd": "NSD", "interactions": "Interactions", "dice@10": "Dice@10"},
+            "Dice and NSD (%) of the last round, interactions per object, and Dice within ten "
+            "interactions",
+        )
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.volumes.sections import sections
+
+        return sections(run)
+
+
+def _draws(options: Mapping[str, Any]) -> int:
+    """How often users that draw at random are run in `corrected`."""
+    if "until" in options:
+        raise BadInput(
+            "benchmark 'volumes' has no --until; a refinement ends at a Dice of its own:"
+            " --user 'scribble-refinement?until_dice=0.9'"
+        )
+    other = [name for name in options if name != "draws"]
+    if other:
+        raise BadInput(f"benchmark 'volumes' has no setting '{other[0]}'; it has draws")
+    draws = options.get("draws", _DRAWS)
+    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
+        raise BadInput(f"--option draws={draws}: draws are a number from 1 on")
+    return draws

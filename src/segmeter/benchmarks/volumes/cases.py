@@ -17,11 +17,12 @@ from segmeter.core.errors import BadInput, SegmeterError
 from segmeter.core.prompts import round_from_json
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.sections import Block, Cell, Column, Note, Slices, Step, Table
-from segmeter.models.volumes.preparation import PreparedSlices, preparation_of
+from segmeter.models.volumes.preparation import prepared
 
 __all__ = ["failures", "lost_prompts", "sessions_to_scroll"]
 
 _LISTED, _SHOWN = 15, 3
+_ANY_REPEAT = """regexp_replace("user", '[?&]repeat=\\d+', '')"""
 
 
 def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table:
@@ -49,11 +50,11 @@ def failures(run: Results, groups: Sequence[VolumeSessions], name: str) -> Table
 
 
 def lost_prompts(run: Results) -> list[Block]:
-    """What never reached a network, by model, reading and user; nothing where all did."""
+    """What never reached a network, by model, protocol and user; nothing where all did."""
     if "prompts_outside_input" not in run.sql("select * from rows limit 0").column_names:
         return []  # a run of an earlier version
     found = run.sql(
-        'select model, protocol, "user", sum(prompts_outside_input) as lost,'
+        f'select model, protocol, {_ANY_REPEAT} as "user", sum(prompts_outside_input) as lost,'
         " sum(case when prompt is null then 0 else 1 end) as rounds,"
         " count(distinct case when target_vanished then (dataset, scene, target) end) as gone"
         " from rows group by all having lost > 0 or gone > 0 order by all"
@@ -127,8 +128,8 @@ def _step(row: Row, scene: Scene) -> Step:
 
 def _grey(scene: Volume) -> npt.NDArray[np.uint8]:
     """Voxels as a person sees them: the corrected window of the modality."""
-    prepared = PreparedSlices(scene.voxels, preparation_of("sam", "corrected"))
-    return np.stack([prepared.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
+    shown = prepared(scene, "sam", "corrected")
+    return np.stack([shown.slice(z) for z in range(scene.shape[0])]).astype(np.uint8)
 
 
 def _by_quality(groups: Sequence[VolumeSessions]) -> list[Key]:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Results
 from segmeter.core.capabilities import prompts_given_by
-from segmeter.core.models import Model
+from segmeter.core.catalogue import Spec
+from segmeter.core.errors import SegmeterError
+from segmeter.core.models import Model, ProtocolName
 from segmeter.core.users import User
 from segmeter.models.volumes.slicewise import Slicewise
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
+from segmeter.users.volumes.intrabench_slice_prompters import BoxInterpolation
 
-__all__ = ["DEFAULT_USERS", "fits", "fitting", "needs", "sees_slices"]
+__all__ = [
+    "DEFAULT_USERS",
+    "fits",
+    "fitting",
+    "left_out",
+    "needs",
+    "one_name",
+    "repeated",
+    "sees_slices",
+    "takes_none",
+]
 
 DEFAULT_USERS = (
     "point-interpolation?n=3",
@@ -59,5 +77,66 @@ def fits(model: Model, user: User) -> bool:
 
 
 def fitting(model: Model, users: Sequence[User]) -> list[User]:
-    """The users that a model can play with, in their order."""
+    """The users whose prompts a model takes, in their order."""
     return [user for user in users if fits(model, user)]
+
+
+def takes_none(model: Model) -> str:
+    """Why no user fits a model, and which would."""
+    kinds = sorted(model.card.abilities & {"click", "box", "scribble", "mask"})
+    made = [catalogue.users.make(name) for name in DEFAULT_USERS]
+    fit = ", ".join(user.name for user in fitting(model, made)) or "none of those listed"
+    return (
+        f"model '{model.card.name}' takes {' and '.join(kinds)} prompts only, and no --user that"
+        f" was given fits; these do: {fit}"
+    )
+
+
+def repeated(users: Sequence[User], protocol: ProtocolName, draws: int) -> list[User]:
+    """The users, those that draw at random several times; `published` has one fixed draw."""
+    count = 1 if protocol == "published" else draws
+    return [one for user in users for one in _repeats(user, count)]
+
+
+def _repeats(user: Any, count: int) -> list[User]:
+    if count == 1 or not _is_random(user):
+        return [user]
+    return [replace(user, repeat=number) for number in range(1, count + 1)]
+
+
+def _is_random(user: Any) -> bool:
+    if isinstance(user, BoxInterpolation):
+        return user.shaken > 0
+    return is_dataclass(user) and "repeat" in {field.name for field in fields(user)}
+
+
+def one_name(user: str) -> str:
+    """The name that all draws of a user share.
+
+    >>> one_name("points-per-slice?n=1&repeat=3"), one_name("points-per-slice?repeat=2&n=1")
+    ('points-per-slice?n=1', 'points-per-slice?n=1')
+    """
+    bare = re.sub(r"(?<=[?&])repeat=\d+&?", "", user)
+    return bare.rstrip("?&")
+
+
+def left_out(run: Results) -> list[str]:
+    """Users that were not run for a model because it does not take their prompts."""
+    rows = run.sql('select distinct model, "user" from rows order by all').to_pylist()
+    ran: dict[str, set[str]] = {}
+    for row in rows:
+        ran.setdefault(row["model"], set()).add(one_name(row["user"]))
+    asked = [name for spec in run.plan.users if ".py:" not in spec.name for name in _names(spec)]
+    said = []
+    for model, users in ran.items():
+        missing = [name for name in asked if name not in users]
+        if missing:
+            said.append(f"{model} does not take the prompts of: {', '.join(missing)}; not run")
+    return said
+
+
+def _names(spec: Spec) -> list[str]:
+    try:
+        return [catalogue.users.make(spec).name]
+    except SegmeterError:  # a user that this version does not have
+        return []

@@ -36,7 +36,7 @@ def published_entries(ground_truths: Sequence[Mask], predictions: Sequence[Mask]
     """Dice of predictions and ground truths that are matched anew, best first.
 
     Which prompt made which mask is forgotten: the assignment with the largest sum of Dice
-    counts. A prediction that is left over is an entry of 0, and so is a ground truth, so that a miss
+    counts. An unmatched prediction is an entry of 0, and so is a ground truth, so that a miss
     costs two. An empty prediction for the first instance is dropped, a later one is not.
     """
     from scipy.optimize import linear_sum_assignment

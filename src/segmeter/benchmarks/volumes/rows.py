@@ -9,6 +9,11 @@ __all__ = ["VOLUME_ROWS"]
 VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("voxels", "integer", "size of the target"),
+        Column("volume_ml", "number", "volume of the target"),
+        Column("predicted_ml", "number", "volume of the round's mask"),
+        Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),
+        Column("window_low", "number", "darkest value shown; null where each slice has its own"),
+        Column("window_high", "number", "brightest value shown"),
         Column("paper_interactions", "text", "interactions as the paper prints them"),
         Column("interactions", "number", "interactions by the end of the round"),
         Column("degrees_of_freedom", "number", "degrees of freedom fixed by then"),

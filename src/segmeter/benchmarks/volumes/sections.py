@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from segmeter.benchmarks.difference_table import difference_table
-from segmeter.benchmarks.grouping import cost_of
+from segmeter.benchmarks.declared import Numbers
+from segmeter.benchmarks.difference_table import difference_section
+from segmeter.benchmarks.volumes import Volumes
 from segmeter.benchmarks.volumes.cases import failures, lost_prompts, sessions_to_scroll
+from segmeter.benchmarks.volumes.fitting import left_out
 from segmeter.benchmarks.volumes.statistics import (
     BUDGETS,
+    GOALS,
     VolumeSessions,
-    differences,
-    groups,
+    dice_within,
     per_case,
-    rows_of,
-    targets_of,
+    seconds_until,
 )
 from segmeter.benchmarks.volumes.tables import (
     by_class,
@@ -47,26 +48,29 @@ from segmeter.core.sections import (
     phrase,
 )
 from segmeter.stats.intervals import Resampling
+from segmeter.stats.statistics import Statistic, cards_by_name
 
 __all__ = ["sections"]
 
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    found = groups(run, cost_of(run))
-    lead = run.plan.leading_protocol
+    benchmark, lead = Volumes(), run.plan.leading_protocol
+    found = [g for g in benchmark.groups(run) if isinstance(g, VolumeSessions)]
+    numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
+    apart = [d for d in benchmark.differences(run) if d.protocol == lead]
     leading: dict[str, list[VolumeSessions]] = {}
     for group in found:
         if group.protocol == lead:
             leading.setdefault(group.dataset, []).append(group)
     made = [
-        _most_for_least(leading),
+        _results(run, leading, numbers, cards),
         _against_effort(leading),
-        _equal_effort(leading),
-        _significant(run, lead),
+        _equal_effort(leading, numbers),
+        *difference_section(apart, cards, users=label_of, units="patients"),
         _shaped_like_the_paper(found, run.plan.protocols),
         _by_class(found),
-        _instances(found),
+        _instances(found, numbers),
         _failures(run, leading),
         _scrolled(run, leading),
     ]
@@ -79,24 +83,33 @@ def _scrolled(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
         "came out best. Scroll with the wheel or the arrow keys."
     )
     blocks = [b for members in leading.values() for b in sessions_to_scroll(run, members)]
-    return Section("Slices", text, blocks)
+    return Section("Sessions", text, blocks)
 
 
-def _most_for_least(leading: dict[str, list[VolumeSessions]]) -> Section:
+def _results(
+    run: Results,
+    leading: dict[str, list[VolumeSessions]],
+    numbers: Numbers,
+    cards: Mapping[str, Statistic],
+) -> Section:
     blocks: list[Block] = []
+    blocks += [Note(f"{sentence}.") for sentence in left_out(run)]
     for dataset, members in leading.items():
-        table = leaderboard(members, _stem("volumes", dataset), dataset_label(dataset))
-        blocks += [_answer(members, dataset), table]
+        name, title = _stem("volumes", dataset), dataset_label(dataset)
+        blocks += [
+            _answer(members, dataset, numbers),
+            leaderboard(members, numbers, cards, name, title),
+        ]
     text = (
         "A point is one interaction, a box two, a 3D box three, a scribble three, naming a slice "
         "one. Interactions as printed are the paper's; those per object were really made."
     )
-    return Section("Which model gives most for least", text, blocks)
+    return Section("Results", text, blocks)
 
 
-def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
+def _answer(members: Sequence[VolumeSessions], dataset: str, numbers: Numbers) -> Answer:
     """Who is best within ten interactions, and who is best at all."""
-    few, most = (_best(members, measure) for measure in ("dice@10", "dice"))
+    few, most = (_best(members, numbers, name) for name in (dice_within(10).name, "dice"))
     best = (
         f"Highest mean Dice within ten interactions on {dataset_label(dataset)}: {few.model} with "
     )
@@ -106,17 +119,16 @@ def _answer(members: Sequence[VolumeSessions], dataset: str) -> Answer:
         else phrase(f"No prompter costs ten interactions or fewer on {dataset_label(dataset)}.")
     )
     spent = next(g for g in members if (g.model, g.user) == (most.model, most.user))
-    mean = float(targets_of(spent, "interactions").mean())
+    mean = float(spent.interactions[:, -1].mean())
     return Answer(
         cheap,
         f"Highest at any cost: {most.model} with {label_of(most.user)}, {_percent(most)} after "
-        f"{mean:.1f} interactions per object. Which differences between models are significant "
-        "is tested below, pair by pair.",
+        f"{mean:.1f} interactions per object.",
     )
 
 
-def _best(members: Sequence[VolumeSessions], measure: str) -> SummaryRow:
-    rows = [row for group in members for row in rows_of(group) if row.measure == measure]
+def _best(members: Sequence[VolumeSessions], numbers: Numbers, name: str) -> SummaryRow:
+    rows = [numbers[group.key, name] for group in members]
     return max(rows, key=lambda row: (row.value, row.model, row.user))
 
 
@@ -170,55 +182,22 @@ def _staircase(group: VolumeSessions) -> Line:
     return Line(f"{group.model}, {label_of(group.user)}", spent, dice, role="step")
 
 
-def _equal_effort(leading: dict[str, list[VolumeSessions]]) -> Section:
+def _equal_effort(leading: dict[str, list[VolumeSessions]], numbers: Numbers) -> Section:
     """Dice for the same number of interactions, prompter by prompter."""
     blocks: list[Block] = []
     for dataset, members in leading.items():
+        shown = [*map(dice_within, BUDGETS), *map(seconds_until, GOALS)]
         columns = [Column("prompter"), Column("model")]
-        columns += [
-            Column(f"{b} interactions", "Dice, %", digits=1, better="higher") for b in BUDGETS
-        ]
-        columns += [Column("to 80 %", "seconds", digits=0), Column("to 90 %", "seconds", digits=0)]
+        columns += [Column(s.title, s.unit, s.digits, better=s.better) for s in shown]
         rows: list[list[Cell]] = []
         for group in members:
-            known = {row.measure: Value.of(row) for row in rows_of(group)}
-            shown = [*(f"dice@{b}" for b in BUDGETS), "seconds-to-80", "seconds-to-90"]
-            label = Label(label_of(group.user))
-            rows.append([label, group.model, *(known[measure] for measure in shown)])
+            values = [Value.of(numbers[group.key, s.name]) for s in shown]
+            rows.append([Label(label_of(group.user)), group.model, *values])
         told = "Dice of the last answer that the budget pays for, 0 for none."
         caption = f"{dataset_label(dataset)}: {told}"
         blocks.append(Table(_stem("equal-effort", dataset), columns, rows, caption))
     text = "What every prompter has reached once so many interactions are spent."
     return Section("Dice at equal effort", text, blocks)
-
-
-def _significant(run: Results, protocol: str) -> Section:
-    """Pairs of models on the objects they share, corrected together (Holm)."""
-    table = difference_table(
-        "volumes-differences",
-        [d for d in differences(run) if d.protocol == protocol],
-        {
-            "data set": lambda d: d.dataset,
-            "prompter": lambda d: label_of(d.user),
-            "pair": lambda d: f"{d.first} less {d.second}",
-            "what": lambda d: _COMPARED.get(d.measure, d.measure),
-        },
-        difference=Column("difference", digits=2),
-        p=Column("p", "Holm", digits=3),
-        caption="Differences between models.",
-        note="Paired on objects, resampled by patient; the pairs of a measure are corrected "
-        "together.",
-    )
-    text = "Models against each other under the same prompter, on the objects that they share."
-    return Section("Significant differences", text, [table] if table.rows else [])
-
-
-_COMPARED = {
-    "dice": "Dice, % points",
-    "dice@10": "Dice for ten interactions, % points",
-    "area": "area to 50 interactions, % points",
-    "effort-to-80": "interactions to 80 %",
-}
 
 
 def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[str]) -> Section:
@@ -230,11 +209,13 @@ def _shaped_like_the_paper(found: Sequence[VolumeSessions], protocols: Sequence[
 def _by_class(found: Sequence[VolumeSessions]) -> Section:
     tables = [by_class(members, _stem("classes", name)) for name, members in _sets(found)]
     text = "Mean Dice of the last round for each class by itself; a stronger tint is higher."
-    return Section("Class by class", text, [table for table in tables if table is not None])
+    return Section("Results by class", text, [table for table in tables if table is not None])
 
 
-def _instances(found: Sequence[VolumeSessions]) -> Section:
-    tables = [instances(members, _stem("instances", name)) for name, members in _sets(found)]
+def _instances(found: Sequence[VolumeSessions], numbers: Numbers) -> Section:
+    tables = [
+        instances(members, numbers, _stem("instances", name)) for name, members in _sets(found)
+    ]
     return Section("Instances", blocks=[table for table in tables if table is not None])
 
 
@@ -248,7 +229,7 @@ def _failures(run: Results, leading: dict[str, list[VolumeSessions]]) -> Section
         first = f"{lost[0]['dataset']}/{lost[0]['scene']}: {lost[0]['error']}"
         blocks.append(Note(f"{len(lost)} jobs failed, the first: {first}", "warning"))
     text = "The objects that come out worst over all models and prompters."
-    return Section("What fails", text, blocks)
+    return Section("Hardest objects", text, blocks)
 
 
 def _sets(found: Sequence[VolumeSessions]) -> list[tuple[str, list[VolumeSessions]]]:

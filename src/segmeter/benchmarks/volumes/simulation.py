@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from segmeter.benchmarks.sessions import rows_of, timed_encode
-from segmeter.benchmarks.volumes.fitting import fitting
+from segmeter.benchmarks.volumes.fitting import fitting, repeated, takes_none
 from segmeter.benchmarks.volumes.instances import published_case_dice
 from segmeter.benchmarks.volumes.judging import judge_volume
 from segmeter.core import catalogue
@@ -21,7 +22,8 @@ from segmeter.core.models import EncodedScene, Model, ProtocolName, in_protocol
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene, Volume
 from segmeter.core.users import User
-from segmeter.models.volumes.slicewise import on_volumes
+from segmeter.models.volumes.slice_capabilities import KnowsItsScan
+from segmeter.models.volumes.slicewise import SliceEncodedScene, on_volumes
 
 __all__ = ["simulate_volume"]
 
@@ -33,18 +35,25 @@ def simulate_volume(segmenter: Model, scene: Scene, plan: Plan) -> list[Row]:
     model = on_volumes(segmenter)
     users = fitting(model, [catalogue.users.make(spec) for spec in plan.users])
     if not users:
-        raise BadInput(
-            f"model '{segmenter.card.name}' takes none of the prompts of the users asked for; "
-            "name one that fits with --user"
-        )
+        raise BadInput(takes_none(segmenter))
     encoded, seconds_encode = timed_encode(model, scene)
     rows: list[Row] = []
     for protocol in plan.protocols:
         seen = in_protocol(encoded, protocol)
-        records = _played(scene, seen, users, protocol, plan)
-        made = list(_rows(scene, records, seconds_encode, plan.keep_masks))
+        drawn = repeated(users, protocol, plan.options["draws"])
+        records = _played(scene, seen, drawn, protocol, plan)
+        shown = _shown(scene, seen)
+        made = [row | shown for row in _rows(scene, records, seconds_encode, plan.keep_masks)]
         rows += _told_lost(made, records, seen) if isinstance(seen, LosesPrompts) else made
     return rows
+
+
+def _shown(scene: Volume, encoded: EncodedScene) -> Row:
+    """Modality, and the darkest and brightest value that a network for slices sees."""
+    window = encoded.window if isinstance(encoded, SliceEncodedScene) else None
+    low, high = window or (None, None)
+    modality = scene.modality if isinstance(scene, KnowsItsScan) else ""
+    return {"modality": modality, "window_low": low, "window_high": high}
 
 
 def _told_lost(
@@ -73,6 +82,7 @@ def _rows(
     scene: Volume, records: Sequence[Trajectory], seconds_encode: float, keep_masks: bool
 ) -> Iterator[Row]:
     matched = _matched(records)
+    voxel_ml = math.prod(scene.spacing_mm or (1.0, 1.0, 1.0)) / 1000
     for record in records:
         simulated = record.simulated
         spent = _efforts(record)
@@ -84,6 +94,8 @@ def _rows(
             yield row | {
                 "cluster": simulated.target.groups.get("patient", scene.id),
                 "voxels": simulated.target.mask.area,
+                "volume_ml": simulated.target.mask.area * voxel_ml,
+                "predicted_ml": made.mask.area * voxel_ml,
                 "paper_interactions": paper_interactions,
                 "interactions": float(work.interactions),
                 "degrees_of_freedom": float(work.degrees_of_freedom),

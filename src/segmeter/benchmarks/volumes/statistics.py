@@ -9,48 +9,50 @@ says seconds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.grouping import cost_of, differences_in, measured, summary_row
+from segmeter.benchmarks.grouping import cost_of
 from segmeter.benchmarks.volumes.judging import MEASURES
-from segmeter.core.benchmarks import Difference, Group, Results, SummaryRow
+from segmeter.benchmarks.volumes.repeats import merged_repeats
+from segmeter.core import catalogue
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.effort import Effort
+from segmeter.core.tables import Tables, columns_in, load_tables
 from segmeter.stats.effort import CostModel
 from segmeter.stats.effort_curves import area_to, effort_to, never_reached, quality_at
 from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
+from segmeter.stats.statistics import Better, Statistic
 
 __all__ = [
     "AREA",
     "BUDGETS",
     "GOALS",
     "VolumeSessions",
-    "differences",
+    "dice_within",
     "groups",
+    "measures_besides_dice",
     "per_case",
-    "rows_of",
-    "summary",
-    "targets_of",
+    "seconds_until",
+    "statistics",
 ]
 
 BUDGETS = (5, 10, 20, 50)
 GOALS = (80, 90)
 AREA = 50
 _CHALLENGE_DICE = 0.2
-COMPARED = ("dice", "dice@10", "area", "effort-to-80")
-Better = Literal["higher", "lower"]
-Key = tuple[str, str, str, str]
+_CHALLENGE_USER = "cvpr25-clicks"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSessions(Group):
-    """All sessions of a group, target by target.
+    """All sessions of a group, object by object.
 
-    Tables are `(targets, rounds)`: Dice, interactions, degrees of freedom and seconds spent
-    by the end of each round, the original's Dice of the target's case, and other measures.
+    Tables are `(objects, rounds)`: Dice, interactions, degrees of freedom and seconds spent
+    by the end of each round, the original's Dice of the object's case, and other measures.
     """
 
     dice: Floats
@@ -60,43 +62,56 @@ class VolumeSessions(Group):
     degrees_of_freedom: Floats
     seconds: Floats
     published: Floats
-    others: dict[str, Floats]
+    others: Mapping[str, Floats]
+    repeats: tuple[VolumeSessions, ...] = ()
 
     @property
     def rounds(self) -> int:
         return int(self.dice.shape[1])
 
+    @property
+    def in_challenge(self) -> bool:
+        """Whether the user clicks as the CVPR 2025 challenge does, which has its own scores."""
+        return self.user.partition("?")[0] == _CHALLENGE_USER
 
-def groups(run: Results, cost: CostModel) -> list[VolumeSessions]:
-    """The run's sessions, grouped, with their seconds under a cost model."""
-    others = measures_besides_dice(run)
-    beside = ("interactions", "degrees_of_freedom", "case_dice_published")
-    facts = _facts(run, cost)
-    made = []
-    for curves, tables in measured(run, "dice", *beside, *others):
-        labels, paper_interactions, seconds = facts[curves.key]
-        interactions, degrees_of_freedom, published = (tables[name] for name in beside)
-        made.append(
-            VolumeSessions(
-                *curves.key,
-                curves.keys,
-                curves.clusters,
-                curves.values,
-                labels,
-                paper_interactions,
-                interactions,
-                degrees_of_freedom,
-                seconds,
-                published,
-                {name: tables[name] for name in others},
-            )
-        )
-    return made
+
+def groups(run: Results) -> list[VolumeSessions]:
+    """The run's sessions, grouped, with their seconds under the cost model in use."""
+    others = {name: name.replace("-", "_") for name in measures_besides_dice(run)}
+    columns = ["dice", "interactions", "degrees_of_freedom", "case_dice_published", "effort"]
+    found = load_tables(run, [*columns, *others.values()], facts=["label", "paper_interactions"])
+    cost = cost_of(run)
+    return merged_repeats([_group(tables, others, cost) for tables in found])
+
+
+def _group(tables: Tables, others: Mapping[str, str], cost: CostModel) -> VolumeSessions:
+    return VolumeSessions(
+        *tables.key,
+        tables.keys,
+        tables.clusters,
+        tables.table("dice"),
+        tuple(label or "" for label in tables.fact("label")),
+        tables.fact("paper_interactions")[0] or "",
+        tables.table("interactions"),
+        tables.table("degrees_of_freedom"),
+        _seconds(tables.lists("effort").to_pylist(), cost),
+        tables.table("case_dice_published"),
+        {name: tables.table(column) for name, column in others.items()},
+    )
+
+
+def _seconds(efforts: Sequence[Sequence[str]], cost: CostModel) -> Floats:
+    """A person's work under the cost model; no machine's waiting is in it."""
+    seconds = np.full((len(efforts), max(map(len, efforts))), np.nan)
+    for i, texts in enumerate(efforts):
+        worked = [cost.of_effort(Effort(**json.loads(text))) for text in texts]
+        seconds[i, : len(worked)] = cost.per_object + np.array(worked)
+    return seconds
 
 
 def measures_besides_dice(run: Results) -> list[str]:
     """Measures of the plan, then those that were added later for every row."""
-    held = run.sql("select * from rows limit 0").column_names
+    held = columns_in(run)
     later = [m for m in MEASURES if m not in run.plan.measures and m.replace("-", "_") in held]
     whole = [m for m in later if not _lacking(run, m.replace("-", "_"))]
     return [m for m in (*run.plan.measures, *whole) if m != "dice"]
@@ -105,49 +120,6 @@ def measures_besides_dice(run: Results) -> list[str]:
 def _lacking(run: Results, column: str) -> bool:
     found = run.sql(f'select 1 from rows where "{column}" is null limit 1')
     return bool(found.num_rows)
-
-
-def summary(run: Results) -> list[SummaryRow]:
-    """Every statistic of every group, with its interval."""
-    return [row for group in groups(run, cost_of(run)) for row in rows_of(group)]
-
-
-def differences(run: Results) -> list[Difference]:
-    """Every pair of models on the targets they share, by data set, user and reading."""
-    return differences_in(COMPARED, groups(run, cost_of(run)), targets_of)
-
-
-def targets_of(group: VolumeSessions, measure: str) -> Floats:
-    """One value per target, whose mean over cases is the statistic of that name."""
-    dice, spent = group.dice, group.interactions
-    name, _, at = measure.partition("@")
-    if measure.startswith(("effort-to-", "seconds-to-")):
-        what, _, goal = measure.rpartition("-to-")
-        table = spent if what == "effort" else group.seconds
-        return effort_to(dice, table, int(goal) / 100)
-    match name, at:
-        case "dice", "":
-            return 100 * dice[:, -1]
-        case "dice", _:
-            return 100 * quality_at(dice, spent, float(at))
-        case "dice-first", "":
-            return 100 * dice[:, 0]
-        case "area", "":
-            return 100 * area_to(dice, spent, AREA)
-        case "interactions", "":
-            return spent[:, -1]
-        case "dof", "":
-            return group.degrees_of_freedom[:, -1]
-        case "seconds", "":
-            return group.seconds[:, -1]
-        case "dice-published", "":
-            return 100 * group.published[:, -1]
-    if measure.startswith(("dsc-", "nsd-")):
-        return _challenge_values(group, measure)
-    if measure in group.others:
-        scale = 100 if measure in ("nsd", "iou", "precision", "recall") else 1
-        return scale * group.others[measure][:, -1]
-    raise KeyError(measure)
 
 
 def per_case(group: VolumeSessions, values: Floats) -> tuple[Floats, list[str]]:
@@ -166,95 +138,148 @@ def per_case(group: VolumeSessions, values: Floats) -> tuple[Floats, list[str]]:
     return np.array(means), [patients[scene] for scene in found]
 
 
-def rows_of(group: VolumeSessions) -> Iterator[SummaryRow]:
-    """Every statistic of one group."""
-    for measure, interval in _measures(group):
-        yield summary_row(group, measure, interval)
+def _mean_over_cases(group: VolumeSessions, values: Floats) -> Interval | None:
+    """The mean over cases, patients resampled; no limits where a case is infinitely far."""
+    if np.isnan(values).all():
+        return None
+    means, patients = per_case(group, values)
+    if not np.isfinite(means).all():
+        return Interval(float(np.mean(means)), float("nan"), float("nan"))
+    return Resampling(patients, seed=group.dataset).interval(means)
 
 
-def _measures(group: VolumeSessions) -> Iterator[tuple[str, Interval]]:
-    _, cases = per_case(group, group.dice[:, 0])
-    drawn = Resampling(cases, seed=group.dataset)
-
-    def of(measure: str) -> tuple[str, Interval]:
-        values, _ = per_case(group, targets_of(group, measure))
-        return measure, _interval(drawn, values)
-
-    yield of("dice")
-    if group.rounds > 1:
-        yield of("dice-first")
-    for measure in group.others:
-        yield of(measure)
-    for measure in ("interactions", "dof", "seconds"):
-        yield of(measure)
-    for budget in BUDGETS:
-        yield of(f"dice@{budget}")
-    yield of("area")
+def statistics(run: Results) -> list[Statistic]:
+    """All statistics of a run, in the order in which they are listed."""
+    others = measures_besides_dice(run)
+    made = [
+        _dice("dice", "Dice", lambda g: g.dice[:, -1], "%, last round", tested=True),
+        _dice("dice-first", "Dice, first round", _first_of_several, "%"),
+        *map(_other, others),
+        _mean("interactions", "interactions", "per object", lambda g: g.interactions[:, -1]),
+        _mean("dof", "degrees of freedom", "per object", lambda g: g.degrees_of_freedom[:, -1], 0),
+        _mean("seconds", "seconds", "per object", lambda g: g.seconds[:, -1], 0),
+        *(dice_within(budget, tested=budget == 10) for budget in BUDGETS),
+        _dice("area", f"area to {AREA}", lambda g: area_to(g.dice, g.interactions, AREA), "%",
+              tested=True),
+    ]  # fmt: skip
     for goal in GOALS:
-        yield of(f"effort-to-{goal}")
-        yield of(f"seconds-to-{goal}")
-        never = never_reached(group.dice, goal / 100)
-        share = share_interval(never, group.clusters)
-        yield f"never@{goal}", share.times(100)
-    yield of("dice-published")
-    if group.user.startswith("cvpr25-clicks"):
-        for measure in _challenge(group):
-            yield of(measure)
+        made += [_effort_to(goal, tested=goal == GOALS[0]), seconds_until(goal), _never(goal)]
+    made.append(_dice("dice-published", "Dice, matched anew", lambda g: g.published[:, -1], "%"))
+    kinds = ("dsc", "nsd") if "nsd" in others else ("dsc",)
+    return [*made, *(_challenge(kind, final=f) for kind in kinds for f in (False, True))]
 
 
-def _challenge(group: VolumeSessions) -> list[str]:
-    """The CVPR 2025 challenge's scores; NSD where it was measured."""
-    return ["dsc-auc", "dsc-final"] + (["nsd-auc", "nsd-final"] if "nsd" in group.others else [])
+def _mean(
+    name: str,
+    title: str,
+    unit: str,
+    values: Callable[[Any], Floats],
+    digits: int = 1,
+    better: Better = "lower",
+    *,
+    tested: bool = False,
+    percent: bool = False,
+) -> Statistic:
+    def of_repeats(group: VolumeSessions) -> Floats:
+        each = [values(one) for one in group.repeats or (group,)]
+        return np.asarray(np.mean(each, axis=0))
+
+    return Statistic(
+        name, title, unit, digits, better, percent, of_repeats, _mean_over_cases,
+        of=VolumeSessions, tested="yes" if tested else "on request",
+    )  # fmt: skip
 
 
-def _challenge_values(group: VolumeSessions, measure: str) -> Floats:
+def _dice(
+    name: str, title: str, values: Callable[[Any], Floats], unit: str, *, tested: bool = False
+) -> Statistic:
+    return _mean(name, title, unit, values, 1, "higher", tested=tested, percent=True)
+
+
+def _first_of_several(group: VolumeSessions) -> Floats:
+    return group.dice[:, 0] if group.rounds > 1 else np.full(group.size, np.nan)
+
+
+def _other(measure: str) -> Statistic:
+    """The last round of a further measure: shares in percent, distances in millimetres."""
+    card = catalogue.measures.make(measure)
+    share = card.range == (0, 1)
+    title, unit = {"nsd": ("NSD", "%, at 2 mm")}.get(measure, (measure, "%" if share else "mm"))
+    return _mean(
+        measure, title, unit, lambda g: g.others[measure][:, -1], 1, card.better, percent=share
+    )
+
+
+def dice_within(budget: int, *, tested: bool = False) -> Statistic:
+    """Dice of the last prediction that so many interactions pay for."""
+    title, unit = f"Dice within {budget}", f"%, for {budget} interactions"
+    return _dice(
+        f"dice@{budget}", title, lambda g: quality_at(g.dice, g.interactions, budget), unit,
+        tested=tested,
+    )  # fmt: skip
+
+
+def _effort_to(goal: int, *, tested: bool = False) -> Statistic:
+    """Interactions until a Dice is reached; all that were made where it never is."""
+    return _mean(
+        f"effort-to-{goal}", f"to {goal} %", "interactions",
+        lambda g: effort_to(g.dice, g.interactions, goal / 100), tested=tested,
+    )  # fmt: skip
+
+
+def seconds_until(goal: int) -> Statistic:
+    """A person's seconds until a Dice is reached."""
+    return _mean(
+        f"seconds-to-{goal}", f"to {goal} %", "seconds",
+        lambda g: effort_to(g.dice, g.seconds, goal / 100), 0,
+    )  # fmt: skip
+
+
+def _never(goal: int) -> Statistic:
+    """The share of objects, in all draws of the user, that never reach a Dice."""
+
+    def flags(group: VolumeSessions) -> list[Floats]:
+        each = group.repeats or (group,)
+        return [never_reached(one.dice, goal / 100).astype(float) for one in each]
+
+    def interval(group: VolumeSessions, _: Floats) -> Interval:
+        found = flags(group)
+        return share_interval(np.concatenate(found), group.clusters * len(found))
+
+    return Statistic(
+        f"never@{goal}",
+        f"never {goal} %",
+        "% of objects",
+        0,
+        "lower",
+        percent=True,
+        values=lambda g: np.asarray(np.mean(flags(g), axis=0)),
+        interval=interval,
+        of=VolumeSessions,
+    )
+
+
+def _challenge(kind: str, *, final: bool) -> Statistic:
+    """A score of the CVPR 2025 challenge, as it prints them; none for other users."""
+    what = "final" if final else "AuC"
+
+    def values(group: VolumeSessions) -> Floats:
+        if not group.in_challenge:
+            return np.full(group.size, np.nan)
+        return _challenge_values(group, kind == "nsd", final)
+
+    return _mean(f"{kind}-{what.lower()}", f"{kind.upper()} {what}", "", values, 3, "higher")
+
+
+def _challenge_values(group: VolumeSessions, surface: bool, final: bool) -> Floats:
     """Fractions, as the challenge prints them; NSD counts 0 unless Dice is above 0.2.
 
     The area is by trapezoids over the clicks, the box's round left out.
     """
-    kind, _, what = measure.partition("-")
     table = group.dice
-    if kind == "nsd":
+    if surface:
         table = np.where(table > _CHALLENGE_DICE, group.others["nsd"], 0.0)
-    if what == "final":
+    if final:
         return table[:, -1]
     clicks = table if "box=false" in group.user else table[:, 1:]
     return np.asarray(((clicks[:, 1:] + clicks[:, :-1]) / 2).sum(axis=1))
-
-
-def _interval(drawn: Resampling, values: Floats) -> Interval:
-    """The mean with its interval; none where a case is infinitely far, as an empty mask is."""
-    if not np.isfinite(values).all():
-        return Interval(float(np.mean(values)), float("nan"), float("nan"))
-    return drawn.interval(values)
-
-
-Facts = tuple[tuple[str, ...], str, Floats]
-
-
-def _facts(run: Results, cost: CostModel) -> dict[Key, Facts]:
-    """Labels, nominal interactions and seconds of each group, in the order of its curves.
-
-    Seconds are a person's work under the cost model; no machine's waiting is among them.
-    """
-    table = run.sql("""
-        select model, dataset, "user", protocol, scene, target,
-               min(label) as label, min(paper_interactions) as paper_interactions,
-               list(effort order by round) as efforts
-        from rows group by model, dataset, "user", protocol, scene, target
-        order by model, dataset, "user", protocol desc, scene, target
-    """)
-    found: dict[Key, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        key = (row["model"], row["dataset"], row["user"], row["protocol"])
-        found.setdefault(key, []).append(row)
-    return {key: _fact(rows, cost) for key, rows in found.items()}
-
-
-def _fact(rows: Sequence[dict[str, Any]], cost: CostModel) -> Facts:
-    longest = max(len(row["efforts"]) for row in rows)
-    seconds = np.full((len(rows), longest), np.nan)
-    for i, row in enumerate(rows):
-        worked = [cost.of_effort(Effort(**json.loads(text))) for text in row["efforts"]]
-        seconds[i, : len(worked)] = cost.per_object + np.array(worked)
-    return tuple(row["label"] or "" for row in rows), rows[0]["paper_interactions"] or "", seconds

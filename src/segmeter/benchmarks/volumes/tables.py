@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from segmeter.benchmarks.declared import Numbers
 from segmeter.benchmarks.volumes.averages import DatasetDice, published_row, sound_row
 from segmeter.benchmarks.volumes.paper import (
     CAVEATS,
@@ -16,16 +17,15 @@ from segmeter.benchmarks.volumes.paper import (
     paper_rows,
     table_of,
 )
-from segmeter.benchmarks.volumes.statistics import VolumeSessions, rows_of, targets_of
+from segmeter.benchmarks.volumes.statistics import VolumeSessions, dice_within
 from segmeter.core import catalogue
 from segmeter.core.errors import SegmeterError
 from segmeter.core.sections import Block, Cell, Column, Label, Note, Table, Value
+from segmeter.stats.statistics import Statistic
 from segmeter.users.volumes.intrabench_prompters import Prompter
 from segmeter.users.volumes.intrabench_refiners import Refiner
 
 __all__ = ["by_class", "instances", "label_of", "leaderboard", "paper_tables"]
-
-Values = dict[str, Value]
 
 
 def label_of(user: str) -> str:
@@ -44,44 +44,36 @@ def _made(user: str) -> Any:
         return None
 
 
-def leaderboard(groups: Sequence[VolumeSessions], name: str, title: str) -> Table:
+def leaderboard(
+    groups: Sequence[VolumeSessions],
+    numbers: Numbers,
+    cards: Mapping[str, Statistic],
+    name: str,
+    title: str,
+) -> Table:
     """Every model and user of one data set, the largest area first."""
-    found = [(group, _values(group)) for group in groups]
-    found.sort(key=lambda pair: (-(pair[1]["area"].value or 0.0), pair[0].key))
-    measures = list(found[0][0].others)
+    found = sorted(groups, key=lambda g: (-numbers[g.key, "area"].value, g.key))
+    shown = [
+        cards[name]
+        for name in (
+            "interactions", "dof", "seconds", "dice", *found[0].others, dice_within(10).name,
+            "area", "effort-to-80", "never@80",
+        )
+    ]  # fmt: skip
     columns = [
         Column("prompter"),
         Column("model"),
         Column("interactions", "as printed"),
-        Column("interactions", "per object", digits=1),
-        Column("degrees of freedom", "per object", digits=0),
-        Column("seconds", "per object", digits=0, better="lower"),
-        Column("Dice", "%, last round", digits=1, better="higher", plot=True),
-        *(_other(m) for m in measures),
-        Column("Dice", "%, for 10 interactions", digits=1, better="higher"),
-        Column("area to 50", "%", digits=1, better="higher"),
-        Column("to 80 %", "interactions", digits=1),
-        Column("never 80 %", "% of objects", digits=0, better="lower"),
+        *(Column(s.title, s.unit, s.digits, better=s.better, plot=s.name == "dice") for s in shown),
     ]
-    shown = (
-        "interactions",
-        "dof",
-        "seconds",
-        "dice",
-        *measures,
-        "dice@10",
-        "area",
-        "effort-to-80",
-        "never@80",
-    )
     rows: list[list[Cell]] = [
         [
             Label(label_of(group.user), protocol=group.protocol),
             group.model,
             group.paper_interactions,
-            *(values[m] for m in shown),
+            *(Value.of(numbers[group.key, s.name]) for s in shown),
         ]
-        for group, values in found
+        for group in found
     ]
     return Table(
         name,
@@ -89,25 +81,13 @@ def leaderboard(groups: Sequence[VolumeSessions], name: str, title: str) -> Tabl
         rows,
         f"{title}: {len(groups[0].keys)} objects of {_cases(groups[0])} cases. Dice is "
         "averaged over the instances of a case, then over cases; intervals resample patients.",
-        "An area is mean Dice over the first 50 interactions, 0 before the first answer. "
+        "An area is mean Dice over the first 50 interactions, 0 before the first prediction. "
         "Interactions to 80 % count all that was spent where 80 % was never reached.",
     )
 
 
-def _other(measure: str) -> Column:
-    if measure == "nsd":
-        return Column("NSD", "%, at 2 mm", digits=1, better="higher")
-    if measure in ("hd95", "mean-surface-distance"):
-        return Column(measure, "mm", digits=1, better="lower")
-    return Column(measure, "%", digits=1, better="higher")
-
-
 def _cases(group: VolumeSessions) -> int:
     return len({scene for scene, _ in group.keys})
-
-
-def _values(group: VolumeSessions) -> Values:
-    return {row.measure: Value.of(row) for row in rows_of(group)}
 
 
 def paper_tables(groups: Sequence[VolumeSessions], protocol: str) -> list[Block]:
@@ -225,7 +205,7 @@ def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     columns += [Column(label or "?", "%", digits=1, shade=True) for label in labels]
     rows: list[list[Cell]] = []
     for group in groups:
-        values = targets_of(group, "dice")
+        values = 100 * group.dice[:, -1]
         cells: list[Cell] = [Label(label_of(group.user), protocol=group.protocol), group.model]
         for label in labels:
             mine = [v for v, own in zip(values, group.labels, strict=True) if own == label]
@@ -234,7 +214,7 @@ def by_class(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     return Table(name, columns, rows, f"{groups[0].dataset}: Dice of the last round by class.")
 
 
-def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
+def instances(groups: Sequence[VolumeSessions], numbers: Numbers, name: str) -> Table | None:
     """Direct pairing beside the original's matching, where a case has several instances."""
     shared = [g for g in groups if _several(g)]
     if not shared:
@@ -247,9 +227,8 @@ def instances(groups: Sequence[VolumeSessions], name: str) -> Table | None:
     ]
     rows: list[list[Cell]] = []
     for group in shared:
-        values = _values(group)
-        label = Label(label_of(group.user), protocol=group.protocol)
-        rows.append([label, group.model, values["dice"], values["dice-published"]])
+        values = [Value.of(numbers[group.key, name]) for name in ("dice", "dice-published")]
+        rows.append([Label(label_of(group.user), protocol=group.protocol), group.model, *values])
     return Table(
         name,
         columns,

@@ -9,7 +9,9 @@ from segmeter.core import catalogue
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import NotFound
 
-__all__ = ["NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
+__all__ = ["CITATION", "NOT_REPRODUCIBLE", "OWN_RULES", "named", "told", "with_own_rules"]
+
+CITATION = "Kirillov et al. Segment anything. ICCV, 2023"
 
 NOT_REPRODUCIBLE = (
     "Not reproducible from what was published: faces were blurred in all images, the parts "

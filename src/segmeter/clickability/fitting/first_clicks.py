@@ -95,21 +95,31 @@ def read_tables(path: Path) -> list[Seen]:
     """One data set's `*_per_image.csv`: the uniform and distance rows of every key."""
     if not path.is_file():
         raise NotFound(f"no table '{path}'")
-    columns = ("full_stem", "model_name", "click_type", "l1", "nss", "pde")
-    found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = [c for c in columns if c not in (reader.fieldnames or ())]
-        if missing:
-            raise BadInput(f"{path.name} has no column '{missing[0]}'")
-        for number, row in enumerate(reader, start=2):
-            try:
-                values = tuple(float(row[c]) for c in ("nss", "pde", "l1"))
-            except (TypeError, ValueError):
-                raise BadInput(f"{path.name}, row {number}: a value is not a number") from None
-            found.setdefault((row["full_stem"], row["click_type"]), {})[row["model_name"]] = values
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            found = _values(path, csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"'{path}' is not a table in UTF-8: {error}") from None
     both = {k: v for k, v in found.items() if {"ud", "dt"} <= v.keys()}
     return [Seen(key, kind, *v["ud"], *v["dt"]) for (key, kind), v in both.items()]
+
+
+def _values(
+    path: Path, reader: csv.DictReader[str]
+) -> dict[tuple[str, str], dict[str, tuple[float, ...]]]:
+    """NSS, PDE and L1 by target and kind of click, then by model."""
+    columns = ("full_stem", "model_name", "click_type", "l1", "nss", "pde")
+    missing = [c for c in columns if c not in (reader.fieldnames or ())]
+    if missing:
+        raise BadInput(f"{path.name} has no column '{missing[0]}'")
+    found: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
+    for number, row in enumerate(reader, start=2):
+        try:
+            values = tuple(float(row[c]) for c in ("nss", "pde", "l1"))
+        except (TypeError, ValueError):
+            raise BadInput(f"{path.name}, row {number}: a value is not a number") from None
+        found.setdefault((row["full_stem"], row["click_type"]), {})[row["model_name"]] = values
+    return found
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
@@ -120,7 +130,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             data: dict[str, Any] = json.load(file)
         return {name: Mask.from_coco(runs) for name, runs in data.items()}
-    except (OSError, EOFError, ValueError, AttributeError) as error:
+    except (OSError, EOFError, ValueError, AttributeError, RecursionError) as error:
         raise BadInput(f"'{path}' holds no masks by name: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""Augmentation of training samples: mirrored always, in the corrected recipe colour and scale too."""
+"""Augmentation of training samples: mirrored; in the corrected recipe colour and scale too."""
 
 from __future__ import annotations
 

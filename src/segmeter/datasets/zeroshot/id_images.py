@@ -190,8 +190,8 @@ def _read_hdf5(file: Path, key: str) -> Ids:
             if stored.ndim != 2 or stored.size > MOST_PIXELS or stored.dtype.kind not in "iu":
                 raise BadInput(f"'{file}': '{key}' is no map of whole numbers, one per pixel")
             return np.asarray(stored[()], dtype=np.int64)
-    except OSError as error:
-        raise BadInput(f"'{file}' is not a whole HDF5 file; get it again") from error
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"'{file}' is not a complete HDF5 file; get it again") from error
 
 
 def _numbers(values: npt.NDArray[Any]) -> Ids:

@@ -50,7 +50,11 @@ class ClickNet:
 
     @cached_property
     def card(self) -> ModelCard:
-        return replace(self._card, fingerprint=places.fingerprint(self.weights_path))
+        return replace(
+            self._card,
+            summary=self._card.summary + places.named(self.weights_path),
+            fingerprint=places.fingerprint(self.weights_path),
+        )
 
     @cached_property
     def network(self) -> Any:

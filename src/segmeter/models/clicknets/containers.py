@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from segmeter.core.errors import BadWeights
+from segmeter.models.checkpoints import find_marker, unwrap
 from segmeter.models.clicknets.architectures import RITM, SIMPLECLICK, Ritm, Shape, SimpleClick
-from segmeter.models.weights import sizes, unfilled
+from segmeter.models.weights import DAMAGED, sizes, unfilled
 
-__all__ = ["check", "load", "read"]
+__all__ = ["check", "load", "read", "recognise"]
 
 _LOSS = "isegm.model.modeling.transformer_helper.cross_entropy_loss"
+_MARKER = re.compile(
+    r"(?:^|(?<=\.))(?:feature_extractor\.conv3x3_ocr\.0|patch_embed_coords\.proj)\.weight$"
+)
 _NORMS = {
     "torch.nn.modules.batchnorm.BatchNorm2d",
     "torch.nn.modules.batchnorm.SyncBatchNorm",
@@ -47,7 +52,7 @@ def load(path: Path, shape: Shape, name: str) -> Any:
     """The network of a shape with the weights of a file, in evaluation mode."""
     state, found = read(path)
     if found is not None and found != shape:
-        named = next((n for n, s in (RITM | SIMPLECLICK).items() if s == found), None)
+        named = _name(RITM | SIMPLECLICK, lambda s: s == found)
         hint = f"use model '{named}'" if named else "no model here has that shape"
         raise BadWeights(f"{path}: these weights are {found}, not '{name}'; {hint}")
     network = _network(shape)
@@ -66,9 +71,39 @@ def read(path: Path) -> tuple[Mapping[str, Any], Shape | None]:
         content = content[0]  # several networks by click number: the first is the default
     if not isinstance(content, Mapping):
         raise BadWeights(f"{path}: holds a {type(content).__name__} where weights should be")
-    if "state_dict" not in content:
+    if "config" in content and "state_dict" in content:
+        return content["state_dict"], _shape(path, content["config"])
+    if not find_marker(content, _MARKER):
         return content, None
-    return content["state_dict"], _shape(path, content.get("config"))
+    return unwrap(content, path, _MARKER)[2], None
+
+
+def recognise(path: Path) -> str | None:
+    """The registry's name of the click network in a file; None if it holds none.
+
+    A container states its architecture; of bare tensors it is read off the shapes. Whether a
+    RITM network was built with leaky units shows only in a container.
+    """
+    found, shape = sizes(path), None
+    if found is None:
+        state, shape = read(path)
+        found = {k: tuple(getattr(v, "shape", ())) for k, v in state.items()}
+    if shape is None:
+        head = found.get("feature_extractor.conv3x3_ocr.0.weight")
+        maps = found.get("maps_transform.0.weight")
+        if head is not None and maps is not None:
+            key = (head[1] // 15, head[0] // 2, maps[1] == 3)
+            return _name(RITM, lambda s: (s.width, s.ocr_width, s.with_previous) == key)
+        place = found.get("backbone.pos_embed")
+        if place is None or "patch_embed_coords.proj.weight" not in found:
+            return None
+        depth = len({k.split(".")[2] for k in found if k.startswith("backbone.blocks.")})
+        return _name(SIMPLECLICK, lambda s: (s.dim, s.depth) == (place[-1], depth))
+    return _name(RITM | SIMPLECLICK, lambda s: s == shape)
+
+
+def _name(known: Mapping[str, Any], fits: Callable[[Any], bool]) -> str | None:
+    return next((name for name, shape in known.items() if fits(shape)), None)
 
 
 def _refuse_odd(path: Path, name: str, missing: Sequence[str], unexpected: Sequence[str]) -> None:
@@ -105,7 +140,8 @@ def _weights_only(path: Path) -> Any:
 
     try:
         with torch.serialization.safe_globals(_inert_classes()):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            mapped = zipfile.is_zipfile(path)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class)\s+([\w.]+\.[\w.]+)", str(error))
         what = f"asks for '{named[1]}'" if named else "asks for more than tensors"
@@ -113,7 +149,7 @@ def _weights_only(path: Path) -> Any:
             f"{path}: refused, because the file {what} while it is opened, and weights have "
             "no need for that; take the file from its authors again or convert it to safetensors"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, AttributeError) as error:
+    except DAMAGED as error:
         reason = str(error).split("\n")[0][:120]
         raise BadWeights(f"{path}: cannot be read as a checkpoint ({reason})") from error
 

@@ -34,7 +34,13 @@ class OnnxFile:
 
     def run(self, feeds: Mapping[str, Array]) -> Array:
         """The first output for the given inputs."""
-        made: Array = self._session.run(None, dict(feeds))[0]
+        import onnxruntime
+
+        try:
+            made: Array = self._session.run(None, dict(feeds))[0]
+        except _own_errors(onnxruntime) as error:
+            reason = str(error).split("\n")[0][:120]
+            raise BadWeights(f"'{self._file}' cannot be run ({reason}); fetch it again") from error
         return made
 
     @cached_property
@@ -60,12 +66,18 @@ def _opened(onnxruntime: Any, file: Path) -> Any:
     # One thread: sums then do not depend on the machine, and jobs run side by side.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    errors = onnxruntime.capi.onnxruntime_pybind11_state
     try:
         return onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
-    except (errors.InvalidProtobuf, errors.Fail, errors.InvalidGraph, errors.NoSuchFile) as error:
+    except _own_errors(onnxruntime) + weight_files.DAMAGED as error:
         reason = str(error).split("\n")[0][:120]
         raise BadWeights(f"'{file}' is damaged or cut short ({reason}); fetch it again") from error
+
+
+def _own_errors(onnxruntime: Any) -> tuple[type[Exception], ...]:
+    """The exceptions of onnxruntime, which have no class in common, and those of its fallback."""
+    held = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+    own = [kind for kind in held if isinstance(kind, type) and issubclass(kind, Exception)]
+    return (*own, ValueError)
 
 
 def least_score(name: str, value: float) -> float:

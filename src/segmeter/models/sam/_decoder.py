@@ -138,8 +138,18 @@ class MaskDecoder(nn.Module):
     Mask 0 is the single-mask answer, masks 1 to 3 are the three of an ambiguous prompt.
     """
 
-    def __init__(self, *, fine: bool = False, quality: int = 0, width: int = 256) -> None:
-        """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, 0 without it."""
+    def __init__(
+        self,
+        *,
+        fine: bool = False,
+        quality: int = 0,
+        quality_token: bool = False,
+        width: int = 256,
+    ) -> None:
+        """`fine` for SAM 2's pyramid; `quality` is SAM-HQ's encoder width, or 0.
+
+        `quality_token` for HQ-SAM 2, which has SAM-HQ's token but not its fused features.
+        """
         super().__init__()
         self.fine = fine
         self.transformer = TwoWayTransformer(width)
@@ -159,10 +169,11 @@ class MaskDecoder(nn.Module):
         )
         self.iou_prediction_head = Perceptron(width, width, 4)
         if quality:
-            self.hf_token = nn.Embedding(1, width)
-            self.hf_mlp = Perceptron(width, width, width // 8)
             self.compress_vit_feat = _enlarger(quality, width, width // 8)
             self.embedding_encoder = _enlarger(width, width // 4, width // 8)
+        if quality or quality_token:
+            self.hf_token = nn.Embedding(1, width)
+            self.hf_mlp = Perceptron(width, width, width // 8)
             self.embedding_maskfeature = nn.Sequential(
                 nn.Conv2d(width // 8, width // 4, 3, 1, 1),
                 ChannelNorm(width // 4),

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["Hiera", "HieraSizes", "Sam2Encoder", "hub_names"]
+__all__ = ["Hiera", "HieraSizes", "Sam2Encoder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +206,6 @@ class Sam2Encoder(nn.Module):
                 own = own + F.interpolate(made[-1], scale_factor=2.0, mode="nearest")
             made.append(own)
         return made[::-1]
-
-
-def hub_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a hub's file that are the encoder's, under its names."""
-    own = {}
-    for name, value in tensors.items():
-        if name.startswith("vision_encoder."):
-            own[name.removeprefix("vision_encoder.")] = value
-        elif name.startswith(("mask_decoder.conv_s0.", "mask_decoder.conv_s1.")):
-            own[name.removeprefix("mask_decoder.")] = value
-        elif name == "no_memory_embedding":
-            own[name] = value
-    return own
 
 
 def _halved(x: Tensor) -> Tensor:

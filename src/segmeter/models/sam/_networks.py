@@ -1,17 +1,15 @@
-"""Loading SAM networks: image encoders from `transformers`, everything after them our own.
+"""Loading SAM networks: SAM, SAM-HQ and MobileSAM from checkpoints, others from Hugging Face.
 
-MobileSAM is wholly our own, and so is SAM 2 (`_sam2`).
-
-Our decoder gives all four masks in one pass, batches asks with their own mask prompts, and
-keeps to the originals where `transformers` does not: its SAM decoder normalises with another
-epsilon (1e-6 for 1e-5), its SAM-HQ decoder enlarges the image's embedding as it was before
-the prompts were looked at.
+The decoder is our own for all of them: it returns all four masks in one pass, batches requests
+that have mask prompts, and agrees with the authors' code where `transformers` does not (its SAM
+decoder normalises with an epsilon of 1e-6 instead of 1e-5, its SAM-HQ decoder uses the image
+embedding from before the transformer). SAM 2 is in `_sam2`.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +18,23 @@ from torch import Tensor
 
 from segmeter.core.errors import BadInput, BadWeights, NotFound
 from segmeter.models import weights
+from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
 from segmeter.models.sam._frames import Frame, Padded, Squeezed
 from segmeter.models.sam._tiny_vit import TinyVit
+from segmeter.models.sam._vit import SamVit
+from segmeter.models.sam.layouts import source_name
 
 if TYPE_CHECKING:
     from segmeter.models.sam.model import Family
 
 __all__ = [
     "HubNetwork",
-    "MobileNetwork",
+    "SamNetwork",
     "decoder_tensors",
     "device_name",
+    "mobile_sam",
     "pick_device",
     "pick_dtype",
 ]
@@ -44,43 +46,6 @@ _CLASSES = {
     "sam3": "Sam3TrackerModel",
     "edgetam": "EdgeTamModel",
 }
-
-_RENAMED = [
-    (r"^prompt_encoder\.mask_embed\.conv1\.", "prompt_encoder.mask_downscaling.0."),
-    (r"^prompt_encoder\.mask_embed\.layer_norm1\.", "prompt_encoder.mask_downscaling.1."),
-    (r"^prompt_encoder\.mask_embed\.conv2\.", "prompt_encoder.mask_downscaling.3."),
-    (r"^prompt_encoder\.mask_embed\.layer_norm2\.", "prompt_encoder.mask_downscaling.4."),
-    (r"^prompt_encoder\.mask_embed\.conv3\.", "prompt_encoder.mask_downscaling.6."),
-    (r"^prompt_encoder\.point_embed\.(\d)\.", r"prompt_encoder.point_embeddings.\1."),
-    (r"\.o_proj\.", ".out_proj."),
-    (r"\.layer_norm(\d)\.", r".norm\1."),
-    (r"\.layer_norm_final_attn\.", ".norm_final_attn."),
-    (r"(layers\.\d)\.mlp\.proj_in\.", r"\1.mlp.lin1."),
-    (r"(layers\.\d)\.mlp\.proj_out\.", r"\1.mlp.lin2."),
-    (r"(mlps\.\d|head|hq_mask_mlp)\.layers\.0\.", r"\1.layers.1."),
-    (r"(mlps\.\d|head|hq_mask_mlp)\.proj_in\.", r"\1.layers.0."),
-    (r"(mlps\.\d|head|hq_mask_mlp)\.proj_out\.", r"\1.layers.2."),
-    (r"^mask_decoder\.upscale_conv1\.", "mask_decoder.output_upscaling.0."),
-    (r"^mask_decoder\.upscale_layer_norm\.", "mask_decoder.output_upscaling.1."),
-    (r"^mask_decoder\.upscale_conv2\.", "mask_decoder.output_upscaling.3."),
-    (r"^mask_decoder\.hq_token\.", "mask_decoder.hf_token."),
-    (r"^mask_decoder\.hq_mask_mlp\.", "mask_decoder.hf_mlp."),
-    (r"^mask_decoder\.compress_vit_conv1\.", "mask_decoder.compress_vit_feat.0."),
-    (r"^mask_decoder\.compress_vit_norm\.", "mask_decoder.compress_vit_feat.1."),
-    (r"^mask_decoder\.compress_vit_conv2\.", "mask_decoder.compress_vit_feat.3."),
-    (r"^mask_decoder\.encoder_conv1\.", "mask_decoder.embedding_encoder.0."),
-    (r"^mask_decoder\.encoder_norm\.", "mask_decoder.embedding_encoder.1."),
-    (r"^mask_decoder\.encoder_conv2\.", "mask_decoder.embedding_encoder.3."),
-    (r"^mask_decoder\.mask_conv1\.", "mask_decoder.embedding_maskfeature.0."),
-    (r"^mask_decoder\.mask_norm\.", "mask_decoder.embedding_maskfeature.1."),
-    (r"^mask_decoder\.mask_conv2\.", "mask_decoder.embedding_maskfeature.3."),
-]
-
-_LEFT_OUT = ("mask_decoder.pred_obj_score_head.", "mask_decoder.conv_s", "shared_embedding.")
-
-
-_SPARE = ("num_batches_tracked", "image_encoder.norm_head.", "image_encoder.head.")
-"""What files of MobileSAM may hold or lack."""
 
 
 class HubNetwork:
@@ -97,8 +62,7 @@ class HubNetwork:
         quality = config.mask_decoder_config.vit_dim if family == "sam-hq" else 0
         self.decoder = MaskDecoder(fine=self.second, quality=quality)
         parts = torch.nn.ModuleDict({"prompt_encoder": self.prompts, "mask_decoder": self.decoder})
-        tensors = decoder_tensors(hub_model.state_dict())
-        weights.load_into(parts, tensors, f"weights of a '{config.model_type}'", ())
+        parts.load_state_dict(decoder_tensors(hub_model.state_dict(), parts, self.second))
         for part in (hub_model, parts):
             part.eval().requires_grad_(False).to(self.device, self.dtype)
         self._hub_model = hub_model
@@ -154,17 +118,24 @@ class HubNetwork:
         return Embedding(_flat(coarse), quality=quality)
 
 
-class MobileNetwork:
-    """MobileSAM: TinyViT before the decoder of the first SAM, from its own checkpoint."""
+class SamNetwork:
+    """The first SAM in its authors' design: an encoder, a prompt encoder and a mask decoder."""
 
     second = False
 
-    def __init__(self, device: str = "cpu", dtype: str = "float32") -> None:
-        """With random weights; `load` fills them."""
-        self.device, self.dtype = pick_device(device), pick_dtype(dtype)
-        self.encoder = TinyVit()
-        self.prompts = PromptEncoder()
-        self.decoder = MaskDecoder()
+    def __init__(
+        self,
+        encoder: SamVit | TinyVit,
+        side: int = 1024,
+        quality: int = 0,
+        device: str = "cpu",
+        dtype: str = "float32",
+    ) -> None:
+        """With random weights; `load` fills them. `quality` is SAM-HQ's encoder width, or 0."""
+        self.device, self.dtype, self.side = pick_device(device), pick_dtype(dtype), side
+        self.encoder = encoder
+        self.prompts = PromptEncoder(side, side // 16)
+        self.decoder = MaskDecoder(quality=quality)
         self.parts = torch.nn.ModuleDict(
             {
                 "image_encoder": self.encoder,
@@ -173,51 +144,73 @@ class MobileNetwork:
             }
         )
         self.parts.eval().requires_grad_(False)
+        self._quality = bool(quality)
         self._graph = EncoderGraph()
 
     @classmethod
-    def check(cls, path: Path) -> None:
-        """Refuse weights of another network by the headers of their files, if they have any."""
-        found = weights.sizes(path)
-        if found is None:
-            return
-        with weights.unfilled():
-            own = {k: tuple(v.shape) for k, v in cls().parts.state_dict().items()}
-        weights.fits(own, found, f"the weights in '{path}'", _SPARE)
+    def sized(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
+        """The network that a checkpoint is for, not filled yet."""
+        if checkpoint.model in ("mobile-sam", "sam-hq-vit-tiny"):
+            quality = 160 if checkpoint.model == "sam-hq-vit-tiny" else 0
+            return cls(TinyVit(), quality=quality, device=device, dtype=dtype)
+        encoder = SamVit.sized(_encoder_sizes(checkpoint))
+        side, width = 16 * encoder.pos_embed.shape[1], encoder.pos_embed.shape[-1]
+        quality = width if checkpoint.model.startswith("sam-hq") else 0
+        return cls(encoder, side, quality, device, dtype)
 
     @classmethod
-    def load(cls, path: Path, device: str, dtype: str) -> MobileNetwork:
-        """From the official `mobile_sam.pt` or the same tensors as safetensors."""
-        network = cls(device, dtype)
-        weights.load_into(network.parts, weights.read(path), f"the weights in '{path}'", _SPARE)
+    def load(cls, checkpoint: Checkpoint, device: str, dtype: str) -> SamNetwork:
+        """From a checkpoint, in float32 first and converted to `dtype` then."""
+        with weights.unfilled():
+            network = cls.sized(checkpoint, device, dtype)
+        fill(network.parts, checkpoint)
         network.parts.to(network.device, network.dtype)
         return network
 
     def frame(self, shape: tuple[int, int]) -> Frame:
-        return Padded(shape)
+        return Padded(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
+        if self._quality:
+            return self._with_quality(pixels.to(self.dtype))
         return self._graph(self._embedding, pixels)
 
     def _embedding(self, pixels: Tensor) -> Embedding:
         return Embedding(_flat(self.encoder(pixels.to(self.dtype))))
 
+    def _with_quality(self, pixels: Tensor) -> Embedding:
+        coarse, early = self.encoder.features(pixels)
+        return Embedding(_flat(coarse), quality=self.decoder.fuse(coarse, early))
 
-def decoder_tensors(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Prompt encoder and mask decoder of a hub model under the original SAM's names."""
-    tensors: dict[str, Tensor] = {}
-    for key, value in state.items():
-        if not key.startswith(("prompt_encoder.", "mask_decoder.")) or _skipped(key):
-            continue
-        if key == "prompt_encoder.point_embed.weight":
-            for i in range(4):
-                tensors[f"prompt_encoder.point_embeddings.{i}.weight"] = value[i : i + 1]
-            continue
-        for pattern, name in _RENAMED:
-            key = re.sub(pattern, name, key)
-        tensors[key] = value
-    matrix = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
-    tensors[matrix] = state["shared_image_embedding.positional_embedding"]
+
+def mobile_sam(device: str = "cpu", dtype: str = "float32") -> SamNetwork:
+    """MobileSAM with random weights."""
+    return SamNetwork(TinyVit(), device=device, dtype=dtype)
+
+
+def _encoder_sizes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
+    """Shapes of the encoder's parameters by their names in `SamVit`."""
+    start, blocks = (
+        ("vision_encoder.", "layers.")
+        if checkpoint.layout == "hub"
+        else ("image_encoder.", "blocks.")
+    )
+    found = {}
+    for name, tensor in checkpoint.tensors.items():
+        if name.startswith(start):
+            own = name.removeprefix(start).replace(blocks, "blocks.", 1)
+            found[own] = tuple(tensor.shape)
+    return found
+
+
+def decoder_tensors(
+    state: Mapping[str, Tensor], parts: torch.nn.Module, second: bool
+) -> dict[str, Tensor]:
+    """Prompt encoder and mask decoder of a `transformers` model under our names."""
+    tensors = {}
+    for name in parts.state_dict():
+        source, row = source_name(name, "hub", second)
+        tensors[name] = state[source] if row is None else state[source][row : row + 1]
     return tensors
 
 
@@ -244,10 +237,6 @@ def pick_dtype(name: str) -> torch.dtype:
     if name not in dtypes:
         raise BadInput(f"no dtype '{name}'; say one of {', '.join(dtypes)}")
     return dtypes[name]  # type: ignore[no-any-return]
-
-
-def _skipped(key: str) -> bool:
-    return any(part in key for part in _LEFT_OUT)
 
 
 def _flat(grid: Tensor) -> Tensor:

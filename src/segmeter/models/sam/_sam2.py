@@ -1,4 +1,4 @@
-"""SAM 2 and 2.1 from a folder in the hub's layout, without the hub's library."""
+"""SAM 2, SAM 2.1 and HQ-SAM 2 from checkpoints or Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from torch import Tensor
 
 from segmeter.core.errors import BadWeights
 from segmeter.models import weights
+from segmeter.models.checkpoints import Checkpoint, fill
 from segmeter.models.sam._cuda_graphs import EncoderGraph
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder, to_cells
 from segmeter.models.sam._frames import Frame, Squeezed
-from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder, hub_names
-from segmeter.models.sam._networks import decoder_tensors, pick_device, pick_dtype
+from segmeter.models.sam._hiera import HieraSizes, Sam2Encoder
+from segmeter.models.sam._networks import pick_device, pick_dtype
 
 __all__ = ["Sam2Network"]
 
-_VIDEO_ONLY = (
-    "memory_",
-    "mask_downsample",
-    "object_pointer_proj",
-    "temporal_positional_encoding_projection_layer",
-    "no_memory_positional_encoding",
-    "no_object_pointer",
-    "occlusion_spatial_embedding_parameter",
-)
-"""What files of the whole SAM 2 hold for following things from frame to frame."""
-
-_OURS = (
-    "vision_encoder.",
-    "prompt_encoder.",
-    "mask_decoder.",
-    "no_memory_embedding",
-    "shared_image_embedding.",
-)
+_SIZES = {
+    "tiny": HieraSizes(),
+    "small": HieraSizes(blocks=(1, 2, 11, 2), everywhere=(7, 10, 13)),
+    "base-plus": HieraSizes(
+        blocks=(2, 3, 16, 3),
+        widths=(112, 224, 448, 896),
+        heads=(2, 4, 8, 16),
+        everywhere=(12, 16, 20),
+        background=(14, 14),
+    ),
+    "large": HieraSizes(
+        blocks=(2, 6, 36, 4),
+        widths=(144, 288, 576, 1152),
+        heads=(2, 4, 8, 16),
+        windows=(8, 4, 16, 8),
+        everywhere=(23, 33, 43),
+    ),
+}
+"""Heads, windows and global blocks cannot be read off a checkpoint's tensors."""
 
 
 class Sam2Network:
@@ -50,13 +52,15 @@ class Sam2Network:
         side: int = 1024,
         patch: int = 16,
         top_down: tuple[int, ...] = (2, 3),
+        quality: bool = False,
     ) -> None:
-        """With random weights on the CPU; `load` fills them."""
+        """With random weights on the CPU; `load` fills them. `quality` for HQ-SAM 2."""
         self.device, self.dtype = torch.device("cpu"), torch.float32
         self.side = side
         self.encoder = Sam2Encoder(sizes, top_down)
         self.prompts = PromptEncoder(side, side // patch)
-        self.decoder = MaskDecoder(fine=True)
+        self.decoder = MaskDecoder(fine=True, quality_token=quality)
+        self._quality = quality
         self.parts = torch.nn.ModuleDict(
             {
                 "vision_encoder": self.encoder,
@@ -68,19 +72,21 @@ class Sam2Network:
         self._graph = EncoderGraph()
 
     @classmethod
-    def load(cls, path: Path, device: str, dtype: str) -> Self:
-        """From `config.json` and safetensors; read as float32 and turned to `dtype` then."""
+    def sized(cls, checkpoint: Checkpoint) -> Self:
+        """The network that a checkpoint is for: by `config.json` if there is one, else by name."""
+        quality = "-hq-" in checkpoint.model
+        config = checkpoint.path / "config.json"
+        if config.is_file() and checkpoint.layout == "hub":
+            return cls._configured(json.loads(config.read_text()), checkpoint.path)
+        return cls(_SIZES[checkpoint.model.partition("hiera-")[2]], quality=quality)
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, device: str, dtype: str) -> Self:
+        """From a checkpoint or a folder; in float32 first and converted to `dtype` then."""
         chosen = pick_device(device), pick_dtype(dtype)
         with weights.unfilled():
-            network = cls._sized(json.loads((path / "config.json").read_text()), path)
-        whole = {name: value.float() for name, value in weights.read(path).items()}
-        try:
-            tensors = network._own(whole)
-        except KeyError as missing:
-            raise BadWeights(
-                f"the weights in '{path}' are of another architecture: they lack {missing}"
-            ) from missing
-        weights.load_into(network.parts, tensors, f"the weights in '{path}'", (), assign=True)
+            network = cls.sized(checkpoint)
+        fill(network.parts, checkpoint)
         return network.to(*chosen)
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:
@@ -90,7 +96,7 @@ class Sam2Network:
         return self
 
     @classmethod
-    def _sized(cls, config: dict[str, Any], path: Path) -> Self:
+    def _configured(cls, config: dict[str, Any], path: Path) -> Self:
         vision = config.get("vision_config") or {}
         backbone = vision.get("backbone_config") or {}
         for act in (vision.get("hidden_act"), backbone.get("hidden_act")):
@@ -102,20 +108,16 @@ class Sam2Network:
         top_down = vision.get("fpn_top_down_levels") or (2, 3)
         return cls(HieraSizes.of(backbone), side, patch, tuple(top_down))
 
-    @staticmethod
-    def _own(whole: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a hub's file by the names of our parts; strange ones stay as they are."""
-        encoder = {f"vision_encoder.{name}": value for name, value in hub_names(whole).items()}
-        strange = {k: v for k, v in whole.items() if not k.startswith((*_OURS, *_VIDEO_ONLY))}
-        return decoder_tensors(whole) | encoder | strange
-
     def frame(self, shape: tuple[int, int]) -> Frame:
         return Squeezed(shape, self.side)
 
     def encode(self, pixels: Tensor) -> Embedding:
+        if self._quality:
+            return self._embedding(pixels)
         return self._graph(self._embedding, pixels)
 
     def _embedding(self, pixels: Tensor) -> Embedding:
         fine, middle, coarse = self.encoder(pixels.to(self.dtype))
         cells = coarse.flatten(2).transpose(1, 2).contiguous()
-        return Embedding(cells, (to_cells(middle, 1), to_cells(fine, 2)))
+        quality = cells.new_zeros(()) if self._quality else None
+        return Embedding(cells, (to_cells(middle, 1), to_cells(fine, 2)), quality)

@@ -1,4 +1,4 @@
-"""TinyViT-5M, the image encoder of MobileSAM and LiteMedSAM.
+"""TinyViT-5M, the image encoder of MobileSAM, HQ-SAM light and LiteMedSAM.
 
 Written from the papers of TinyViT (arXiv 2207.10666) and MobileSAM (2306.14289); parameter
 names are those of MobileSAM's checkpoint. The classifier it also holds is left out.
@@ -35,11 +35,16 @@ class TinyVit(nn.Module):
         self.neck = vit_neck(_WIDTHS[-1], 256)
 
     def forward(self, pixels: Tensor) -> Tensor:
+        return self.features(pixels)[0]
+
+    def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """The embedding, and SAM-HQ's early features: the second stage's `(B, 160, h, w)`."""
         x = self.patch_embed(pixels)
-        for stage in self.layers:
+        early = x
+        for number, stage in enumerate(self.layers):
             x = stage(x)
-        out: Tensor = self.neck(x.permute(0, 3, 1, 2))
-        return out
+            early = x if number == 1 else early
+        return self.neck(x.permute(0, 3, 1, 2)), early.permute(0, 3, 1, 2)
 
 
 class _ConvNorm(nn.Module):

@@ -1,12 +1,13 @@
-"""SAM's image encoder for medical checkpoints, plain or with SAM-Med2D's adapters.
+"""The vision transformer of SAM, SAM-HQ and MedSAM, plain or with SAM-Med2D's adapters.
 
-Written from the papers of SAM (arXiv 2304.02643) and SAM-Med2D (2308.16184); parameter
-names are those of the original SAM, so that MedSAM's and SAM-Med2D's files load as they are.
+Written from the papers of SAM (arXiv 2304.02643) and SAM-Med2D (2308.16184); parameter names
+are those of the authors' checkpoints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +24,7 @@ _WINDOW = 14
 class SamVit(nn.Module):
     """An image `(B, 3, side, side)` to its embedding `(B, 256, side / 16, side / 16)`.
 
-    Windows of 14 cells a side, but for the blocks in `everywhere`, which see all cells.
+    Attention within windows of 14 cells a side, except in the blocks in `everywhere`.
     """
 
     def __init__(
@@ -48,13 +49,28 @@ class SamVit(nn.Module):
             ]
         )
         self.neck = vit_neck(width, 256)
+        self._early = everywhere[0]
+
+    @classmethod
+    def sized(cls, sizes: Mapping[str, tuple[int, ...]]) -> Self:
+        """The encoder that has parameters of these shapes, by their names in this class."""
+        cells, width = sizes["pos_embed"][1], sizes["pos_embed"][-1]
+        codes = {k.split(".")[1]: v for k, v in sizes.items() if k.endswith(".rel_pos_h")}
+        whole = sorted(int(n) for n, shape in codes.items() if shape[0] == 2 * cells - 1)
+        heads = width // codes["0"][1]
+        return cls(cells * _PATCH, width, len(codes), heads, tuple(whole))
 
     def forward(self, pixels: Tensor) -> Tensor:
+        return self.features(pixels)[0]
+
+    def features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """The embedding, and SAM-HQ's early features: the first global block's `(B, C, h, w)`."""
         x = self.patch_embed(pixels) + self.pos_embed
-        for block in self.blocks:
+        early = x
+        for number, block in enumerate(self.blocks):
             x = block(x)
-        out: Tensor = self.neck(x.permute(0, 3, 1, 2))
-        return out
+            early = x if number == self._early else early
+        return self.neck(x.permute(0, 3, 1, 2)), early.permute(0, 3, 1, 2)
 
 
 class _Patches(nn.Module):

@@ -17,8 +17,10 @@ from segmeter.core.scenes import Scene
 from segmeter.models import weights as weight_files
 from segmeter.models.fetching.offers import offer
 from segmeter.models.fetching.sources import Hub
+from segmeter.models.sam.layouts import is_unused
 
 if TYPE_CHECKING:
+    from segmeter.models.checkpoints import Checkpoint
     from segmeter.models.sam._encoded import Network, SamEncodedScene
     from segmeter.models.sam._policy import Policy
 
@@ -93,7 +95,7 @@ class Sam:
         licence, citation = _CREDITS[self.kind.family]
         return ModelCard(
             name=self.kind.name,
-            summary=self.kind.summary,
+            summary=self.kind.summary + weight_files.named(self.weights_path),
             abilities=ABILITIES,
             licence=licence,
             citation=citation,
@@ -103,16 +105,17 @@ class Sam:
 
     @cached_property
     def network(self) -> Network:
-        """Read from its files when first needed."""
-        from segmeter.models.sam._networks import HubNetwork, MobileNetwork
+        """Loaded at first use."""
+        from segmeter.models.sam._networks import HubNetwork, SamNetwork
+        from segmeter.models.sam._sam2 import Sam2Network
 
+        path, device, dtype = self.weights_path, self._device, self.dtype
+        if self._by_transformers:
+            return HubNetwork.load(path, self.kind.family, device, dtype)
+        checkpoint = self._checkpoint()
         if self.kind.family == "sam2":
-            from segmeter.models.sam._sam2 import Sam2Network
-
-            return Sam2Network.load(self.weights_path, self._device, self.dtype)
-        if self.kind.family == "mobile-sam":
-            return MobileNetwork.load(self.weights_path, self._device, self.dtype)
-        return HubNetwork.load(self.weights_path, self.kind.family, self._device, self.dtype)
+            return Sam2Network.load(checkpoint, device, dtype)
+        return SamNetwork.load(checkpoint, device, dtype)
 
     @property
     def device(self) -> str:
@@ -160,15 +163,57 @@ class Sam:
         first = self.kind.family in ("sam", "sam-hq", "mobile-sam")
         return Policy(threshold=0.5 if first else 0.0, sigmoid=first, half_open=True)
 
-    def _check(self) -> None:
-        found = weight_files.sizes(self.weights_path)
-        if self.kind.family != "mobile-sam":
-            _check_config(self.weights_path, self.kind)
-            _check_names(self.weights_path, found)
-        elif importlib.util.find_spec("torch") is not None:
-            from segmeter.models.sam._networks import MobileNetwork
+    @property
+    def _by_transformers(self) -> bool:
+        """Whether `transformers` builds the encoder: folders of SAM, SAM-HQ, SAM 3, EdgeTAM."""
+        if self.kind.family in ("sam3", "edgetam"):
+            return True
+        found = weight_files.files(self.weights_path)
+        in_folder = self.weights_path.is_dir() and (self.weights_path / "config.json").is_file()
+        plain = self.kind.family in ("sam", "sam-hq") and found[0].suffix == ".safetensors"
+        return in_folder and plain
 
-            MobileNetwork.check(self.weights_path)
+    def _check(self) -> None:
+        """Refuse other weights by names and shapes alone."""
+        if self._by_transformers:
+            _check_config(self.weights_path, self.kind)
+            _check_names(self.weights_path, weight_files.sizes(self.weights_path))
+            return
+        if (self.weights_path / "config.json").is_file() and self.kind.family == "sam2":
+            _check_config(self.weights_path, self.kind)
+        if importlib.util.find_spec("torch") is not None:
+            self._checkpoint(check=True)
+
+    def _checkpoint(self, *, check: bool = False) -> Checkpoint:
+        """The weights, recognised; with `check` also compared with the network's parameters."""
+        from segmeter.models.checkpoints import account, read_checkpoint
+
+        configured = self.kind.family == "sam2" and (self.weights_path / "config.json").is_file()
+        named = self.kind.name if configured else ""
+        found = read_checkpoint(self.weights_path, named, headers_only=check)
+        if found.model != self.kind.name and not _same_for_images(found, self.kind.name):
+            raise BadWeights(
+                f"'{self.weights_path}' holds weights of '{found.model}', not of "
+                f"'{self.kind.name}'; say --model {found.model}?weights={self.weights_path}"
+            )
+        if check:
+            from segmeter.models.sam._networks import SamNetwork
+            from segmeter.models.sam._sam2 import Sam2Network
+
+            with weight_files.unfilled():
+                if self.kind.family == "sam2":
+                    parts = Sam2Network.sized(found).parts
+                else:
+                    parts = SamNetwork.sized(found, "cpu", "float32").parts
+                own = {name: tuple(t.shape) for name, t in parts.state_dict().items()}
+            account(found, own)
+        return found
+
+
+def _same_for_images(found: Checkpoint, name: str) -> bool:
+    """SAM 2 and 2.1 differ in video tensors only, which files for images may lack."""
+    video = any(is_unused(k) and "obj_score" not in k for k in found.tensors)
+    return not video and found.model.replace("sam2-", "sam2.1-") == name
 
 
 _CREDITS = {
@@ -227,6 +272,8 @@ def _kinds() -> list[Kind]:
             for size, n in hieras
         ]
     kinds.append(Kind("mobile-sam", "mobile-sam", "", 0, "MobileSAM, TinyViT"))
+    kinds.append(Kind("sam-hq-vit-tiny", "sam-hq", "", 0, "SAM-HQ, TinyViT"))
+    kinds.append(Kind("sam2.1-hq-hiera-large", "sam2", "", 48, "HQ-SAM 2.1, Hiera large"))
     kinds.append(Kind("sam3-tracker", "sam3", "facebook/sam3", 0, "SAM 3, its point tracker"))
     kinds.append(Kind("edgetam", "edgetam", "yonigozlan/EdgeTAM-hf", 0, "EdgeTAM (needs timm)"))
     return kinds
@@ -239,14 +286,13 @@ def _check_config(path: Path, kind: Kind) -> None:
         raise BadWeights(f"'{path}' has no config.json; it is not in the layout of the hub")
     try:
         config = json.loads(file.read_text())
-        found, vision = config["model_type"], config.get("vision_config") or {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        found, blocks = config["model_type"], _blocks(config.get("vision_config") or {})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadWeights(f"'{file}' is not a model's config ({error}); fetch it again") from error
-    if found not in _CONFIGS[kind.family]:
+    if found not in list(_CONFIGS[kind.family]):  # a list: what was found may be unhashable
         raise BadWeights(
             f"'{path}' holds weights of another architecture: a '{found}', not a '{kind.family}'"
         )
-    blocks = _blocks(vision)
     if kind.blocks and blocks and blocks != kind.blocks:
         raise BadWeights(
             f"'{path}' holds weights of another size: {blocks} blocks, not {kind.blocks}"

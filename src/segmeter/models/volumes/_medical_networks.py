@@ -8,7 +8,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from segmeter.core.errors import BadWeights
 from segmeter.models import weights
+from segmeter.models.checkpoints import Checkpoint, account, fill, read_checkpoint
 from segmeter.models.sam._decoder import Embedding, MaskDecoder, PromptEncoder
 from segmeter.models.sam._frames import Frame
 from segmeter.models.sam._networks import pick_device, pick_dtype
@@ -17,8 +19,6 @@ from segmeter.models.sam._vit import SamVit
 from segmeter.models.volumes._frames import LiteMedSamFrame, MedSamFrame, SamMed2dFrame
 
 __all__ = ["ARCHITECTURES", "MedicalNetwork"]
-
-_SPARE = ("num_batches_tracked", "attention_bias_idxs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +62,28 @@ class MedicalNetwork:
 
     @classmethod
     def check(cls, kind: str, path: Path) -> None:
-        """Refuse weights of another network by the headers of their files, if they have any."""
-        found = weights.sizes(path)
-        if found is None:
-            return
+        """Refuse weights of another network by names and shapes alone."""
+        found = _checkpoint(kind, path, headers_only=True)
         with weights.unfilled():
             own = {k: tuple(v.shape) for k, v in cls(kind).parts.state_dict().items()}
-        weights.fits(own, found, f"the weights in '{path}'", _SPARE)
+        account(found, own)
 
     @classmethod
     def load(cls, kind: str, path: Path, device: str, dtype: str) -> MedicalNetwork:
-        """From the published checkpoint or the same tensors as safetensors; strictly."""
+        """From the published or a fine-tuned checkpoint; strictly."""
         network = cls(kind, device, dtype)
-        found = weights.named_tensors(path, "model")
-        tensors = {k.removeprefix("module."): v for k, v in found.items() if isinstance(v, Tensor)}
-        weights.load_into(network.parts, tensors, f"the weights in '{path}'", _SPARE)
+        fill(network.parts, _checkpoint(kind, path))
         network.parts.to(network.device, network.dtype)
         return network
 
     def encode(self, pixels: Tensor) -> Embedding:
         grid = self.encoder(pixels.to(self.dtype))
         return Embedding(grid.flatten(2).transpose(1, 2).contiguous())
+
+
+def _checkpoint(kind: str, path: Path, *, headers_only: bool = False) -> Checkpoint:
+    """The weights, which must be of this kind; MedSAM's cannot be told from SAM ViT-B's."""
+    found = read_checkpoint(path, headers_only=headers_only)
+    if found.model != ("sam-vit-b" if kind == "medsam" else kind):
+        raise BadWeights(f"'{path}' holds weights of '{found.model}', not of '{kind}'")
+    return found

@@ -107,7 +107,7 @@ class MedicalSam:
     def card(self) -> ModelCard:
         return ModelCard(
             name=self.kind.name,
-            summary=self.kind.summary,
+            summary=self.kind.summary + weight_files.named(self.weights_path),
             abilities=self.kind.abilities,
             licence=self.kind.licence,
             citation=self.kind.citation,

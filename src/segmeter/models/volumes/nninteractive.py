@@ -267,7 +267,7 @@ def _check_plans(file: Path) -> None:
             for name in named:
                 if name is not None and not str(name).startswith(_NETWORKS):
                     raise BadWeights(f"'{file}' names '{name}', which is no network's part")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadWeights(f"'{file}' is no plan of a network ({error})") from error
 
 

@@ -1,8 +1,9 @@
-"""How the values of a volume become what a network for images was trained on.
+"""Grey values of slices: how voxels become what a network for images was trained on.
 
 `published` is what IntRaBench does for each family, faults included: CT is clipped like MR,
-and medical networks see only the voxels above 0. `corrected` knows the modality: CT is shown in
-a window of Hounsfield units, everything else between percentiles of what is not background.
+and medical networks see only the voxels above 0. `corrected` goes by the modality of the channel:
+CT is shown in a window of Hounsfield units, everything else (PET and MR too) between
+percentiles of what is not background.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from segmeter.core.models import ProtocolName
+from segmeter.core.scenes import Volume
+from segmeter.models.volumes.slice_capabilities import KnowsItsScan
 
 __all__ = [
     "CT_WINDOW",
@@ -25,6 +28,7 @@ __all__ = [
     "looks_like_ct",
     "percentiles",
     "preparation_of",
+    "prepared",
 ]
 
 Values = npt.NDArray[np.float32]
@@ -33,7 +37,7 @@ Scope = Literal["volume", "positive slice", "slice", "window"]
 Rounding = Literal["round", "truncate", "none", "clip only"]
 
 CT_WINDOW = (-160.0, 240.0)
-"""Soft tissue in Hounsfield units, where a data set says nothing else."""
+"""Soft tissue in Hounsfield units, unless a window was asked for."""
 
 _LOW, _HIGH = 0.5, 99.5
 _AIR = -500  # no MR is so dark, and nearly every CT has air around or in the body
@@ -100,6 +104,17 @@ class PreparedSlices:
         self.voxels, self.preparation = voxels, preparation
         self._modality, self._window = modality, window
 
+    @property
+    def modality(self) -> str:
+        """As the data says, or CT where the voxels tell; empty where nothing does."""
+        told = self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
+        return told
+
+    @property
+    def shared_range(self) -> tuple[float, float] | None:
+        """Darkest and brightest value of all slices; None where each slice has its own."""
+        return self.range if self.preparation.scope in ("volume", "window") else None
+
     @cached_property
     def range(self) -> tuple[float, float]:
         """Darkest and brightest value, of volumes whose slices share them."""
@@ -142,6 +157,12 @@ class PreparedSlices:
                 inside = plane[plane > 0]
                 # The original fails on a slice without such voxels; here it is all dark.
                 return percentiles(inside) if inside.size else (0.0, 0.0)
+
+
+def prepared(volume: Volume, family: str, protocol: ProtocolName) -> PreparedSlices:
+    """A volume's slices as a family of networks sees them; by its modality and window."""
+    scan = (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)
+    return PreparedSlices(volume.voxels, preparation_of(family, protocol), *scan)
 
 
 def percentiles(values: Voxels) -> tuple[float, float]:

@@ -21,6 +21,7 @@ __all__ = [
     "PredictsConcurrently",
     "PredictsSlices",
     "ReadsSlices",
+    "ReadsTargets",
     "SliceRequest",
     "TakesPolicy",
 ]
@@ -56,6 +57,14 @@ class EncodesTogether(Protocol):
     """A model that embeds several images of one size at once."""
 
     def encode_together(self, images: Sequence[Image]) -> Sequence[EncodedScene]: ...
+
+
+@runtime_checkable
+class ReadsTargets(Protocol):
+    """A synthetic model that looks at the targets of a scene, not only at its pixels."""
+
+    @property
+    def reads_targets(self) -> bool: ...
 
 
 @runtime_checkable

@@ -1,13 +1,18 @@
-"""Prompts of a volume as prompts of the slices they lie in."""
+"""Prompts of a volume as prompts of the slices they lie in, and slices turned upright.
+
+Scene axes run to the front and to the right, so row 0 of a slice is at the back. Radiologists
+see the front at the top and the patient's right on the left: the slice turned by 180 degrees.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from segmeter.core.errors import BadInput
+from segmeter.core.masks import Mask
 from segmeter.core.prompts import Box, Click, MaskHint, Prompt, Scribble
 
-__all__ = ["flattened"]
+__all__ = ["flattened", "turned", "turned_mask"]
 
 
 def flattened(prompt: Prompt) -> Iterator[tuple[int, Prompt]]:
@@ -40,3 +45,31 @@ def _strokes(points: Sequence[tuple[float, ...]], positive: bool) -> Iterator[tu
         by_slice.setdefault(round(z), []).append((y, x))
     for z, flat in by_slice.items():
         yield z, Click(flat[0], positive) if len(flat) == 1 else Scribble(tuple(flat), positive)
+
+
+def turned(prompt: Prompt, shape: tuple[int, int]) -> Prompt:
+    """A prompt `(y, x)` in the slice turned by 180 degrees.
+
+    >>> turned(Box((0, 1), (2, 3)), (10, 20))
+    Box(low=(7, 16), high=(9, 18))
+    """
+
+    def there(point: Sequence[float]) -> tuple[float, ...]:
+        return tuple(n - 1 - c for n, c in zip(shape, point, strict=True))
+
+    match prompt:
+        case Click(point, positive):
+            return Click(there(point), positive)
+        case Box(low, high):
+            return Box(there(high), there(low))
+        case Scribble(points, positive):
+            return Scribble(tuple(there(point) for point in points), positive)
+        case MaskHint(mask):
+            return MaskHint(turned_mask(mask))
+    return prompt
+
+
+def turned_mask(mask: Mask) -> Mask:
+    """A mask `(H, W)` of the slice turned by 180 degrees."""
+    low = tuple(n - high for n, high in zip(mask.shape, mask.high, strict=True))
+    return Mask.of(mask.bits[::-1, ::-1], low, mask.shape) if mask else mask

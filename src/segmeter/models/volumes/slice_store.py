@@ -60,9 +60,9 @@ class SliceStore:
             self.used_bytes -= _bytes(dropped)
 
 
-def content_key(seen: npt.NDArray[Any]) -> str:
-    """A digest of a slice's type, shape and values."""
-    return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes())
+def content_key(seen: npt.NDArray[Any], *more: object) -> str:
+    """A digest of a slice's type, shape and values, and of anything else that matters."""
+    return fingerprint(seen.dtype.str, *seen.shape, np.ascontiguousarray(seen).tobytes(), *more)
 
 
 def _bytes(encoded: EncodedScene) -> int:

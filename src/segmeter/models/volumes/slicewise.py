@@ -21,19 +21,19 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import EncodedScene, Model, ModelCard, Prediction, ProtocolName, Request
 from segmeter.core.prompts import Prompt
 from segmeter.core.scenes import Image, Pixels, Scene, Volume
-from segmeter.models.volumes.preparation import PreparedSlices, Values, preparation_of
+from segmeter.models.volumes.preparation import PreparedSlices, Values, prepared
 from segmeter.models.volumes.prompt_order import Heard
 from segmeter.models.volumes.slice_capabilities import (
     EncodesTogether,
     EncodesValues,
-    KnowsItsScan,
     OfAEncodedScene,
     PredictsConcurrently,
     ReadsSlices,
+    ReadsTargets,
     SliceRequest,
     TakesPolicy,
 )
-from segmeter.models.volumes.slice_prompts import flattened
+from segmeter.models.volumes.slice_prompts import flattened, turned, turned_mask
 from segmeter.models.volumes.slice_store import SliceStore, content_key
 
 __all__ = ["SliceEncodedScene", "SliceState", "Slicewise", "SlicewisePrediction", "on_volumes"]
@@ -98,6 +98,28 @@ class SlicewisePrediction:
         return Mask.stack(slices, shape[0]) if slices else Mask.empty(shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _TurnedBack:
+    """A prediction on a slice that was shown upright, with its masks along the scene's axes."""
+
+    inner: Prediction
+
+    @property
+    def scores(self) -> npt.NDArray[np.float32]:
+        return self.inner.scores
+
+    @property
+    def shown(self) -> int:
+        return self.inner.shown
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    def mask(self, candidate: int | None = None) -> Mask:
+        return turned_mask(self.inner.mask(candidate))
+
+
 class _Prepared:
     """A volume's slices in both protocols, as a model sees them, each named by its content."""
 
@@ -112,7 +134,8 @@ class _Prepared:
         place = (protocol, z)
         if place not in self._keys:
             self._fresh[place] = self._seen(protocol, z)
-            self._keys[place] = content_key(self._fresh[place])
+            own = (self._volume.name, *place) if self._model.reads_targets else ()
+            self._keys[place] = content_key(self._fresh[place], *own)
         return self._keys[place]
 
     def slice(self, protocol: ProtocolName, z: int) -> Seen:
@@ -124,16 +147,24 @@ class _Prepared:
         """Let go of slices that were keyed and need no look."""
         self._fresh.clear()
 
-    def _seen(self, protocol: ProtocolName, z: int) -> Seen:
+    def slices(self, protocol: ProtocolName) -> PreparedSlices:
+        """All slices as 0 to 255, along the scene's axes."""
         if protocol not in self._slices:
-            preparation = preparation_of(self._model.inner.card.family, protocol)
-            scan = _scan_of(self._volume)
-            self._slices[protocol] = PreparedSlices(self._volume.voxels, preparation, *scan)
-        return self._model.seen(self._slices[protocol].slice(z))
+            family = self._model.inner.card.family
+            self._slices[protocol] = prepared(self._volume, family, protocol)
+        return self._slices[protocol]
+
+    def _seen(self, protocol: ProtocolName, z: int) -> Seen:
+        values = self.slices(protocol).slice(z)
+        return self._model.seen(values if protocol == "published" else values[::-1, ::-1])
 
 
 class SliceEncodedScene:
-    """A volume of which slices are looked at when they are first asked for."""
+    """A volume of which slices are looked at when they are first asked for.
+
+    In `corrected` the model sees slices as radiologists do, the front at the top and the patient's
+    right on the left; in `published`, as in the paper, rotated by 180 degrees.
+    """
 
     def __init__(
         self,
@@ -152,6 +183,16 @@ class SliceEncodedScene:
     def shape(self) -> tuple[int, int, int]:
         depth, height, width = self.volume.shape
         return depth, height, width
+
+    @property
+    def upright(self) -> bool:
+        """Whether the model sees the front at the top."""
+        return self.protocol != "published"
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """Darkest and brightest value that the model sees; None where each slice has its own."""
+        return self._prepared.slices(self.protocol).shared_range
 
     def in_protocol(
         self, protocol: ProtocolName, previous: Previous | None = None
@@ -190,7 +231,8 @@ class SliceEncodedScene:
             answers |= zip(mine, finish(), strict=True)
             mine, finish = begun
         answers |= zip(mine, finish(), strict=True)
-        return [answers[i] for i in range(len(requests))]
+        found = [answers[i] for i in range(len(requests))]
+        return [_TurnedBack(one) for one in found] if self.upright else found
 
     def _begun(
         self, requests: Sequence[SliceRequest], slices: Sequence[int]
@@ -198,16 +240,23 @@ class SliceEncodedScene:
         """Which asks lie in some slices, and what waits for their answers."""
         encoded_scenes = dict(zip(slices, self._looked_at(slices), strict=True))
         mine = [i for i, request in enumerate(requests) if request.z in encoded_scenes]
-        inner = [Request(requests[i].prompts, requests[i].state) for i in mine]
+        inner = [Request(self._shown(requests[i].prompts), requests[i].state) for i in mine]
         return mine, _start_predictions([encoded_scenes[requests[i].z] for i in mine], inner)
+
+    def _shown(self, prompts: tuple[Prompt, ...]) -> tuple[Prompt, ...]:
+        """Prompts of a slice where the model sees them."""
+        if not self.upright:
+            return prompts
+        return tuple(turned(prompt, self.shape[1:]) for prompt in prompts)
 
     def render_slices(self, answers: Mapping[int, Prediction]) -> dict[int, Mask]:
         """The shown masks of slices that were predicted; one view renders for all it can."""
-        shown = list(answers.values())
+        shown = [a.inner if isinstance(a, _TurnedBack) else a for a in answers.values()]
         first = shown[0].encoded if shown and isinstance(shown[0], OfAEncodedScene) else None
-        if isinstance(first, RendersTogether):
-            return dict(zip(answers, first.render(shown), strict=True))
-        return {z: answer.mask() for z, answer in answers.items()}
+        if not isinstance(first, RendersTogether):
+            return {z: answer.mask() for z, answer in answers.items()}
+        masks = first.render(shown)
+        return dict(zip(answers, map(turned_mask, masks) if self.upright else masks, strict=True))
 
     def keeps_state(self, prompts: tuple[Prompt, ...], protocol: ProtocolName) -> bool:
         """Always: which slice's memory goes back is settled slice by slice."""
@@ -226,7 +275,17 @@ class SliceEncodedScene:
 
     def _looks(self, slices: Sequence[int], places: Sequence[int]) -> Sequence[EncodedScene]:
         seen = [self._prepared.slice(self.protocol, slices[i]) for i in places]
+        if self.model.reads_targets:
+            planes = [(slices[i], pixels) for i, pixels in zip(places, seen, strict=True)]
+            return [self.model.inner.encode(self._with_targets(*plane)) for plane in planes]
         return self.model.look_at(self.volume, seen)
+
+    def _with_targets(self, z: int, pixels: Seen) -> Image:
+        """A slice with the targets in it, for synthetic models that are made from them."""
+        flat = [replace(t, mask=t.mask.slice(z), ignore=None) for t in self.volume.targets]
+        shown = [replace(t, mask=turned_mask(t.mask)) for t in flat] if self.upright else flat
+        colour = np.repeat(pixels[:, :, None], 3, axis=2)
+        return Image(self.volume.dataset, f"{self.volume.id} slice {z}", colour, shown)
 
     def _heard(self, request: Request) -> Heard:
         """All prompts of an ask, and those handed on; published lists the newest round first."""
@@ -275,6 +334,10 @@ class Slicewise:
         inner = self.inner.card
         abilities = (inner.abilities - {"differentiable", "automatic"}) | {"volume"}
         return replace(inner, summary=f"{inner.summary}, slice by slice", abilities=abilities)
+
+    @property
+    def reads_targets(self) -> bool:
+        return isinstance(self.inner, ReadsTargets) and self.inner.reads_targets
 
     @property
     def device(self) -> str:
@@ -384,8 +447,3 @@ def _growing(slices: Sequence[int], first: int, most: int) -> Iterator[Sequence[
 
 def _image(volume: Volume, pixels: Pixels) -> Image:
     return Image(volume.dataset, f"{volume.id} (a slice)", pixels, ())
-
-
-def _scan_of(volume: Volume) -> tuple[str, tuple[float, float] | None]:
-    """Modality and window, of volumes that know them."""
-    return (volume.modality, volume.window) if isinstance(volume, KnowsItsScan) else ("", None)

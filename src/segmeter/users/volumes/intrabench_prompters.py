@@ -43,7 +43,9 @@ class PromptContext:
 
 
 class Prompter(ABC):
-    """Prompts in the first round and is content afterwards.
+    """Prompts in the first round and stops afterwards.
+
+    Prompters that draw at random have a field `repeat`: another number, other draws.
 
     `whole` tells that the prompts are for models that see the whole volume; `label` is the
     paper's name, `paper_interactions` the number of interactions that it prints. Both are
@@ -117,6 +119,7 @@ class DrawnPoints(Prompter):
 
     draw: ClassVar[_Draw]
     n: int = 1
+    repeat: int = 1
 
     def start(self, context: PromptContext) -> Sequence[Prompt]:
         return self.draw(context.target, self.n, context.draws)

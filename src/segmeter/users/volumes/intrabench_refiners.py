@@ -61,6 +61,7 @@ class Refiner(ABC):
     earlier: Earlier = "keep"
     until_dice: float = 0.0
     until_dof: int = 0
+    repeat: int = 1
 
     def __post_init__(self) -> None:
         if self.earlier not in ("keep", "forget"):
@@ -85,6 +86,7 @@ class Refiner(ABC):
         shown |= {"n": self.n} if self.n else {}
         shown |= {"until_dice": self.until_dice} if self.until_dice else {}
         shown |= {"until_dof": self.until_dof} if self.until_dof else {}
+        shown |= {"repeat": self.repeat} if self.repeat != 1 else {}
         return str(Spec(self.kind, shown | self._more()))
 
     def _more(self) -> dict[str, object]:

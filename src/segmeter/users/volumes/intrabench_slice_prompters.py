@@ -149,6 +149,7 @@ class BoxInterpolation(Prompter):
     gives: ClassVar[frozenset[str]] = BOX
     n: int = 3
     shaken: int = 0
+    repeat: int = 1
 
     def __post_init__(self) -> None:
         Prompter.__post_init__(self)  # super() knows no class that was made anew with slots
@@ -184,9 +185,10 @@ class BoxInterpolation(Prompter):
 )
 @dataclass(frozen=True, slots=True)
 class PointPropagation(Prompter):
-    """Points in the middle slice, carried on by the model's own answers."""
+    """Points in the middle slice, carried on by the model's own predictions."""
 
     centre: Centre = "box"
+    repeat: int = 1
 
     def start(self, context: PromptContext) -> Sequence[Prompt]:
         return point_propagation(

@@ -64,6 +64,7 @@ class VolumeClickingGroup:
     """
 
     group: int = 0
+    repeat: int = 1
     paper_interactions: ClassVar[str] = "1/1"
     label: ClassVar[str] = "clicking group"
     whole: ClassVar[bool] = True
@@ -73,7 +74,8 @@ class VolumeClickingGroup:
 
     @property
     def name(self) -> str:
-        return f"volume-clicking-group?group={self.group}"
+        again = f"&repeat={self.repeat}" if self.repeat != 1 else ""
+        return f"volume-clicking-group?group={self.group}{again}"
 
     def next(self, observation: Observation, rng: np.random.Generator) -> Prompts:
         click = _centre(observation)

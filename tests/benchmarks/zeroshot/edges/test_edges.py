@@ -198,14 +198,14 @@ def test_a_run_gives_numbers_and_sections(tmp_path: Path) -> None:
     assert tally.failed == 0
     run = Run.open(tmp_path / "run")
     rows = Edges().summary(run)
-    assert {row.measure for row in rows} == {"ods", "ois", "ap", "r50"}
+    assert {row.measure for row in rows} == {"ods", "ois", "ap", "r50", "f"}
     assert {row.protocol for row in rows} == set(BOTH)
     overview, comparison = Edges().sections(run)
-    assert overview.title.startswith("Edges: ")
+    assert overview.title.startswith("Results: ")
     assert len(comparison.blocks) == 1
     file = tmp_path / "groups.csv"
     file.write_text("mask,place\none,indoors\ntwo,outdoors\n")
-    found = splits(run, "place", file)
+    found = splits(run.benchmark, run, "place", file)
     assert {m.group for split in found for m in split.means} == {"indoors", "outdoors"}
     with pytest.raises(BadInput, match="whole images are judged here, which have no 'class'"):
-        splits(run, "class")
+        splits(run.benchmark, run, "class")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.settings import offered, settings_of
 from segmeter.benchmarks.zeroshot.boxes.prompting import masks_of_boxes
 from segmeter.benchmarks.zeroshot.boxes.sources import (
@@ -18,15 +18,17 @@ from segmeter.benchmarks.zeroshot.boxes.sources import (
     is_file,
     source_name,
 )
-from segmeter.benchmarks.zeroshot.model_options import with_own_rules
+from segmeter.benchmarks.zeroshot.model_options import CITATION, with_own_rules
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, WithDetectionGroundTruth
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import DETECTION_ROWS, Column, Schema
 from segmeter.core.scenes import Dataset, Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["BOX_ROWS", "Boxes", "Settings"]
 
@@ -53,13 +55,15 @@ class Settings:
 
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
 @dataclass(frozen=True, slots=True)
-class Boxes(OwnModules):
+class Boxes(Declared):
     """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
 
     name: str = "boxes"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
     settings: ClassVar[dict[str, object]] = offered(Settings, ("digest",))
     schema: ClassVar[Schema] = BOX_ROWS
+    split_by: ClassVar[tuple[str, ...]] = ("object-iou",)
+    citations: ClassVar[Mapping[str, str]] = {"benchmark boxes": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "model":
@@ -94,6 +98,21 @@ class Boxes(OwnModules):
         if not isinstance(scene, WithDetectionGroundTruth):
             raise BadInput(f"{scene.name}: boxes are scored on data of COCO's layout: coco or lvis")
         return _rows(segmenter, scene, scene.detection_ground_truth, str(plan.options["boxes"]))
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.zeroshot.boxes.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.zeroshot.boxes.statistics import Scored, statistics
+
+        return statistics([g for g in self.groups(run) if isinstance(g, Scored)])
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.zeroshot.boxes.sections import sections
+
+        return sections(run)
 
 
 def _rows(model: Model, scene: Scene, ground_truth: DetectionGroundTruth, source: str) -> list[Row]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
-from segmeter.benchmarks.zeroshot.boxes.statistics import differences_of, scored, summary_of
-from segmeter.benchmarks.zeroshot.differences import difference_section
+from segmeter.benchmarks.zeroshot.boxes import Boxes
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, told
 from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
@@ -22,6 +22,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["sections"]
 
@@ -42,7 +43,7 @@ _RULE = (
     "offers three masks for a lone box and shows the one it trusts most; SAM 2 counts a box as "
     "two points and shows its single mask. A mask has its box's class and score. Boundary AP "
     "matches by the smaller of mask IoU and boundary IoU. Mask IoU and boundary IoU are means "
-    "over ground_truths whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
+    "over objects whose box is found at an IoU of 0.5; AP on COCO falls where annotations are "
     "coarse, so read AP and boundary quality together. **published** counts an object of "
     "exactly 32 x 32 or 96 x 96 pixels in both sizes, **corrected** in one."
 )
@@ -50,19 +51,13 @@ _RULE = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    groups = [replace(group, model=told(group.model)) for group in scored(run)]
-    rows = [row for group in groups for row in summary_of(group, run.plan.protocols)]
-    lead = run.plan.leading_protocol
+    benchmark, lead = Boxes(), run.plan.leading_protocol
+    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    cards = cards_by_name(benchmark.statistics(run))
     return [
         _overview(rows, lead),
         Section("Average precision by size and class", _PRECISION, [_precision(rows)]),
-        *difference_section(
-            "boxes-differences",
-            differences_of(groups, run.plan.protocols),
-            "boxes",
-            "AP points",
-            "Models against each other on the same boxes, corrected for the number of comparisons.",
-        ),
+        *difference_section(benchmark.differences(run), cards, shown=told),
     ]
 
 
@@ -84,7 +79,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         Note(f"{_RULE} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    return Section("Masks from boxes", blocks=blocks)
+    return Section("Results", blocks=blocks)
 
 
 def _precision(rows: Sequence[SummaryRow]) -> Table:

@@ -1,7 +1,7 @@
 """Statistics of masks from boxes: AP of masks, boundaries and boxes, and quality beside AP.
 
 AP mixes how well objects are found with how well they are cut out. Beside it stands mask
-quality alone: of every ground truth whose box is found (IoU of boxes at least 0.5, same class, COCO's
+quality alone: of every object whose box is found (IoU of boxes at least 0.5, same class, COCO's
 matching), mask IoU and boundary IoU of the mask for that box. Intervals draw images anew.
 """
 
@@ -11,18 +11,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.by_group.splitting import Splittable
-from segmeter.core.benchmarks import Curves, Difference, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_names
+from segmeter.core.benchmarks import Group, Results
 from segmeter.core.detection_ground_truth import DetectionGroundTruth, coco_layout
 from segmeter.core.masks import Mask
 from segmeter.core.models import ProtocolName
 from segmeter.core.seeds import generator
+from segmeter.core.tables import load_tables
 from segmeter.measures.bands import boundary_iou
 from segmeter.measures.detection_matching import Cell
 from segmeter.measures.detections import (
@@ -38,18 +36,11 @@ from segmeter.measures.matched_detections import (
     resampled_scores,
 )
 from segmeter.measures.objects import iou
-from segmeter.stats.comparisons import holm
-from segmeter.stats.intervals import Floats, Resampling
+from segmeter.stats.comparisons import Paired
+from segmeter.stats.intervals import Floats, Interval, Resampling
+from segmeter.stats.statistics import Statistic
 
-__all__ = [
-    "Scored",
-    "differences",
-    "differences_of",
-    "scored",
-    "splittable",
-    "summary",
-    "summary_of",
-]
+__all__ = ["Detections", "FoundObjects", "Scored", "groups", "statistics"]
 
 RESAMPLES = 500
 _LVIS_MOST, _COCO_MOST = 300, 100
@@ -57,15 +48,17 @@ _KINDS: dict[str, Kind] = {"": "segm", "boundary-": "boundary", "box-": "bbox"}
 
 
 @dataclass(frozen=True)
-class Scored:
+class Detections:
     """All boxes and masks of one model and source of boxes on one data set."""
 
-    model: str
     dataset: str
-    source: str
     ground_truths: tuple[DetectionGroundTruth, ...]
     found: tuple[Mapping[str, Any], ...]
-    scenes: tuple[str, ...]
+
+    @property
+    def objects(self) -> int:
+        """Objects that detections are scored against."""
+        return sum(not o.crowd for t in self.ground_truths for o in t.objects)
 
     @cached_property
     def ground_truth(self) -> dict[str, Any]:
@@ -112,74 +105,136 @@ class Scored:
         return {}
 
 
-def scored(run: Results) -> list[Scored]:
-    """What was found and what is true, from the run's own rows."""
-    table = run.sql("""
-        select model, dataset, scene, "user", rank, category, score, box, mask, ground_truth
-        from rows order by model, dataset, "user", scene, rank
-    """)
-    names = dataset_names(run.plan.datasets)
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        dataset = names.get(row["dataset"], row["dataset"])
-        groups.setdefault((row["model"], dataset, row["user"]), []).append(row)
-    return [_scored(key, rows) for key, rows in groups.items()]
+@dataclass(frozen=True)
+class Scored(Group):
+    """Detections in one protocol; the group's user is the source of the boxes."""
+
+    detections: Detections
+
+    @property
+    def size(self) -> int:
+        return self.detections.objects
+
+    @cached_property
+    def estimates(self) -> dict[str, Interval]:
+        """AP of masks, boundaries and boxes, and the quality of masks, with limits."""
+        return _precision(self.detections, self.protocol) | _quality(self.detections)
+
+    def ap(self, kind: Kind) -> tuple[float, Floats]:
+        """AP and that of the resampled images."""
+        found = self.detections
+        draws = found.resampled(kind, self.protocol)["ap"]
+        return _values(found, kind, self.protocol)["ap"], draws
 
 
-def _scored(key: tuple[str, str, str], rows: Sequence[Mapping[str, Any]]) -> Scored:
+@dataclass(frozen=True, slots=True)
+class FoundObjects(Group):
+    """The objects of a group: IoU with the mask whose box found each, 0 where none did.
+
+    An object's target is its number in its image, from 1 on.
+    """
+
+    iou: Floats
+    known: Mapping[tuple[str, str], Mapping[str, str]]
+
+    @property
+    def breakdowns(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        return self.known
+
+
+def groups(run: Results) -> list[Group]:
+    """What was found and what is true, from the run's own rows, in every protocol."""
+    made: list[Group] = []
+    for tables in load_tables(
+        run,
+        ["rank", "category", "score", "box", "mask", "ground_truth"],
+        by=("model", "dataset", "user"),
+        unit=("scene",),
+        axis="rank",
+    ):
+        found = _detections(tables.dataset, tables.lines.to_pylist())
+        for protocol in run.plan.protocols:
+            who = (tables.model, tables.dataset, tables.user, protocol)
+            made.append(Scored(*who, tables.keys, tables.clusters, found))
+            made.append(_objects(who, tables.scenes, found))
+    return made
+
+
+def _detections(dataset: str, images: Sequence[Mapping[str, Any]]) -> Detections:
     ground_truths: list[DetectionGroundTruth] = []
-    scenes: list[str] = []
     found = []
-    for row in rows:
-        if row["rank"] == 0:
-            scenes.append(row["scene"])
-            ground_truths.append(DetectionGroundTruth.from_json(row["ground_truth"]))
-            continue
-        size = ground_truths[-1].shape
-        found.append(
+    for image in images:
+        ground_truth = DetectionGroundTruth.from_json(image["ground_truth"][0])
+        ground_truths.append(ground_truth)
+        found += [
             {
-                "image_id": ground_truths[-1].image,
-                "category_id": row["category"],
-                "score": row["score"],
-                "bbox": json.loads(row["box"]),
-                "segmentation": {"size": list(size), "counts": row["mask"]},
+                "image_id": ground_truth.image,
+                "category_id": image["category"][place],
+                "score": image["score"][place],
+                "bbox": json.loads(image["box"][place]),
+                "segmentation": {"size": list(ground_truth.shape), "counts": image["mask"][place]},
             }
-        )
-    return Scored(*key, tuple(ground_truths), tuple(found), tuple(scenes))
+            for place in range(1, len(image["rank"]))
+        ]
+    return Detections(dataset, tuple(ground_truths), tuple(found))
 
 
-def summary(run: Results) -> list[SummaryRow]:
-    """Every number with its interval, in every protocol."""
-    return [row for s in scored(run) for row in summary_of(s, run.plan.protocols)]
+def statistics(found: Sequence[Scored]) -> list[Statistic]:
+    """AP and AR of masks, boundaries and boxes as the evaluators give them, and mask quality."""
+    names = dict.fromkeys(name for group in found for name in group.estimates)
+    return [*map(_statistic, names), _OBJECT_IOU]
 
 
-def summary_of(group: Scored, protocols: Sequence[ProtocolName]) -> list[SummaryRow]:
-    rows = []
-    quality = _quality(group)
-    for protocol in protocols:
-        for name, (value, low, high) in (_precision(group, protocol) | quality).items():
-            who = (group.model, group.dataset, group.source, protocol)
-            many = sum(not o.crowd for t in group.ground_truths for o in t.objects)
-            rows.append(SummaryRow(*who, name, value, low, high, many))
-    return rows
+_OBJECT_IOU = Statistic(
+    "object-iou", "mean IoU of objects", "%", 1, "higher", True,
+    lambda g: g.iou, of=FoundObjects,
+)  # fmt: skip
 
 
-Number = tuple[float, float, float]
+_OF = {"": "masks", "boundary-": "boundaries", "box-": "boxes"}
+_TITLES = {
+    **{
+        f"{prefix}{name}": f"{title}, {of}" if prefix else title
+        for prefix, of in _OF.items()
+        for name, title in {
+            "ap": "AP", "ap50": "AP50", "ap75": "AP75", "ap-small": "AP small",
+            "ap-medium": "AP medium", "ap-large": "AP large", "ap-rare": "AP rare",
+            "ap-common": "AP common", "ap-frequent": "AP frequent",
+        }.items()
+    },
+    "boxes-found": "boxes found", "mask-iou": "mask IoU", "mask-boundary-iou": "boundary IoU",
+}  # fmt: skip
+_COMPARED: dict[str, Kind] = {"ap": "segm", "boundary-ap": "boundary"}
 
 
-def _precision(group: Scored, protocol: ProtocolName) -> dict[str, Number]:
-    """AP of masks, boundaries and boxes in percent, with limits from resampled images."""
-    made: dict[str, Number] = {}
+def _statistic(name: str) -> Statistic:
+    kind = _COMPARED.get(name)
+    return Statistic(
+        name,
+        _TITLES.get(name, name.upper()),
+        "%",
+        1,
+        "higher",
+        percent=True,
+        whole=lambda g: g.estimates.get(name),
+        of=Scored,
+        tested="no" if kind is None else "yes",
+        pair=None if kind is None else lambda a, b: _compared(a, b, kind),
+    )
+
+
+def _precision(found: Detections, protocol: ProtocolName) -> dict[str, Interval]:
+    """AP of masks, boundaries and boxes, with limits from resampled images."""
+    made: dict[str, Interval] = {}
     for prefix, kind in _KINDS.items():
         # One image says nothing about others: no interval.
-        draws = group.resampled(kind, protocol) if len(group.ground_truths) > 1 else {}
-        for name, value in _values(group, kind, protocol).items():
-            drawn = draws.get(name)
-            made[f"{prefix}{name}"] = (100 * value, *_limits(drawn))
-    return {name: number for name, number in made.items() if not np.isnan(number[0])}
+        draws = found.resampled(kind, protocol) if len(found.ground_truths) > 1 else {}
+        for name, value in _values(found, kind, protocol).items():
+            made[f"{prefix}{name}"] = Interval(value, *_limits(draws.get(name)))
+    return {name: number for name, number in made.items() if not np.isnan(number.value)}
 
 
-def _values(group: Scored, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
+def _values(group: Detections, kind: Kind, protocol: ProtocolName) -> dict[str, float]:
     """By the library for masks and boxes, by our matching for boundaries."""
     if kind == "boundary":
         found = matched_scores(group.cells(kind), group.rules(kind), protocol)
@@ -193,15 +248,15 @@ def _limits(drawn: Floats | None) -> tuple[float, float]:
     known = np.zeros(0) if drawn is None else drawn[~np.isnan(drawn)]
     if not known.size:
         return np.nan, np.nan
-    low, high = np.quantile(100 * known, [0.025, 0.975])
+    low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
 
 
-def _quality(group: Scored) -> dict[str, Number]:
-    """Mean mask IoU and boundary IoU of ground truths whose box is found, and the share of these."""
+def _quality(found: Detections) -> dict[str, Interval]:
+    """Mean mask IoU and boundary IoU of objects whose box is found, and the share of these."""
     ious, boundaries, images = [], [], []
-    for ground_truth in group.ground_truths:
-        mine = [d for d in group.found if d["image_id"] == ground_truth.image]
+    for ground_truth in found.ground_truths:
+        mine = [d for d in found.found if d["image_id"] == ground_truth.image]
         for thing, place in _pairs(ground_truth, mine):
             mask = Mask.from_coco(mine[place]["segmentation"])
             ious.append(iou(ground_truth.objects[thing].mask, mask, None))
@@ -209,42 +264,34 @@ def _quality(group: Scored) -> dict[str, Number]:
             images.append(ground_truth.image)
     if not ious:
         return {}
-    drawn = Resampling(images, seed=group.dataset)
-    many = sum(not o.crowd for t in group.ground_truths for o in t.objects)
-    made = {"boxes-found": (100 * len(ious) / many, np.nan, np.nan)}
-    for name, values in (("mask-iou", ious), ("mask-boundary-iou", boundaries)):
-        interval = drawn.interval(100 * np.array(values))
-        made[name] = (interval.value, interval.low, interval.high)
-    return made
+    drawn = Resampling(images, seed=found.dataset)
+    return {
+        "boxes-found": Interval(len(ious) / found.objects, np.nan, np.nan),
+        "mask-iou": drawn.interval(np.array(ious)),
+        "mask-boundary-iou": drawn.interval(np.array(boundaries)),
+    }
 
 
-def splittable(run: Results) -> Splittable:
-    """Every object's IoU with the mask whose box found it, 0 where none did; class and size.
-
-    An object's target is its number in its image, from 1 on.
-    """
-    found, said = [], {}
-    for group in scored(run):
-        keys, values = [], []
-        for scene, ground_truth in zip(group.scenes, group.ground_truths, strict=True):
-            names = {category.id: category.name for category in ground_truth.categories}
-            taken = _overlaps(
-                ground_truth, [d for d in group.found if d["image_id"] == ground_truth.image]
-            )
-            for number, thing in enumerate(ground_truth.objects, start=1):
-                if thing.crowd:
-                    continue
-                keys.append((scene, str(number)))
-                values.append(taken.get(number - 1, 0.0))
-                said[group.dataset, scene, str(number)] = {
+def _objects(
+    who: tuple[str, str, str, ProtocolName], scenes: Sequence[str], found: Detections
+) -> FoundObjects:
+    values: dict[tuple[str, str], float] = {}
+    known: dict[tuple[str, str], dict[str, str]] = {}
+    for scene, ground_truth in zip(scenes, found.ground_truths, strict=True):
+        names = {category.id: category.name for category in ground_truth.categories}
+        taken = _overlaps(
+            ground_truth, [d for d in found.found if d["image_id"] == ground_truth.image]
+        )
+        for number, thing in enumerate(ground_truth.objects, start=1):
+            if not thing.crowd:
+                key = (scene, str(number))
+                values[key] = taken.get(number - 1, 0.0)
+                known[key] = {
                     "class": names.get(thing.category, ""),
                     "size": _extent(thing.area),
                 }
-        column = np.array(values, dtype=np.float64).reshape(-1, 1)
-        images = tuple(scene for scene, _ in keys)
-        who = (group.model, group.dataset, group.source)
-        found += [Curves(*who, r, tuple(keys), images, column) for r in run.plan.protocols]
-    return Splittable(tuple(found), said, "mean IoU of objects", (1,))
+    images = tuple(scene for scene, _ in values)
+    return FoundObjects(*who, tuple(values), images, np.array(list(values.values())), known)
 
 
 def _overlaps(
@@ -297,41 +344,13 @@ def _box_iou(one: Sequence[float], other: Sequence[float]) -> float:
     return both / whole if whole > 0 else 0.0
 
 
-def differences(run: Results) -> list[Difference]:
-    """Pairs of models on the same boxes: AP on the same resampled images, Holm-corrected."""
-    return differences_of(scored(run), run.plan.protocols)
-
-
-def differences_of(groups: Sequence[Scored], protocols: Sequence[ProtocolName]) -> list[Difference]:
-    places: dict[tuple[str, str], list[Scored]] = {}
-    for group in groups:
-        places.setdefault((group.dataset, group.source), []).append(group)
-    return [
-        found
-        for members in places.values()
-        for protocol in protocols
-        for measure in ("ap", "boundary-ap")
-        for found in _compared(members, protocol, measure)
-    ]
-
-
-def _compared(members: Sequence[Scored], protocol: ProtocolName, measure: str) -> list[Difference]:
-    kind: Kind = "boundary" if measure == "boundary-ap" else "segm"
-    pairs = list(combinations(members, 2))
-    if not pairs:
-        return []
-    draws = {m.model: 100 * m.resampled(kind, protocol)["ap"] for m in members}
-    values = {m.model: 100 * _values(m, kind, protocol)["ap"] for m in members}
-    gaps = [draws[a.model] - draws[b.model] for a, b in pairs]
-    p_values = [_p(gap) for gap in gaps]
-    made = []
-    for (a, b), gap, p, p_holm in zip(pairs, gaps, p_values, holm(p_values), strict=True):
-        low, high = np.nanquantile(gap, [0.025, 0.975])
-        many = sum(not o.crowd for t in a.ground_truths for o in t.objects)
-        where = (a.model, b.model, a.dataset, a.source, protocol, measure)
-        value = values[a.model] - values[b.model]
-        made.append(Difference(*where, value, float(low), float(high), p, p_holm, many))
-    return made
+def _compared(first: Scored, second: Scored, kind: Kind) -> Paired:
+    """AP on the same resampled images."""
+    (one, mine), (other, theirs) = first.ap(kind), second.ap(kind)
+    gaps = mine - theirs
+    low, high = np.nanquantile(gaps, [0.025, 0.975])
+    interval = Interval(one - other, float(low), float(high))
+    return Paired(interval, _p(gaps), first.size, len(first.keys))
 
 
 def _p(gaps: Floats) -> float:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.zeroshot.edges.methods import AUTOMATIC_EDGES, BASELINES
+from segmeter.benchmarks.zeroshot.model_options import CITATION
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.errors import BadInput
 from segmeter.core.models import Method
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, Column, Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["EDGE_ROWS", "Edges"]
 
@@ -48,7 +52,7 @@ _SUMMARY = "edges of automatic masks against people's boundaries (ODS, OIS, AP, 
 
 @catalogue.benchmarks.add("edges", summary=_SUMMARY)
 @dataclass(frozen=True, slots=True)
-class Edges(OwnModules):
+class Edges(Declared):
     """Segment Anything's zero-shot edges (supplement E.2), beside classical detectors.
 
     Models are turned into edge detectors by their automatic masks; methods bring their own
@@ -59,6 +63,7 @@ class Edges(OwnModules):
     headline: ClassVar[tuple[str, ...]] = ("ods", "ois", "ap", "r50")
     settings: ClassVar[dict[str, object]] = {"baselines": True}
     schema: ClassVar[Schema] = EDGE_ROWS
+    citations: ClassVar[Mapping[str, str]] = {"benchmark edges": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
         unknown = [name for name in plan.options if name not in self.settings]
@@ -76,3 +81,18 @@ class Edges(OwnModules):
         from segmeter.benchmarks.zeroshot.edges.work import rows_of
 
         return rows_of(segmenter, scene, plan.protocols, plan.threads)
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.zeroshot.edges.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.zeroshot.edges.statistics import STATISTICS
+
+        return STATISTICS
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.zeroshot.edges.sections import sections
+
+        return sections(run)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import PAIR_AND_PROTOCOL, difference_table
+from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.seism.sections import precision_recall_chart
 from segmeter.benchmarks.summary_tables import summary_table
-from segmeter.benchmarks.zeroshot.edges.statistics import (
-    MEASURES,
-    EdgeTables,
-    differences,
-    groups,
-    rows_of_group,
-)
+from segmeter.benchmarks.zeroshot.edges import Edges
+from segmeter.benchmarks.zeroshot.edges.statistics import MEASURES, STATISTICS, EdgeTables
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
-from segmeter.core.benchmarks import Difference, Results, SummaryRow
+from segmeter.core.benchmarks import Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
@@ -32,6 +27,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["paper_rows", "sections"]
 
@@ -54,17 +50,16 @@ _GAP = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, a data set after the other."""
-    everything, gaps = groups(run), differences(run)
-    rows = [row for group in everything for row in rows_of_group(group)]
+    benchmark = Edges()
+    everything = [g for g in benchmark.groups(run) if isinstance(g, EdgeTables)]
+    rows = benchmark.summary(run)
     made = []
     for dataset in dict.fromkeys(group.dataset for group in everything):
         here = [group for group in everything if group.dataset == dataset]
         mine = [row for row in rows if row.dataset == dataset]
         made.append(_overview(dataset, here, mine))
-        found = [gap for gap in gaps if gap.dataset == dataset]
-        if found:
-            made.append(_comparison(dataset, found))
-    return made
+    cards = cards_by_name(STATISTICS)
+    return [*made, *difference_section(benchmark.differences(run), cards, folded=True)]
 
 
 def paper_rows() -> list[dict[str, str]]:
@@ -81,7 +76,7 @@ def _overview(dataset: str, here: Sequence[EdgeTables], rows: Sequence[SummaryRo
     ]
     images = max(row.targets for row in rows)
     return Section(
-        f"Edges: {dataset_label(dataset)}",
+        f"Results: {dataset_label(dataset)}",
         blocks=[
             _answer(rows),
             Multiples(charts, "Precision over recall of boundary pixels, all images pooled."),
@@ -138,17 +133,3 @@ def _paper(dataset: str) -> Table:
         body,
         caption="As printed: Segment Anything, Table 5 (BSDS500, 200 test images)",
     )
-
-
-def _comparison(dataset: str, found: Sequence[Difference]) -> Section:
-    table = difference_table(
-        f"{dataset_label(dataset)}-edge-differences",
-        found,
-        PAIR_AND_PROTOCOL,
-        difference=Column("difference", digits=3),
-        p=Column("p", digits=4),
-        caption="First minus second, F of each image at the threshold best on all others",
-        note="p by exchanging the methods within images, corrected over all pairs (Holm).",
-    )
-    title = f"Significant differences (Holm-corrected): {dataset_label(dataset)}"
-    return Section(title, "Methods against each other on the same images.", [table], folded=True)

@@ -14,22 +14,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from segmeter.benchmarks.by_group.splitting import Splittable, ungrouped
-from segmeter.benchmarks.grouping import (
-    by_image,
-    differences_in,
-    image_keys,
-    image_table,
-    percentiles,
-    resampling,
-    summary_row,
-)
-from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
+from segmeter.core.benchmarks import Group, Results
+from segmeter.core.tables import load_tables
 from segmeter.measures.curves import Curve, PooledCounts, summarize
 from segmeter.measures.objects_and_parts import harmonics
-from segmeter.stats.intervals import Floats
+from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import Statistic, percentiles, resampling
 
-__all__ = ["EdgeTables", "differences", "groups", "rows_of_group", "splittable", "summary"]
+__all__ = ["MEASURES", "STATISTICS", "EdgeTables", "groups"]
 
 RESAMPLES = 300
 MEASURES = ("ods", "ois", "ap", "r50")
@@ -69,6 +61,11 @@ class EdgeTables(Group):
             found.append(self._numbers(curve, float(ois[k])))
         return np.array(found)
 
+    def interval(self, place: int) -> Interval:
+        """One of the four with its interval; none for a single image."""
+        draws = self.resampled[:, place] if len(self.keys) > 1 else np.empty(0)
+        return percentiles(self.values[place], draws)
+
     def elsewhere(self) -> Floats:
         """F of each image at the threshold that is best on all other images."""
         if len(self.keys) == 1:
@@ -105,55 +102,47 @@ class EdgeTables(Group):
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
 
 
-def splittable(run: Results) -> Splittable:
-    """F of each image at the threshold that is best on all others; groups come from a file."""
-    found = groups(run)
-    curves = tuple(
-        Curves(*group.key, group.keys, group.clusters, group.elsewhere()[:, None])
-        for group in found
-    )
-    return Splittable(curves, ungrouped(found), "F", (1,))
-
-
 def groups(run: Results) -> list[EdgeTables]:
-    """All methods of a run, data set by data set, reading by protocol."""
-    table = run.sql(f"""
-        select model, dataset, protocol, scene, round, threshold, {", ".join(_COUNTS)}
-        from rows order by dataset, model, protocol desc, scene, round
-    """).to_pylist()
-    found = []
-    for (model, dataset, protocol), scenes in by_image(
-        run, table, ("model", "dataset", "protocol")
-    ):
-        thresholds = [row["threshold"] for row in next(iter(scenes.values()))]
-        counts = tuple(image_table(scenes, name) for name in _COUNTS)
-        keys, clusters = image_keys(scenes)
-        found.append(
-            EdgeTables(model, dataset, "", protocol, keys, clusters, np.array(thresholds), counts)
-        )
-    return found
-
-
-def summary(run: Results) -> list[SummaryRow]:
-    """Every number of every method, with its interval over images."""
-    return [row for group in groups(run) for row in rows_of_group(group)]
-
-
-def differences(run: Results) -> list[Difference]:
-    """Every pair of methods by F of each image at the threshold chosen on the others."""
-    return differences_in(["f"], groups(run), lambda group, _: group.elsewhere())
-
-
-def rows_of_group(group: EdgeTables) -> list[SummaryRow]:
-    """One method's numbers with their intervals."""
-    several = len(group.keys) > 1
-    draws = group.resampled if several else np.empty((0, len(MEASURES)))
+    """All methods of a run, by data set and reading."""
     return [
-        # A number that no resample has, has no limits.
-        summary_row(group, name, percentiles(value, column[~np.isnan(column)]))
-        for name, value, column in zip(MEASURES, group.values, draws.T, strict=True)
+        EdgeTables(
+            *tables.key,
+            tables.keys,
+            tables.clusters,
+            tables.table("threshold")[0],
+            tuple(tables.table(name) for name in _COUNTS),
+        )
+        for tables in load_tables(
+            run,
+            ["threshold", *_COUNTS],
+            axis="round",
+            by=("dataset", "model", "protocol"),
+            unit=("scene",),
+        )
     ]
 
 
 def _rate(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _statistic(place: int, name: str) -> Statistic:
+    return Statistic(
+        name, name.upper(), "", 3, "higher", of=EdgeTables, whole=lambda g: g.interval(place)
+    )
+
+
+STATISTICS = [
+    *(_statistic(place, name) for place, name in enumerate(MEASURES)),
+    Statistic(
+        "f",
+        "F",
+        "",
+        3,
+        "higher",
+        values=lambda g: g.elsewhere(),
+        of=EdgeTables,
+        tested="yes",
+    ),
+]
+"""ODS, OIS, AP and R50; models are compared by F of each image at the threshold best elsewhere."""

@@ -7,17 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.summary_tables import DATA, By, summary_table
-from segmeter.benchmarks.zeroshot.differences import difference_section
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE, OWN_RULES, named, told
-from segmeter.benchmarks.zeroshot.points.statistics import (
-    ALL,
-    POINTS,
-    Played,
-    differences_of,
-    played,
-    summary_of,
-)
+from segmeter.benchmarks.zeroshot.points import Points as Benchmark
+from segmeter.benchmarks.zeroshot.points.statistics import ALL, POINTS, STATISTICS, Played
 from segmeter.core.benchmarks import Difference, Results, SummaryRow
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
@@ -37,13 +31,14 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["baseline_of", "sections"]
 
 _MOST_DOTS = 8
-_COMPARED = "Models against each other on the same masks, corrected within a data set and measure."
+_CARDS = cards_by_name(STATISTICS)
 _MEASURES = {
-    name: Column(name.replace("iou", "mIoU"), "%", 1, better="higher")
+    name: Column(_CARDS[name].title, _CARDS[name].unit, 1, better="higher")
     for name in ("iou@1", "oracle@1", *(f"iou@{n}" for n in POINTS[1:]))
 }
 _WHERE: By = {**DATA, Column("user"): lambda row: row.user}
@@ -57,14 +52,16 @@ _PROTOCOLS = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, in reading order."""
-    groups = [replace(group, model=told(group.model)) for group in played(run)]
-    rows = summary_of(groups)
-    lead = run.plan.leading_protocol
-    found = differences_of(groups)
+    benchmark, lead = Benchmark(), run.plan.leading_protocol
+    groups = [
+        replace(g, model=told(g.model)) for g in benchmark.groups(run) if isinstance(g, Played)
+    ]
+    rows = [replace(row, model=told(row.model)) for row in benchmark.summary(run)]
+    found = [
+        replace(d, first=told(d.first), second=told(d.second)) for d in benchmark.differences(run)
+    ]
     chosen = told(baseline_of(run))
-    apart = difference_section(
-        "points-differences", found, "user", "% points", _COMPARED, folded=True
-    )
+    apart = difference_section(found, _CARDS, folded=True)
     return [
         _overview(rows, lead),
         *_side_by_side(groups, found, lead, chosen),
@@ -95,7 +92,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         ".",
     )
     blocks: list[Block] = [
-        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, reading {lead}."),
+        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, protocol {lead}."),
         _table(
             "points",
             top,
@@ -104,7 +101,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         Note(f"{_PROTOCOLS} {OWN_RULES}"),
         Note(NOT_REPRODUCIBLE, "warning"),
     ]
-    return Section("How good after so many points", blocks=blocks)
+    return Section("Results", blocks=blocks)
 
 
 def _table(name: str, rows: Sequence[SummaryRow], caption: str) -> Table:
@@ -165,7 +162,7 @@ def _beside(
     names = sorted(gaps, key=lambda name: -gaps[name][0])
     means = {(g.model, g.dataset): g.values for g in groups if (g.user, g.protocol) == (user, lead)}
     oracle = [
-        float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
+        100 * float(means[model, n]["oracle@1"].mean() - means[baseline, n]["iou@1"].mean())
         for n in names
     ]
     return _Beside(model, user, tuple(names), tuple(gaps[n] for n in names), tuple(oracle))
@@ -235,7 +232,7 @@ def _growth(rows: Sequence[SummaryRow], lead: str) -> Section:
         title = f"mIoU after N points: {dataset_label(dataset)}, {user}"
         charts.append(Chart(title, Axis("points", ticks=POINTS, digits=0), Axis("mIoU, %"), lines))
     text = "Mean IoU after each number of points; bands are 95 % intervals from resampling images."
-    return Section("Point by point", text, [Multiples(charts)])
+    return Section("Quality by number of points", text, [Multiples(charts)])
 
 
 def _by_dataset(rows: Sequence[SummaryRow]) -> Section:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import ClassVar, get_args
 
-from segmeter.benchmarks.benchmark_base import OwnModules
+from segmeter.benchmarks.declared import Declared
 from segmeter.benchmarks.settings import offered, settings_of
+from segmeter.benchmarks.zeroshot.model_options import CITATION
 from segmeter.core import catalogue
-from segmeter.core.benchmarks import Row
+from segmeter.core.benchmarks import Group, Results, Row
 from segmeter.core.catalogue import Spec
 from segmeter.core.detection_ground_truth import WithDetectionGroundTruth
 from segmeter.core.errors import BadInput, NotFound
@@ -17,7 +19,9 @@ from segmeter.core.models import Model
 from segmeter.core.plans import Plan
 from segmeter.core.rows import SESSION_KEY, Column, Schema
 from segmeter.core.scenes import Scene
+from segmeter.core.sections import Section
 from segmeter.models.automatic.options import Output
+from segmeter.stats.statistics import Statistic
 
 __all__ = ["PROPOSAL_ROWS", "Proposals", "Settings"]
 
@@ -61,7 +65,7 @@ class Settings:
     "proposals", summary="objects among automatic masks (AR@1000, class-agnostic)"
 )
 @dataclass(frozen=True, slots=True)
-class Proposals(OwnModules):
+class Proposals(Declared):
     """Segment Anything's object proposals (supplement E.3) on data of COCO's layout."""
 
     name: str = "proposals"
@@ -73,6 +77,7 @@ class Proposals(OwnModules):
     )
     settings: ClassVar[dict[str, object]] = offered(Settings)
     schema: ClassVar[Schema] = PROPOSAL_ROWS
+    citations: ClassVar[Mapping[str, str]] = {"benchmark proposals": CITATION}
 
     def plan(self, plan: Plan) -> Plan:
         if plan.kind != "model":
@@ -102,6 +107,21 @@ class Proposals(OwnModules):
         return rows_of(
             segmenter, scene, scene.detection_ground_truth, settings, plan.protocols, plan.seed
         )
+
+    def load(self, run: Results) -> Sequence[Group]:
+        from segmeter.benchmarks.zeroshot.proposals.statistics import groups
+
+        return groups(run)
+
+    def statistics(self, run: Results) -> Sequence[Statistic]:
+        from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, statistics
+
+        return statistics([g for g in self.groups(run) if isinstance(g, Proposed)])
+
+    def sections(self, run: Results) -> Sequence[Section]:
+        from segmeter.benchmarks.zeroshot.proposals.sections import sections
+
+        return sections(run)
 
 
 def _written(chosen: Settings) -> dict[str, object]:

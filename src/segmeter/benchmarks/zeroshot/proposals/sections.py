@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmeter.benchmarks.difference_table import PAIR_AND_PROTOCOL, difference_table
+from segmeter.benchmarks.declared import Numbers
+from segmeter.benchmarks.difference_table import difference_section
 from segmeter.benchmarks.published_tables import published_rows
 from segmeter.benchmarks.zeroshot.model_options import NOT_REPRODUCIBLE
-from segmeter.benchmarks.zeroshot.proposals.statistics import (
-    Recalls,
-    differences,
-    groups,
-    measure_name,
-)
-from segmeter.core.benchmarks import Difference, Results
+from segmeter.benchmarks.zeroshot.proposals import Proposals
+from segmeter.benchmarks.zeroshot.proposals.statistics import Proposed, recall_at
+from segmeter.core.benchmarks import Results
 from segmeter.core.dataset_names import dataset_label
 from segmeter.core.sections import (
     Answer,
@@ -31,6 +28,7 @@ from segmeter.core.sections import (
     Value,
     phrase,
 )
+from segmeter.stats.statistics import cards_by_name
 
 __all__ = ["paper_rows", "sections"]
 
@@ -53,13 +51,14 @@ _FEDERATED = (
 
 def sections(run: Results) -> list[Section]:
     """All sections, a data set after the other."""
-    everything, gaps = groups(run), differences(run)
+    benchmark = Proposals()
+    everything = [g for g in benchmark.groups(run) if isinstance(g, Proposed)]
+    numbers, cards = benchmark.numbers(run), cards_by_name(benchmark.statistics(run))
     made = []
     for dataset in dict.fromkeys(group.dataset for group in everything):
         here = [group for group in everything if group.dataset == dataset]
-        found = [gap for gap in gaps if gap.dataset == dataset]
-        made.append(_overview(dataset, here, found))
-    return made
+        made.append(_overview(dataset, here, numbers))
+    return [*made, *difference_section(benchmark.differences(run), cards)]
 
 
 def paper_rows() -> list[dict[str, str]]:
@@ -67,47 +66,44 @@ def paper_rows() -> list[dict[str, str]]:
     return published_rows("zeroshot.proposals", "table6.csv")
 
 
-def _overview(dataset: str, here: Sequence[Recalls], gaps: Sequence[Difference]) -> Section:
-    blocks: list[Block] = [_answer(here), _table(dataset, here), _chart(here), _paper(dataset)]
-    if gaps:
-        blocks.append(_comparison(dataset, gaps))
+def _overview(dataset: str, here: Sequence[Proposed], numbers: Numbers) -> Section:
+    most = max(number for group in here for number in group.numbers)
+    blocks: list[Block] = [
+        _answer(here, numbers, most),
+        _table(dataset, here, numbers, most),
+        _chart(here, numbers),
+        _paper(dataset),
+    ]
     notes = [Note(text) for text in (_PROTOCOLS, _FEDERATED, NOT_REPRODUCIBLE)]
-    return Section(f"Proposals: {dataset_label(dataset)}", blocks=[*blocks, *notes])
+    return Section(f"Results: {dataset_label(dataset)}", blocks=[*blocks, *notes])
 
 
-def _most(here: Sequence[Recalls]) -> int:
-    return max(group.number for group in here)
-
-
-def _answer(here: Sequence[Recalls]) -> Answer:
-    most = _most(here)
-    whole = [g for g in here if g.objects_of == "all" and g.number == most]
-    best = max(whole, key=lambda g: g.value)
-    masks = best.proposals.mean()
-    low, high = best.limits()
-    recall = Value(100 * best.value, 100 * low, 100 * high)
+def _answer(here: Sequence[Proposed], numbers: Numbers, most: int) -> Answer:
+    whole = recall_at(most).name
+    best = max(here, key=lambda g: numbers[g.key, whole].value)
+    row = numbers[best.key, whole]
+    recall = Value(100 * row.value, 100 * row.low, 100 * row.high)
     return Answer(
         phrase(
             f"{best.model} recalls ",
-            Quantity(f"{recall.value:.1f} %", recall, measure=measure_name(best)),
+            Quantity(f"{recall.value:.1f} %", recall, measure=whole),
             f" with up to {most} masks ({best.protocol}).",
         ),
-        f"{masks:.0f} masks per image; intervals are in the table.",
+        f"{best.proposals.mean():.0f} masks per image; intervals are in the table.",
     )
 
 
-def _table(dataset: str, here: Sequence[Recalls]) -> Table:
-    most = _most(here)
-    chosen = [g for g in here if g.number == most and g.objects.any()]
-    values = {(g.model, g.protocol, g.objects_of): Value(g.value, *g.limits()) for g in chosen}
-    kinds = [kind for kind in KINDS if any(g.objects_of == kind for g in chosen)]
-    keys = dict.fromkeys((g.model, g.protocol) for g in chosen)
+def _table(dataset: str, here: Sequence[Proposed], numbers: Numbers, most: int) -> Table:
+    kinds = [kind for kind in KINDS if any(g.has(kind, most) for g in here)]
     body: list[list[Cell]] = [
-        [Label(model, protocol=protocol), *(values.get((model, protocol, kind)) for kind in kinds)]
-        for model, protocol in keys
+        [
+            Label(g.model, protocol=g.protocol),
+            *(Value.of(numbers.get((g.key, recall_at(most, kind).name))) for kind in kinds),
+        ]
+        for g in here
     ]
     columns = [Column(kind, digits=1, percent=True, better="higher") for kind in kinds]
-    images = max(len(g.keys) for g in chosen)
+    images = max(len(g.keys) for g in here)
     return Table(
         f"{dataset_label(dataset)}-proposals",
         [Column("model"), *columns],
@@ -116,15 +112,12 @@ def _table(dataset: str, here: Sequence[Recalls]) -> Table:
     )
 
 
-def _chart(here: Sequence[Recalls]) -> Chart:
-    whole = [g for g in here if g.objects_of == "all"]
+def _chart(here: Sequence[Proposed], numbers: Numbers) -> Chart:
     marks = []
-    for model, protocol in dict.fromkeys((g.model, g.protocol) for g in whole):
-        mine = sorted(
-            (g for g in whole if (g.model, g.protocol) == (model, protocol)), key=lambda g: g.number
-        )
-        name = f"{model}, {protocol}"
-        marks.append(Line(name, [g.number for g in mine], [g.value for g in mine]))
+    for g in here:
+        found = [(n, numbers.get((g.key, recall_at(n).name))) for n in sorted(g.numbers)]
+        known = [(n, row.value) for n, row in found if row is not None]
+        marks.append(Line(f"{g.model}, {g.protocol}", [n for n, _ in known], [v for _, v in known]))
     return Chart(
         "Recall by number of masks",
         Axis("masks that count, best first", scale="log"),
@@ -143,16 +136,4 @@ def _paper(dataset: str) -> Table:
         [Column("method"), *(Column(kind, digits=1) for kind in KINDS)],
         body,
         caption="As printed: Segment Anything, Table 6 (LVIS v1 validation, AR@1000)",
-    )
-
-
-def _comparison(dataset: str, found: Sequence[Difference]) -> Table:
-    return difference_table(
-        f"{dataset_label(dataset)}-proposal-differences",
-        found,
-        PAIR_AND_PROTOCOL,
-        difference=Column("difference", digits=3),
-        p=Column("p", digits=4),
-        caption="First minus second, recall of each image",
-        note="p by exchanging the models within images, corrected over all pairs (Holm).",
     )

@@ -2,130 +2,137 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
 
 import numpy as np
 
-from segmeter.benchmarks.by_group.splitting import Key, Splittable
-from segmeter.benchmarks.grouping import (
-    differences_in,
-    image_keys,
-    percentiles,
-    resampling,
-    summary_row,
-)
-from segmeter.core.benchmarks import Curves, Difference, Group, Results, SummaryRow
-from segmeter.core.dataset_names import dataset_names
+from segmeter.core.benchmarks import Group, Results
+from segmeter.core.tables import load_tables
 from segmeter.measures.proposal_recall import average_recall_of
 from segmeter.stats.intervals import Floats, Interval
+from segmeter.stats.statistics import Statistic, mean_of_known, percentiles, resampling
 
-__all__ = ["Recalls", "differences", "groups", "measure_name", "splittable", "summary"]
+__all__ = ["Proposed", "groups", "recall_at", "statistics"]
 
-RESAMPLES = 2000
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Recalls(Group):
-    """One model, data set, reading, kind of objects and number of proposals.
+class Proposed(Group):
+    """One model on one data set in one protocol.
 
-    `matched` is images x thresholds, `objects` and `proposals` one number per image.
+    `numbers` are the numbers of proposals that count; `objects` is one number per image and
+    `matched` is `(images, numbers, thresholds)`, both by size or frequency class; `proposals` is
+    how many masks each image got.
     """
 
-    objects_of: str
-    number: int
-    objects: Floats
-    matched: Floats
+    numbers: tuple[int, ...]
+    objects: Mapping[str, Floats]
+    matched: Mapping[str, Floats]
     proposals: Floats
 
-    @property
-    def value(self) -> float:
-        """Share of all objects of all images, averaged over thresholds; NaN without any."""
-        return float(average_recall_of(self.matched.sum(axis=0), self.objects.sum()))
+    def has(self, objects_of: str, number: int) -> bool:
+        """Whether there are such objects, and so many proposals were counted."""
+        known = self.objects.get(objects_of)
+        return known is not None and bool(known.any()) and number in self.numbers
 
-    def limits(self) -> tuple[float, float]:
-        """The middle 95 % of resampled sets of images."""
-        if len(self.keys) < 2 or not self.objects.any():
-            return np.nan, np.nan
-        drawn = resampling(self, RESAMPLES)
-        draws = average_recall_of(drawn.means(self.matched), drawn.means(self.objects)[:, 0])
-        low, high = np.nanquantile(draws, (0.025, 0.975))
-        return float(low), float(high)
+    def at(self, objects_of: str, number: int) -> Floats:
+        """Objects matched at each threshold, `(images, thresholds)`."""
+        found: Floats = self.matched[objects_of][:, self.numbers.index(number)]
+        return found
+
+    def recall(self, objects_of: str, number: int) -> Interval | None:
+        """Share of all objects of all images, averaged over thresholds, with its interval."""
+        if not self.has(objects_of, number):
+            return None
+        matched, objects = self.at(objects_of, number), self.objects[objects_of]
+        value = float(average_recall_of(matched.sum(axis=0), objects.sum()))
+        if len(self.keys) < 2:
+            return Interval(value, np.nan, np.nan)
+        drawn = resampling(self)
+        draws = average_recall_of(drawn.means(matched), drawn.means(objects)[:, 0])
+        return percentiles(value, np.asarray(draws))
+
+    def each(self, objects_of: str, number: int) -> Floats:
+        """Recall of each image; NaN, and so not compared, where it has no object."""
+        found = np.full(len(self.keys), np.nan)
+        if self.has(objects_of, number):
+            objects = self.objects[objects_of]
+            some = np.flatnonzero(objects > 0)
+            found[some] = average_recall_of(self.at(objects_of, number)[some], objects[some])
+        return found
+
+    def masks(self) -> Interval:
+        """Masks per image."""
+        draws = resampling(self).means(self.proposals)[:, 0]
+        return percentiles(float(self.proposals.mean()), draws if len(self.keys) > 1 else draws[:0])
 
 
-def measure_name(group: Recalls) -> str:
-    """`ar@1000`, `ar@1000-small`."""
-    end = "" if group.objects_of == "all" else f"-{group.objects_of}"
-    return f"ar@{group.number}{end}"
+def groups(run: Results) -> list[Proposed]:
+    """All models of a run, by data set and reading."""
+    found: dict[tuple[str, str, str], dict[str, tuple[Group, Floats, Floats, Floats, Floats]]] = {}
+    for tables in load_tables(
+        run,
+        ["round", "objects", "matched", "proposals"],
+        by=("dataset", "model", "protocol", "target"),
+        unit=("scene",),
+        axis="round",
+    ):
+        matched = np.array(tables.lists("matched").to_pylist(), dtype=np.float64)
+        numbers, objects, proposals = map(tables.table, ("round", "objects", "proposals"))
+        key = tables.dataset, tables.model, tables.protocol
+        found.setdefault(key, {})[tables.by["target"]] = (
+            tables,
+            matched,
+            numbers,
+            objects,
+            proposals,
+        )
+    return [_group(kinds) for kinds in found.values()]
 
 
-def splittable(run: Results) -> Splittable:
-    """Recall of each image with objects, of all its proposals; groups come from a file."""
-    every = [g for g in groups(run) if g.objects_of == "all"]
-    most = max((g.number for g in every), default=0)
-    curves, said = [], dict[Key, dict[str, str]]()
-    for group in (g for g in every if g.number == most):
-        kept = np.flatnonzero(group.objects)
-        keys = tuple(group.keys[i] for i in kept)
-        shares = group.matched[kept].mean(axis=1) / group.objects[kept]
-        clusters = tuple(group.clusters[i] for i in kept)
-        curves.append(Curves(*group.key, keys, clusters, shares[:, None]))
-        said |= {(group.dataset, *key): {} for key in keys}
-    return Splittable(tuple(curves), said, f"AR@{most} of images", (1,))
+def _group(kinds: Mapping[str, tuple[Group, Floats, Floats, Floats, Floats]]) -> Proposed:
+    first, _, numbers, _, proposals = kinds[ALL]
+    return Proposed(
+        first.model,
+        first.dataset,
+        "",
+        first.protocol,
+        first.keys,
+        first.clusters,
+        tuple(int(n) for n in numbers[0]),
+        {kind: objects[:, 0] for kind, (_, _, _, objects, _) in kinds.items()},
+        {kind: matched for kind, (_, matched, _, _, _) in kinds.items()},
+        proposals[:, 0],
+    )
 
 
-def groups(run: Results) -> list[Recalls]:
-    """All numbers of a run, the largest number of proposals first."""
-    keys = ("dataset", "model", "protocol", "round", "target")
-    table = run.sql(f"""
-        select {", ".join(keys)}, scene, objects, matched, proposals from rows
-        order by dataset, model, protocol desc, round desc, target, scene
-    """).to_pylist()
-    names = dataset_names(run.plan.datasets)
-    return [
-        _group((names.get(dataset, dataset), *rest), list(rows))
-        for (dataset, *rest), rows in groupby(table, lambda r: tuple(r[k] for k in keys))
+def statistics(found: Sequence[Proposed]) -> list[Statistic]:
+    """Recall at every number of proposals, of all objects and by class; masks per image."""
+    numbers = sorted({n for g in found for n in g.numbers}, reverse=True)
+    kinds = dict.fromkeys(kind for g in found for kind in g.objects)
+    made = [
+        recall_at(number, kind, tested=(kind, number) == (ALL, numbers[0]))
+        for number in numbers
+        for kind in kinds
     ]
+    made.append(Statistic("masks", "masks", "per image", 1, whole=lambda g: g.masks(), of=Proposed))
+    return made
 
 
-def _group(key: Sequence[Any], rows: list[dict[str, object]]) -> Recalls:
-    dataset, model, protocol, number, objects_of = key
-    columns = {
-        name: np.array([row[name] for row in rows], dtype=np.float64)
-        for name in ("objects", "matched", "proposals")
-    }
-    keys, scenes = image_keys(str(row["scene"]) for row in rows)
-    return Recalls(model, dataset, "", protocol, keys, scenes, objects_of, int(number), **columns)
-
-
-def summary(run: Results) -> list[SummaryRow]:
-    """Average recall of every group, and how many masks were proposed."""
-    return [row for group in groups(run) for row in _rows(group)]
-
-
-def differences(run: Results) -> list[Difference]:
-    """Every pair of models by recall of each image, at the largest number of proposals."""
-    everything = groups(run)
-    most = max((group.number for group in everything), default=0)
-    whole = [g for g in everything if (g.objects_of, g.number) == ("all", most)]
-    return differences_in([f"ar@{most}"], whole, _each)
-
-
-def _each(group: Recalls, measure: str) -> Floats:
-    """Recall of each image; NaN, and so not compared, where it has no object."""
-    found = np.full(len(group.keys), np.nan)
-    some = np.flatnonzero(group.objects > 0)
-    found[some] = average_recall_of(group.matched[some], group.objects[some])
-    return found
-
-
-def _rows(group: Recalls) -> Iterator[SummaryRow]:
-    if not group.objects.any():
-        return
-    yield summary_row(group, measure_name(group), Interval(group.value, *group.limits()))
-    if group.objects_of == "all" and group.number >= group.proposals.max(initial=0):
-        draws = resampling(group, RESAMPLES).means(group.proposals)[:, 0]
-        several = draws if len(group.keys) > 1 else draws[:0]
-        yield summary_row(group, "masks", percentiles(float(group.proposals.mean()), several))
+def recall_at(number: int, objects_of: str = ALL, *, tested: bool = False) -> Statistic:
+    """AR@n: average recall of the best n proposals, of all objects or of one class."""
+    name = f"ar@{number}" + ("" if objects_of == ALL else f"-{objects_of}")
+    title = f"AR@{number}" + ("" if objects_of == ALL else f" {objects_of}")
+    return Statistic(
+        name,
+        title,
+        digits=3,
+        better="higher",
+        whole=lambda g: g.recall(objects_of, number),
+        paired=lambda g: g.each(objects_of, number),
+        interval=mean_of_known,
+        of=Proposed,
+        tested="yes" if tested else "on request",
+    )

@@ -1,4 +1,4 @@
-"""Where `corrected` parts from `published`: one test for each numbered difference of the prompters."""
+"""Where `corrected` differs from `published`: a test for each numbered difference."""
 
 from __future__ import annotations
 

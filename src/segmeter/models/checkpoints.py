@@ -1,0 +1,269 @@
+"""Checkpoints as released and as fine-tuned: read safely, unwrapped, recognised by their tensors.
+
+A checkpoint may hold its tensors bare or in a dictionary (`{"model": ...}`, `{"state_dict":
+...}`), with or without a prefix (`module.`, `sam.`), under the names of the authors' code or of
+Hugging Face. The architecture is read off the names and shapes. Nothing in the file is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from segmeter.core.errors import BadWeights
+from segmeter.models import weights as weight_files
+from segmeter.models.sam.layouts import Layout, is_unused, source_name
+
+__all__ = ["Checkpoint", "account", "fill", "find_marker", "read_checkpoint", "recognise", "unwrap"]
+
+_DECODER = re.compile(r"(?:^|(?<=\.))(?:sam_)?mask_decoder\.iou_token\.weight$")
+_ADAPTERS = re.compile(r"linear_[ab]_[qv]|w_[ab]_linear|lora_|\bAdapter\b")
+
+_VITS = {(768, 12): "vit-b", (1024, 24): "vit-l", (1280, 32): "vit-h"}
+_HIERAS = {(96, 12): "tiny", (96, 16): "small", (112, 24): "base-plus", (144, 48): "large"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The tensors of one SAM by their names in the file, without wrapper and prefix.
+
+    `model` is the registry's name for the architecture; `container` and `prefix` are where the
+    tensors were found in the file.
+    """
+
+    path: Path
+    model: str
+    layout: Layout
+    container: str
+    prefix: str
+    tensors: Mapping[str, Any]
+
+    @property
+    def unused(self) -> list[str]:
+        """Tensors that an image model does not need, such as SAM 2's video memory."""
+        return [name for name in self.tensors if is_unused(name)]
+
+    @property
+    def second(self) -> bool:
+        """Whether it is SAM 2 or later."""
+        return self.model.startswith("sam2")
+
+
+def read_checkpoint(path: Path, model: str = "", *, headers_only: bool = False) -> Checkpoint:
+    """Read a file or folder of a SAM; tensors of a pickle stay in the file until they are used.
+
+    Parameters
+    ----------
+    model
+        What a Hugging Face folder holds according to its `config.json`; else the architecture
+        is recognised by names and shapes.
+    headers_only
+        Do not read safetensors either: their tensors are names and shapes.
+    """
+    sizes = weight_files.sizes(path) if headers_only else None
+    stopped: Mapping[str, Any]
+    if sizes is not None:
+        stopped = {name: _Shape(shape) for name, shape in sizes.items()}
+    else:
+        stopped = weight_files.read(path, lazily=True)
+    container, prefix, tensors = unwrap(stopped, path)
+    if model and any(name.startswith("vision_encoder.") for name in tensors):
+        return Checkpoint(path, model, "hub", container, prefix, tensors)
+    model, layout = recognise({k: tuple(v.shape) for k, v in tensors.items()}, path)
+    return Checkpoint(path, model, layout, container, prefix, tensors)
+
+
+def find_marker(stopped: Mapping[str, Any], marker: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Where in a file tensors are whose names a pattern matches: container and name."""
+    return [
+        (container, name)
+        for container, tensors in _dictionaries(stopped)
+        for name in tensors
+        if marker.search(name)
+    ]
+
+
+def unwrap(
+    stopped: Mapping[str, Any], path: Path, marker: re.Pattern[str] = _DECODER
+) -> tuple[str, str, dict[str, Any]]:
+    """The container and prefix of the one network in a file, and its tensors without the prefix.
+
+    A SAM is found by the one tensor that every variant has, `mask_decoder.iou_token.weight`.
+    """
+    found = find_marker(stopped, marker)
+    if not found:
+        raise BadWeights(
+            f"'{path}' holds no SAM: no tensor named '...mask_decoder.iou_token.weight' is in it"
+        )
+    if len(found) > 1:
+        places = " and ".join(f"'{c}.{n}'" if c else f"'{n}'" for c, n in found[:3])
+        raise BadWeights(
+            f"'{path}' holds {len(found)} networks ({places}); save one of them by itself"
+        )
+    container, name = found[0]
+    prefix = marker.sub("", name)
+    whole = dict(_dictionaries(stopped))[container]
+    tensors = {k.removeprefix(prefix): v for k, v in whole.items() if k.startswith(prefix)}
+    foreign = [k for k in whole if not k.startswith(prefix)]
+    if any(k.startswith("detector.") for k in foreign):
+        raise BadWeights(
+            f"'{path}' is SAM 3 in its authors' layout; use the model 'sam3-tracker' with the "
+            "folder from Hugging Face"
+        )
+    if foreign:
+        raise BadWeights(
+            f"'{path}' holds unknown tensors beside those under '{prefix}': '{foreign[0]}'"
+            f"{_and_more(foreign)}; save the segmentation model by itself"
+        )
+    return container, prefix, tensors
+
+
+def _dictionaries(stopped: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The file itself and what lies at most two levels deep, each with its tensors."""
+    places: list[tuple[str, Any]] = [("", stopped)]
+    for depth in range(3):
+        inner: list[tuple[str, Any]] = []
+        for name, held in places:
+            yield name, {k: v for k, v in held.items() if isinstance(k, str) and _is_tensor(v)}
+            for key, value in held.items():
+                if depth < 2 and isinstance(value, Mapping):
+                    inner.append((f"{name}.{key}" if name else str(key), value))
+        places = inner
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A tensor of which only the header was read."""
+
+    shape: tuple[int, ...]
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape")
+
+
+def recognise(sizes: Mapping[str, tuple[int, ...]], path: Path) -> tuple[str, Layout]:
+    """The registry's name of the architecture that has tensors of these names and shapes."""
+    adapter = next((name for name in sizes if _ADAPTERS.search(name)), None)
+    if adapter is not None and "image_encoder.blocks.0.Adapter.norm.weight" not in sizes:
+        raise BadWeights(
+            f"'{path}' holds an adapter ('{adapter}'); merge it into the weights before you save"
+        )
+    hub = any(name.startswith("vision_encoder.") for name in sizes)
+    layout: Layout = "hub" if hub else "original"
+    if "sam_mask_decoder.iou_token.weight" in sizes or _hub_second(sizes):
+        return _second(sizes, hub, path), layout
+    stem = sizes.get("image_encoder.patch_embed.seq.0.c.weight")
+    if stem is not None:
+        if stem[-1] == 1:
+            return "litemedsam", layout
+        return ("sam-hq-vit-tiny" if _has_quality(sizes) else "mobile-sam"), layout
+    return _first(sizes, hub, path), layout
+
+
+def _first(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
+    if "image_encoder.blocks.0.Adapter.norm.weight" in sizes:
+        return "sam-med2d"
+    encoder, blocks = ("vision_encoder", "layers") if hub else ("image_encoder", "blocks")
+    place = sizes.get(f"{encoder}.pos_embed")
+    if place is None:
+        raise BadWeights(
+            f"'{path}' holds no SAM that is known here: '{encoder}.pos_embed' is missing"
+        )
+    size = _VITS.get((place[-1], _count(sizes, f"{encoder}.{blocks}")))
+    if size is None:
+        raise BadWeights(
+            f"'{path}' holds a SAM of an unknown size: '{encoder}.pos_embed' is {_by(place)} and "
+            f"there are {_count(sizes, f'{encoder}.{blocks}')} blocks"
+        )
+    return f"sam-hq-{size}" if _has_quality(sizes) else f"sam-{size}"
+
+
+def _second(sizes: Mapping[str, tuple[int, ...]], hub: bool, path: Path) -> str:
+    trunk = "vision_encoder.backbone" if hub else "image_encoder.trunk"
+    window = sizes.get(f"{trunk}.pos_embed_window")
+    if window is None:
+        raise BadWeights(
+            f"'{path}' has SAM 2's decoder but not its encoder: '{trunk}.pos_embed_window' is "
+            "missing (EdgeTAM and EfficientTAM are read from their Hugging Face folders only)"
+        )
+    size = _HIERAS.get((window[1], _count(sizes, f"{trunk}.blocks")))
+    if size is None:
+        raise BadWeights(
+            f"'{path}' holds a SAM 2 of an unknown size: '{trunk}.pos_embed_window' is "
+            f"{_by(window)} and there are {_count(sizes, f'{trunk}.blocks')} blocks"
+        )
+    later = ("no_obj_embed_spatial", "occlusion_spatial_embedding_parameter")
+    release = "2.1" if any(name in sizes for name in later) or _has_quality(sizes) else "2"
+    return f"sam{release}-{'hq-' if _has_quality(sizes) else ''}hiera-{size}"
+
+
+def _hub_second(sizes: Mapping[str, tuple[int, ...]]) -> bool:
+    return "mask_decoder.obj_score_token.weight" in sizes
+
+
+def _has_quality(sizes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether it has SAM-HQ's token."""
+    tokens = ("mask_decoder.hf_token", "sam_mask_decoder.hf_token", "mask_decoder.hq_token")
+    return any(f"{token}.weight" in sizes for token in tokens)
+
+
+def _count(sizes: Mapping[str, Any], stem: str) -> int:
+    """How many numbered members a list of modules has."""
+    start = stem + "."
+    return len({k[len(start) :].partition(".")[0] for k in sizes if k.startswith(start)})
+
+
+def fill(parts: Any, checkpoint: Checkpoint) -> None:
+    """Fill our network from a checkpoint; refuse what is missing, unknown or of another shape."""
+    own = parts.state_dict()
+    chosen = account(checkpoint, {name: tuple(t.shape) for name, t in own.items()})
+    state = {}
+    for name, (source, row) in chosen.items():
+        tensor = checkpoint.tensors[source]
+        state[name] = (tensor if row is None else tensor[row : row + 1]).to(own[name].dtype)
+    parts.load_state_dict(state, strict=False)
+
+
+def account(
+    checkpoint: Checkpoint, own: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[str, int | None]]:
+    """Where in the file each parameter of a network is; every tensor must have its use."""
+    path, given, prefix = checkpoint.path, checkpoint.tensors, checkpoint.prefix
+    sources = {
+        name: source_name(name, checkpoint.layout, checkpoint.second)
+        for name in own
+        if not name.endswith("num_batches_tracked")  # a counter of training steps
+    }
+    missing = [source for source, _ in sources.values() if source not in given]
+    if missing:
+        raise BadWeights(
+            f"'{path}' looks like '{checkpoint.model}' but lacks '{prefix}{missing[0]}'"
+            f"{_and_more(missing)}"
+        )
+    used = {source for source, _ in sources.values()}
+    unknown = [name for name in given if name not in used and not is_unused(name)]
+    if unknown:
+        raise BadWeights(
+            f"'{path}' looks like '{checkpoint.model}' but holds an unknown tensor "
+            f"'{prefix}{unknown[0]}'{_and_more(unknown)}"
+        )
+    for name, (source, row) in sources.items():
+        found = tuple(given[source].shape)
+        if (found if row is None else (1, *found[1:])) != own[name]:
+            raise BadWeights(
+                f"'{path}' looks like '{checkpoint.model}' but '{prefix}{source}' is "
+                f"{_by(found)} where {_by(own[name])} is needed"
+            )
+    return sources
+
+
+def _and_more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"

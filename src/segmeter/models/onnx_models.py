@@ -1,0 +1,272 @@
+"""ONNX models: a SAM encoder and decoder, or a single click network with named inputs.
+
+segmeter run noc --model exports/mobile-sam/ --dataset mini
+segmeter run noc --model "onnx?encoder=enc.onnx&decoder=dec.onnx" --dataset mini
+segmeter run noc --model "clicks.onnx?image=image&points=points&side=448" --dataset mini
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from segmeter.core import catalogue
+from segmeter.core.errors import BadInput, BadWeights, NotFound
+from segmeter.core.masks import Mask
+from segmeter.core.models import MaskPrediction, ModelCard, Request
+from segmeter.core.prompts import Click
+from segmeter.core.scenes import Scene
+from segmeter.models import weights as weight_files
+
+if TYPE_CHECKING:
+    from segmeter.models.sam._onnx import OnnxEncodedScene, OnnxPair
+
+__all__ = ["OnnxClicks", "OnnxSam", "onnx_files", "open_onnx"]
+
+Choice = Literal["published", "corrected"]
+_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def onnx_files(path: Path) -> list[Path]:
+    """The graphs that a path names: a folder's, a file, or `NAME.*.onnx` for `NAME.onnx`."""
+    if path.is_dir():
+        return sorted(path.glob("*.onnx"))
+    if path.is_file():
+        return [path] if path.suffix == ".onnx" else []
+    if path.suffix != ".onnx":
+        return []
+    return sorted(p for p in path.parent.glob("*.onnx") if p.name.startswith(path.stem))
+
+
+def open_onnx(path: Path, **options: Any) -> Any:
+    """The model of a folder or file; a single graph with `image` and `points` clicks itself."""
+    if "points" in options:
+        return OnnxClicks(path, **options)
+    files = onnx_files(path)
+    if len(files) == 1:  # one half of a pair; the other lies beside it
+        files = sorted(path.parent.glob("*.onnx")) if path.is_file() else files
+    return OnnxSam(*_pair(path, files), name=path.name, **options)
+
+
+def _pair(path: Path, files: Sequence[Path]) -> tuple[Path, Path]:
+    from segmeter.models.sam._onnx import recognised
+
+    kinds = [(recognised(file), file) for file in files]
+    found = {kind: [f for k, f in kinds if k == kind] for kind in ("encoder", "decoder")}
+    if any(len(of) != 1 for of in found.values()):
+        held = ", ".join(f"{file.name} ({kind})" for kind, file in kinds) or "no .onnx file"
+        raise BadWeights(
+            f"'{path}' holds {held}; give one encoder and one decoder, "
+            "or 'onnx?encoder=FILE&decoder=FILE'"
+        )
+    return found["encoder"][0], found["decoder"][0]
+
+
+@catalogue.models.add("onnx", "SAM as ONNX graphs: onnx?encoder=FILE&decoder=FILE")
+def _onnx(
+    encoder: str,
+    decoder: str,
+    device: str = "auto",
+    masks: Choice = "published",
+    points: Choice = "published",
+) -> OnnxSam:
+    for file in (encoder, decoder):
+        if not Path(file).is_file():
+            raise NotFound(f"no file '{file}' to open as an ONNX graph")
+    return OnnxSam(Path(encoder), Path(decoder), Path(decoder).stem, device, masks, points)
+
+
+class OnnxSam:
+    """A SAM encoder and decoder run by onnxruntime; opened at the first image.
+
+    Parameters
+    ----------
+    masks, protocol
+        As for the SAMs in PyTorch: which mask is shown, and where in a pixel a click is.
+    """
+
+    def __init__(
+        self,
+        encoder: Path,
+        decoder: Path,
+        name: str = "onnx",
+        device: str = "auto",
+        masks: Choice = "published",
+        points: Choice = "published",
+    ) -> None:
+        self.encoder, self.decoder, self.name = encoder, decoder, name
+        self._device, self.masks, self.points = device, masks, points
+        for option, value in (("masks", masks), ("points", points)):
+            if value not in ("published", "corrected"):
+                raise BadInput(f"'{name}': {option}={value} is neither published nor corrected")
+
+    @cached_property
+    def card(self) -> ModelCard:
+        files = [self.encoder, self.decoder]
+        digest = weight_files.digest_of(files)
+        named = " and ".join(file.name for file in files)
+        takes = {"click", "box", "scribble", "mask"}
+        return ModelCard(
+            self.name,
+            f"ONNX graphs {named} ({digest[:12]})",
+            frozenset(takes),
+            family="onnx",
+            fingerprint=digest,
+        )
+
+    @cached_property
+    def network(self) -> OnnxPair:
+        from segmeter.models.sam._onnx import OnnxPair
+
+        return OnnxPair.open(self.encoder, self.decoder, self._device)
+
+    @property
+    def device(self) -> str:
+        return self.network.encoder.get_providers()[0] if "network" in vars(self) else self._device
+
+    def encode(self, scene: Scene) -> OnnxEncodedScene:
+        from segmeter.models.sam._onnx import OnnxEncodedScene
+        from segmeter.models.sam._policy import Policy
+
+        _image(scene, self.name)
+        height, width = scene.shape
+        frame = self.network.frame((height, width))
+        made = self.network.encode(scene.pixels)
+        return OnnxEncodedScene(self.network, frame, made, Policy(self.masks, self.points))
+
+
+class OnnxClicks:
+    """A click network in one graph; options name its inputs and say how they are prepared.
+
+    Parameters
+    ----------
+    image, points
+        Names of the inputs: pixels `(1, 3, H, W)`, and points. Without `labels` points are
+        `(1, 2n, 3)` rows `(y, x, order)`, the positive first, -1 where there is none, as in
+        RITM; with `labels` they are `(1, n, 2)` as `(x, y)`.
+    labels, previous
+        Names of the inputs for labels `(1, n)`, 1 positive, and for the previous mask.
+    output
+        Name of the output; else the first.
+    side
+        Side of the square that the image is resized to; 0 keeps its size.
+    pixels
+        `imagenet` (0 to 1, normalised), `0..1` or `0..255`.
+    threshold
+        Above which an output is foreground: 0 for logits, 0.5 for probabilities.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        image: str = "image",
+        points: str = "points",
+        labels: str = "",
+        previous: str = "",
+        output: str = "",
+        side: int = 0,
+        pixels: Literal["imagenet", "0..1", "0..255"] = "imagenet",
+        threshold: float = 0.0,
+        device: str = "auto",
+    ) -> None:
+        self.path, self.side, self.threshold = path, side, threshold
+        self.names = {"image": image, "points": points, "labels": labels, "previous": previous}
+        self.output, self.pixels, self._device = output, pixels, device
+        if pixels not in ("imagenet", "0..1", "0..255"):
+            raise BadInput(f"'{path.name}': pixels={pixels} is none of imagenet, 0..1 and 0..255")
+
+    @cached_property
+    def card(self) -> ModelCard:
+        digest = weight_files.digest_of([self.path])
+        about = f"ONNX click network {self.path.name} ({digest[:12]})"
+        return ModelCard(
+            self.path.name, about, frozenset({"click"}), family="onnx", fingerprint=digest
+        )
+
+    @cached_property
+    def session(self) -> Any:
+        from segmeter.models.sam._onnx import session, signature
+
+        graph = session(self.path, self._device)
+        known = signature(graph.get_inputs())
+        wanted = [name for name in self.names.values() if name]
+        if set(wanted) != set(known):
+            raise BadWeights(
+                f"'{self.path}' takes {', '.join(known)}, and the options name "
+                f"{', '.join(wanted)}; set image=, points=, labels= and previous="
+            )
+        return graph
+
+    def encode(self, scene: Scene) -> _ClicksEncodedScene:
+        _image(scene, self.path.name)
+        return _ClicksEncodedScene(self, scene, self._prepared(scene))
+
+    def _prepared(self, scene: Scene) -> npt.NDArray[np.float32]:
+        import cv2
+
+        pixels = scene.pixels
+        if self.side:
+            pixels = cv2.resize(pixels, (self.side, self.side), interpolation=cv2.INTER_LINEAR)
+        values = pixels.astype(np.float32)
+        if self.pixels != "0..255":
+            values = values / 255
+        if self.pixels == "imagenet":
+            values = (values - np.float32(_MEAN)) / np.float32(_DEVIATION)
+        return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClicksEncodedScene:
+    model: OnnxClicks
+    scene: Scene
+    image: npt.NDArray[np.float32]
+
+    def predict(self, requests: Sequence[Request]) -> list[MaskPrediction]:
+        return [self._one(request) for request in requests]
+
+    def _one(self, request: Request) -> MaskPrediction:
+        import cv2
+
+        model = self.model
+        clicks = [p for p in request.prompts if isinstance(p, Click)]
+        if len(clicks) != len(request.prompts):
+            raise BadInput(f"{model.path.name} takes clicks only; choose a user who clicks")
+        session = model.session
+        feeds = {model.names["image"]: self.image, **self._points(clicks)}
+        if model.names["previous"]:
+            blank = np.zeros((1, 1, *self.image.shape[-2:]), np.float32)
+            feeds[model.names["previous"]] = blank if request.state is None else request.state
+        made = session.run([model.output] if model.output else None, feeds)[0]
+        map_ = np.asarray(made, np.float32).reshape(-1, *made.shape[-2:])[0]
+        height, width = self.scene.shape
+        full = cv2.resize(map_, (width, height), interpolation=cv2.INTER_LINEAR)
+        state = map_[None, None] if model.names["previous"] else None
+        return MaskPrediction(Mask.of(full > model.threshold), state=state)
+
+    def _points(self, clicks: Sequence[Click]) -> dict[str, npt.NDArray[np.float32]]:
+        height, width = self.scene.shape
+        high, wide = self.image.shape[-2:]
+        scaled = [(c.point[0] * high / height, c.point[1] * wide / width) for c in clicks]
+        names = self.model.names
+        if names["labels"]:
+            places = np.array([[(x, y) for y, x in scaled]], np.float32)
+            signs = np.array([[c.positive for c in clicks]], np.float32)
+            return {names["points"]: places, names["labels"]: signs}
+        most = max(1, len(clicks))
+        rows = np.full((1, 2 * most, 3), -1, np.float32)
+        used = {True: 0, False: 0}
+        for order, (click, (y, x)) in enumerate(zip(clicks, scaled, strict=True)):
+            rows[0, used[click.positive] + (0 if click.positive else most)] = (y, x, order)
+            used[click.positive] += 1
+        return {names["points"]: rows}
+
+
+def _image(scene: Scene, name: str) -> None:
+    if scene.header.kind != "image":
+        raise BadInput(f"{scene.name} is a volume, and '{name}' takes images")

@@ -1,0 +1,363 @@
+"""Statistics: numbers over the objects of a group, each declared once with all it needs.
+
+A statistic carries its title, unit, decimals and direction, so that no table, page or command
+has to prediction them from its name. Families with a parameter, such as NoC at q %, are functions
+that return one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from segmeter.core.benchmarks import Difference, Group, SummaryRow
+from segmeter.stats.comparisons import Paired, holm
+from segmeter.stats.intervals import Floats, Interval, Resampling, share_interval
+from segmeter.stats.nulls import Null
+from segmeter.stats.pairwise import PairedValues, Where, pairwise_tables
+
+__all__ = [
+    "Better",
+    "Statistic",
+    "cards_by_name",
+    "comparisons",
+    "count_interval",
+    "differences_of",
+    "mean_interval",
+    "mean_of_known",
+    "percentile_interval",
+    "percentiles",
+    "resampling",
+    "share_of_known",
+    "summary_of",
+]
+
+Better = Literal["higher", "lower", ""]
+Tested = Literal["yes", "on request", "no"]
+G = TypeVar("G", bound=Group)
+
+
+def resampling(group: Group, resamples: int = 2000) -> Resampling:
+    """Resamples of a group's images or patients; the same for all models on a data set.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> resampling(group).clusters
+    2
+    """
+    return Resampling(group.clusters, resamples=resamples, seed=group.dataset)
+
+
+def mean_interval(group: Group, values: Floats) -> Interval | None:
+    """The mean with its bootstrap interval; none unless every object has a value.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> mean_interval(group, np.array([1.0, 3.0])).value
+    2.0
+    >>> mean_interval(group, np.array([1.0, np.nan])) is None
+    True
+    """
+    if np.isnan(values).any():
+        return None
+    return resampling(group).interval(values)
+
+
+def mean_of_known(group: Group, values: Floats) -> Interval | None:
+    """The mean over the objects that have a value, with its bootstrap interval.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> mean_of_known(group, np.array([1.0, np.nan])).value
+    1.0
+    """
+    known = ~np.isnan(values)
+    return _drawn(group, known).interval(values[known]) if known.any() else None
+
+
+def count_interval(group: Group, flags: Floats) -> Interval | None:
+    """How many objects are flagged, with Wilson's interval.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> count_interval(group, np.array([1.0, 0.0])).value
+    1
+    """
+    found = share_interval(flags, group.clusters).times(len(flags))
+    return Interval(round(found.value), found.low, found.high)
+
+
+def share_of_known(group: Group, flags: Floats) -> Interval | None:
+    """The share of flagged objects among those that are known, with Wilson's interval.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> share_of_known(group, np.array([1.0, np.nan])).value
+    1.0
+    """
+    known = ~np.isnan(flags)
+    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
+    return share_interval(flags[known], clusters) if known.any() else None
+
+
+def percentile_interval(group: Group, values: Floats) -> Interval | None:
+    """The mean with the middle 95 % of resampled means; no limits for a single image.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> percentile_interval(group, np.array([1.0, 3.0]))
+    Interval(value=2.0, low=1.0, high=3.0)
+    """
+    drawn = resampling(group)
+    draws = drawn.means(values)[:, 0] if drawn.clusters > 1 else np.empty(0)
+    return percentiles(float(values.mean()), draws)
+
+
+def percentiles(value: float, draws: Floats) -> Interval:
+    """A number with the middle 95 % of what resampled sets give; no limits without draws.
+
+    >>> percentiles(2.0, np.array([1.0, 2.0, np.nan, 3.0])).value
+    2.0
+    """
+    known = draws[~np.isnan(draws)]
+    low, high = np.quantile(known, (0.025, 0.975)) if known.size else (np.nan, np.nan)
+    return Interval(value, float(low), float(high))
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """A number over the objects of a group.
+
+    Attributes
+    ----------
+    name
+        What summaries, `--json` and `compare` call it, such as `noc@90`.
+    title, unit, digits
+        How tables head and print it.
+    better
+        Which direction is good; empty where neither is.
+    percent
+        Whether its values are fractions that are reported times 100.
+    values
+        One number per object, NaN where it is not known; None for a statistic of the group as a
+        whole.
+    interval
+        How value and limits follow from the values of the objects.
+    whole
+        Value and limits of a statistic of the group as a whole.
+    of
+        The class of groups that it is computed of.
+    tested
+        Whether `compare` tests its differences, does so when asked, or never does because it
+        depends on the machine.
+    paired
+        What is compared object by object, where that is not `values`.
+    pair
+        How two groups are compared where there are no values per object.
+    null
+        Its distribution if labels did not matter, with the excess over it.
+    """
+
+    name: str
+    title: str
+    unit: str = ""
+    digits: int = 2
+    better: Better = ""
+    percent: bool = False
+    values: Callable[[Any], Floats] | None = None
+    interval: Callable[[Any, Floats], Interval | None] = mean_interval
+    whole: Callable[[Any], Interval | None] | None = None
+    of: type[Group] = Group
+    tested: Tested = "on request"
+    paired: Callable[[Any], Floats] | None = None
+    pair: Callable[[Any, Any], Paired | None] | None = None
+    null: Callable[[Any], tuple[Null, Interval] | None] | None = None
+
+    def estimate(self, group: Group) -> tuple[Interval, int] | None:
+        """Value and limits in its unit, and the number of objects behind them."""
+        if not isinstance(group, self.of):
+            return None
+        if self.values is None:
+            found, many = self.whole(group) if self.whole else None, group.size
+        else:
+            values = self.values(group)
+            found, many = self.interval(group, values), int(np.count_nonzero(~np.isnan(values)))
+        return None if found is None else (found.times(self.scale), many)
+
+    @property
+    def scale(self) -> float:
+        """What values are multiplied by to be reported."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def testable(self) -> bool:
+        """Whether two groups can be compared in it."""
+        sources = (self.values, self.paired, self.pair)
+        return self.tested != "no" and any(source is not None for source in sources)
+
+    def compared(self, group: Group) -> Floats | None:
+        """One number per object to compare groups by, in its unit."""
+        source = self.paired or self.values
+        if source is None or not isinstance(group, self.of):
+            return None
+        return self.scale * source(group)
+
+
+def cards_by_name(statistics: Iterable[Statistic]) -> dict[str, Statistic]:
+    """Statistics by their names; the first of each counts.
+
+    >>> list(cards_by_name([Statistic("auc", "AuC"), Statistic("auc", "another")]))
+    ['auc']
+    """
+    found: dict[str, Statistic] = {}
+    for statistic in statistics:
+        found.setdefault(statistic.name, statistic)
+    return found
+
+
+def summary_of(groups: Iterable[Group], statistics: Sequence[Statistic]) -> Iterator[SummaryRow]:
+    """Every statistic of every group that has it; `:null`, `:excess` and `:p` follow.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> size = Statistic("size", "size", values=lambda group: np.array([1.0, 3.0]))
+    >>> [(row.measure, row.value) for row in summary_of([group], [size])]
+    [('size', 2.0)]
+    """
+    for group in groups:
+        for statistic in statistics:
+            found = statistic.estimate(group)
+            if found is not None:
+                interval, many = found
+                yield _row(group, statistic.name, interval, many)
+        for statistic in statistics:
+            yield from _null_rows(group, statistic)
+
+
+def comparisons(groups: Iterable[G]) -> list[list[G]]:
+    """Groups of one kind that differ in their model alone, in the order of the first of each.
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> [len(members) for members in comparisons([group, group])]
+    [2]
+    """
+    found: dict[tuple[type[G], str, str, str], list[G]] = {}
+    for group in groups:
+        found.setdefault((type(group), *group.comparison), []).append(group)
+    return list(found.values())
+
+
+def differences_of(
+    groups: Iterable[Group], statistics: Sequence[Statistic], names: Sequence[str] | None = None
+) -> list[Difference]:
+    """Every pair of models on the objects that both have, by data set, user and reading.
+
+    `names` are the statistics that `compare` tests unless given; one in which some model of a
+    comparison has an object without a value is left out. The pairs of a statistic are corrected
+    together (Holm).
+
+    >>> group = Group("m", "d", "", "corrected", (("s1", "a"), ("s2", "b")), ("s1", "s2"))
+    >>> from dataclasses import replace
+    >>> length = Statistic("n", "n", tested="yes", values=lambda g: np.full(2, len(g.model)))
+    >>> [d.value for d in differences_of([group, replace(group, model="mm")], [length])]
+    [-1.0]
+    """
+    asked = [
+        s
+        for s in statistics
+        if s.testable and (s.tested == "yes" if names is None else s.name in names)
+    ]
+    found: list[Difference] = []
+    for members in comparisons(groups):
+        found += _pairs(members, asked)
+    return corrected_together(found)
+
+
+def corrected_together(found: Sequence[Difference]) -> list[Difference]:
+    """Differences with p values that hold for all pairs of a statistic together.
+
+    >>> corrected_together([])
+    []
+    """
+    families: dict[tuple[str, ...], list[int]] = {}
+    for place, d in enumerate(found):
+        families.setdefault((d.dataset, d.user, d.protocol, d.measure), []).append(place)
+    made = list(found)
+    for places in families.values():
+        adjusted = holm([found[i].p for i in places])
+        for i, p in zip(places, adjusted, strict=True):
+            made[i] = replace(found[i], p_holm=p)
+    return made
+
+
+def _pairs(members: Sequence[Group], asked: Sequence[Statistic]) -> list[Difference]:
+    """All pairs of one comparison in all statistics, those with equal draws at once."""
+    where = members[0].comparison
+    made: dict[str, list[Difference]] = {s.name: [] for s in asked}
+    together: list[Statistic] = []
+    columns: list[list[Floats]] = []
+    for statistic in asked:
+        if statistic.pair is not None:
+            made[statistic.name] = _by_group(members, statistic)
+            continue
+        found = [statistic.compared(group) for group in members]
+        values = [one for one in found if one is not None]
+        partial = statistic.interval is not mean_interval
+        lost = [np.isnan(v).all() if partial else np.isnan(v).any() for v in values]
+        if len(values) == len(members) and not any(lost):
+            together.append(statistic)
+            columns.append(values)
+    for chosen in _alike(columns):
+        samples = [
+            PairedValues(
+                group.model,
+                group.keys,
+                group.clusters,
+                np.stack([columns[k][i] for k in chosen], axis=1),
+            )
+            for i, group in enumerate(members)
+        ]
+        wheres = [Where(*where, together[k].name) for k in chosen]
+        for d in pairwise_tables(wheres, samples):
+            made[d.measure].append(d)
+    return [d for s in asked for d in made[s.name]]
+
+
+def _alike(columns: Sequence[Sequence[Floats]]) -> list[list[int]]:
+    """Places of statistics that are known of the same objects."""
+    found: dict[bytes, list[int]] = {}
+    for place, values in enumerate(columns):
+        mask = b"".join(np.isfinite(v).tobytes() for v in values)
+        found.setdefault(mask, []).append(place)
+    return list(found.values())
+
+
+def _by_group(members: Sequence[Group], statistic: Statistic) -> list[Difference]:
+    """Pairs of a statistic of whole groups."""
+    assert statistic.pair is not None
+    made = []
+    for a, b in combinations(members, 2):
+        paired = statistic.pair(a, b) if isinstance(a, statistic.of) else None
+        if paired is not None:
+            i = paired.interval.times(statistic.scale)
+            where = (a.model, b.model, *a.comparison, statistic.name)
+            numbers = (i.value, i.low, i.high, paired.p, paired.p)
+            made.append(Difference(*where, *numbers, paired.targets))
+    return made
+
+
+def _null_rows(group: Group, statistic: Statistic) -> Iterator[SummaryRow]:
+    found = statistic.null(group) if statistic.null and isinstance(group, statistic.of) else None
+    if found is not None:
+        null, excess = found
+        many, scale = group.size, statistic.scale
+        shown = Interval(null.mean, null.low, null.high).times(scale)
+        yield _row(group, f"{statistic.name}:null", shown, many)
+        yield _row(group, f"{statistic.name}:excess", excess.times(scale), many)
+        yield _row(group, f"{statistic.name}:p", Interval(null.p, null.p, null.p), many)
+
+
+def _row(group: Group, name: str, interval: Interval, many: int) -> SummaryRow:
+    return SummaryRow(*group.key, name, interval.value, interval.low, interval.high, many)
+
+
+def _drawn(group: Group, known: Any) -> Resampling:
+    clusters = [c for c, k in zip(group.clusters, known, strict=True) if k]
+    return Resampling(clusters, seed=group.dataset)

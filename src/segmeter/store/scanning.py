@@ -1,0 +1,631 @@
+"""Scanning: the rows of a run as tables, every file verified in the pass that reads it first.
+
+Statistics ask for whole sessions many times. One pass over the files gives them, one row per
+session with its rounds as lists, and finds what must be left out: files that cannot be read, and
+jobs whose rows are not theirs, share a key, lack rounds or hold impossible values. Memory grows
+with the number of sessions, not with that of files.
+
+DuckDB sees Arrow data made of listed files, never a path: nothing is globbed, nothing is quoted
+into SQL, and the connection itself may open no file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from segmeter.core.errors import BadInput, NotFound
+from segmeter.core.rows import (
+    ERROR_ROWS,
+    JOB_KEY,
+    SESSION_FACTS,
+    SESSION_KEY,
+    SESSION_ROWS,
+    SHARES,
+    Column,
+    Schema,
+    measure_column,
+)
+from segmeter.core.seeds import fingerprint
+from segmeter.store.folder import RunFolder
+from segmeter.store.layout import JobFile
+from segmeter.store.packs import file_of, groups_of
+from segmeter.store.parts import BAD_FILE, arrow_type, first_line, kind_of, trail_of, wrong_types
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = [
+    "CHECKED",
+    "JOB_ROWS",
+    "SESSION",
+    "Contents",
+    "database",
+    "error_rows",
+    "faults_of",
+    "has_sessions",
+    "job_table",
+    "quoted",
+    "read_contents",
+    "rows_query",
+    "sessions_query",
+]
+
+SESSION = SESSION_KEY[:-1]
+"""The columns that identify a session."""
+
+CHECKED = ("shape", *SHARES)
+"""Columns beyond the key whose values are verified."""
+
+JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
+"""All that is known of the rows of a benchmark that is not installed or declares none."""
+
+(KINDS,) = SESSION_FACTS
+_FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
+_MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
+_SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "prompt", *_SECONDS}
+# Columns that not every kind of session has.
+_OPTIONAL = {
+    "cluster": "varchar",
+    "outline_px": "bigint",
+    "shape": "bigint[]",
+    "prompt": "varchar",
+}
+_UNREADABLE = (BadInput, *BAD_FILE)
+_AHEAD, _READERS = 16, 2  # files that are read before they are needed
+
+# Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
+_KINDS_OF_PROMPT = """
+    array_to_string(regexp_extract_all(
+        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
+"""
+_POSSIBLE_SHAPE = f"""
+    shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
+        shape, lambda side: side is not null and side between 1 and {_MOST_PIXELS[3]}))
+        and list_product(list_transform(shape, lambda side: side::double))
+            <= case len(shape) when 2 then {_MOST_PIXELS[2]} else {_MOST_PIXELS[3]} end)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one pass over the files of a run gives.
+
+    Attributes
+    ----------
+    sessions
+        One row per session in the order of its key, with `cluster` and `outline_px`, and as
+        lists over the rounds `kinds_` of prompts, measured seconds and every measure; None where
+        rows are no rounds of sessions.
+    models
+        Of each model, the provenance that its first file holds.
+    damaged
+        Files that are left out, wholly or in part, and why.
+    left_out
+        By file: the jobs that are not read.
+    """
+
+    sessions: pa.Table | None
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def has_sessions(schema: Schema) -> bool:
+    """Whether rows are rounds of sessions."""
+    return schema.key == SESSION_KEY
+
+
+def read_contents(folder: RunFolder, schema: Schema) -> Contents:
+    """Read and verify every file of a run; BadInput if no job can be read."""
+    found = _Files.of(folder, "parts", schema)
+    connection = database()
+    scores = _scores(connection, folder, schema, found.columns, _streamed)
+    light = {n: t for n, t in found.columns.items() if _is_light(n, t, schema)}
+    connection.register("files", found.stream(light, number=True))
+    known = {**light, _FILE: pa.int32(), **scores.columns}
+    if has_sessions(schema):
+        connection.execute(f"create view rows as {scores.joined('files', schema)}")
+        query = sessions_query(list(known), prompted="prompt" in schema.names)
+    else:
+        query = _keys_query(schema, known, "files")
+    table = connection.sql(query).to_arrow_table()
+    left_out = _left_out(found, *_faults(connection, table, found.files))
+    sessions = _sound(connection, table, found.files, left_out) if has_sessions(schema) else None
+    damaged = {**found.damaged, **scores.damaged}
+    left_out |= {path: [] for path in scores.damaged}
+    connection.close()
+    pa.default_memory_pool().release_unused()  # a tenth of a GB of file contents
+    if not any(len(left_out.get(f.path, ())) < len(f.jobs) for f in found.files):
+        why = next((f"; {name}: {why}" for name, why in damaged.items()), "")
+        raise BadInput(f"'{folder.address}' has no finished job yet{why}")
+    return Contents(sessions, _models(found, left_out), damaged, left_out)
+
+
+def rows_query(
+    connection: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    schema: Schema,
+    left_out: Mapping[str, Sequence[str]],
+    prefix: str = "",
+) -> str:
+    """Register the verified files and scores of a run; the query that gives its rows."""
+    found = _Files.of(folder, "parts", schema, left_out)
+    scores = _scores(connection, folder, schema, found.columns, _scanned, left_out, prefix)
+    connection.register(f"{prefix}files", found.dataset(found.columns))
+    return scores.joined(f"{prefix}files", schema)
+
+
+def error_rows(folder: RunFolder) -> pa.Table:
+    """The errors of jobs that failed; files that cannot be read are left out."""
+    found = _Files.of(folder, "errors", ERROR_ROWS)
+    columns = {column.name: arrow_type(column.kind) for column in ERROR_ROWS.columns}
+    return found.stream(columns).read_all()
+
+
+def job_table(folder: RunFolder, job: str, schema: Schema) -> pa.Table | None:
+    """All rows of one job with scores; None if it has none or they are damaged."""
+    found = _Files.of(folder, "parts", schema, only=job)
+    table = next((found.table(file, found.columns) for file in found.files), None)
+    if table is None or faults_of([(job, table)], schema)[0]:
+        return None
+    connection = database()
+    scores = _scores(connection, folder, schema, found.columns, _scanned, only=job)
+    connection.register("files", table)
+    key = ", ".join(map(quoted, schema.key))
+    query = f"select * from ({scores.joined('files', schema)}) order by {key}"
+    return connection.sql(query).to_arrow_table()
+
+
+def faults_of(jobs: Iterable[tuple[str, pa.Table]], schema: Schema) -> list[str]:
+    """What is wrong with the rows of each job, by its id; empty where nothing is.
+
+    Tables that lack a column of the key, or have columns of the wrong type, are not looked into.
+    """
+    faults: list[str] = []
+    tables, numbers = [], []
+    for number, (_, table) in enumerate(listed := list(jobs)):
+        faults.append(wrong_types(table.schema, schema) or ("" if len(table) else "it has no rows"))
+        if not faults[-1]:
+            tables.append(table)
+            numbers.append(number)
+    if not tables:
+        return faults
+    columns = {n: t for n, t in _union([t.schema for t in tables], schema).items()
+               if _is_checked(n, schema)}  # fmt: skip
+    types = pa.schema(columns)
+    checked = pa.concat_tables(
+        _numbered(_in_types(table, types), number)
+        for number, table in zip(numbers, tables, strict=True)
+    )
+    connection = database()
+    connection.register("files", checked)
+    query = _keys_query(schema, {**columns, _FILE: pa.int32()}, "files")
+    files = [JobFile("", job, (job,)) for job, _ in listed]
+    _, wrong = _faults(connection, connection.sql(query).to_arrow_table(), files)
+    return [why or wrong.get(number, "") for number, why in enumerate(faults)]
+
+
+def database() -> duckdb.DuckDBPyConnection:
+    """A connection that can open no file."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise NotFound(
+            "summaries need duckdb, which is not installed here; the rows are kept, take the "
+            "run folder to a machine that has it"
+        ) from error
+    return duckdb.connect(":memory:", config={"enable_external_access": "false"})
+
+
+def quoted(name: str) -> str:
+    """A name of a column or table in SQL.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sessions_query(columns: Sequence[str], *, prompted: bool = False) -> str:
+    """The query over `rows` with these columns that gives sessions.
+
+    Lists follow the rounds. Where rows name the file they come from, so do sessions, and what is
+    wrong with one stands in `fault_`; sessions that were `prompted` have all rounds from 1 on.
+    """
+    from_files = _FILE in columns
+    key = ", ".join(map(quoted, [*SESSION, _FILE] if from_files else SESSION))
+    taken = {KINDS, _FAULT, _FILE, *SESSION_ROWS.names} - set(_SECONDS)
+    lists = [f"list({quoted(n)} order by round) as {quoted(n)}" for n in columns if n not in taken]
+    absent = [f"null::{type_} as {n}" for n, type_ in _OPTIONAL.items() if n not in columns]
+    fault = f"{_fault(SESSION_KEY, columns, prompted)} as {_FAULT}," if from_files else ""
+    return f"""
+        select {key}, min(cluster) as cluster, min(outline_px) as outline_px, {fault}
+               list({_KINDS_OF_PROMPT} order by round) as {KINDS}
+               {"".join(f", {one}" for one in lists)}
+        from (select {", ".join(["*", *absent])} from rows) group by {key} order by {key}
+    """
+
+
+def _keys_query(schema: Schema, columns: Iterable[str], table: str) -> str:
+    """What is wrong with the rows of every job (of every session, where there are any)."""
+    sessions = has_sessions(schema)
+    key = ", ".join(map(quoted, [*(SESSION if sessions else JOB_KEY), _FILE]))
+    prompted = sessions and "prompt" in schema.names
+    return f"""
+        select {key}, {_fault(schema.key, columns, prompted)} as {_FAULT}
+        from {table} group by {key}
+    """
+
+
+def _fault(key: Sequence[str], columns: Iterable[str], prompted: bool) -> str:
+    """An aggregate over rows of one session or job: the first thing that is wrong, or null."""
+    known = set(columns)
+    inner = [quoted(name) for name in key if name not in JOB_KEY]
+    wrong = [(f"count({quoted(n)}) < count(*)", f"a row has no '{n}'") for n in key]
+    if inner:  # nothing is known of the key of a benchmark that is not installed
+        same = f"count(distinct ({', '.join(inner)})) < count(*)"
+        wrong.append((same, "two rows have the same key"))
+    if prompted:
+        wrong.append(
+            ("min(round) <> 1 or max(round) <> count(*)", "some of its rounds are missing")
+        )
+    if "shape" in known:
+        wrong.append(
+            (f"not bool_and({_POSSIBLE_SHAPE})", "a row claims a scene of impossible size")
+        )
+    for name in known.intersection(SHARES):
+        inside = f"coalesce({name} between 0 and 1, {'false' if prompted else 'true'})"
+        wrong.append((f"not bool_and({inside})", f"a row's '{name}' is not between 0 and 1"))
+    cases = " ".join(
+        f"when {test} then '{why.replace(chr(39), 2 * chr(39))}'" for test, why in wrong
+    )
+    return f"case {cases} end"
+
+
+def _faults(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, files: Sequence[JobFile]
+) -> tuple[dict[int, set[str]], dict[int, str]]:
+    """By number of the file: the jobs whose rows are as they should be, and what is wrong."""
+    connection.register("verified", table)
+    found = connection.sql(f"""
+        select {_FILE}, model, dataset, scene, min({_FAULT}) from verified group by all order by all
+    """).fetchall()
+    connection.unregister("verified")
+    jobs = [set(file.jobs) for file in files]
+    good: dict[int, set[str]] = {number: set() for number in range(len(files))}
+    wrong: dict[int, str] = {}
+    for number, *names, why in found:
+        job = "" if None in names else fingerprint(*names, size=10)
+        if why is None and job in jobs[number]:
+            good[number].add(job)
+        else:
+            wrong.setdefault(number, why or "its rows belong to another job than its name")
+    return good, wrong
+
+
+def _left_out(
+    found: _Files, good: Mapping[int, set[str]], wrong: Mapping[int, str]
+) -> dict[str, list[str]]:
+    """By file, the jobs that are not read; the reasons are added to what is damaged."""
+    left_out: dict[str, list[str]] = {}
+    for number, file in enumerate(found.files):
+        if number not in wrong and file.path not in found.damaged:
+            continue
+        why = found.damaged.get(file.path, wrong.get(number, ""))
+        sound = set() if file.pack is None else good[number]
+        lost = [job for job in file.jobs if job not in sound]
+        left_out[file.path] = lost
+        if file.pack is not None:
+            are = "is" if len(lost) == 1 else "are"
+            why = f"{why}; {len(lost)} of its {len(file.pack.jobs)} jobs {are} left out"
+        found.damaged[file.path] = why
+    return left_out
+
+
+def _sound(
+    connection: duckdb.DuckDBPyConnection,
+    table: pa.Table,
+    files: Sequence[JobFile],
+    left_out: Mapping[str, Sequence[str]],
+) -> pa.Table:
+    """Sessions of jobs that are not left out."""
+    if not left_out:
+        return table.drop_columns([_FILE, _FAULT])
+    read = [set(file.jobs).difference(left_out.get(file.path, ())) for file in files]
+    connection.register("verified", table)
+    query = f"select distinct {_FILE}, model, dataset, scene from verified"
+    jobs = [row for row in connection.sql(query).fetchall() if None not in row]
+    sound = [row for row in jobs if fingerprint(*row[1:], size=10) in read[row[0]]]
+    names, types = [_FILE, *JOB_KEY], [pa.int32(), *[pa.string()] * len(JOB_KEY)]
+    columns = [pa.array([row[k] for row in sound], type_) for k, type_ in enumerate(types)]
+    connection.register("sound", pa.table(columns, names=names))
+    key = ", ".join(map(quoted, SESSION))
+    return connection.sql(f"""
+        select * exclude ({_FILE}, {_FAULT}) from verified semi join sound
+        using ({", ".join(names)}) order by {key}
+    """).to_arrow_table()
+
+
+def _models(found: _Files, left_out: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+    """The provenance of each model, from the first of its files that is read."""
+    models: dict[str, dict[str, str]] = {}
+    for file, schema in zip(found.files, found.schemas, strict=True):
+        if len(left_out.get(file.path, ())) == len(file.jobs):
+            continue
+        trails = [trail_of(schema)] if file.pack is None else file.pack.trails.values()
+        for trail in {id(t): t for t in trails}.values():
+            facts = dict(trail)
+            models.setdefault(facts.pop("segmenter", "?"), facts)
+    return models
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a folder whose columns are what is declared.
+
+    Attributes
+    ----------
+    files, schemas
+        What is read, and the Arrow schema of each.
+    damaged
+        What is left out, and why; grows while files are read.
+    columns
+        Every column of the files with one type.
+    """
+
+    folder: RunFolder
+    files: list[JobFile]
+    schemas: list[Any]
+    damaged: dict[str, str]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        folder: RunFolder,
+        where: str,
+        schema: Schema,
+        left_out: Mapping[str, Sequence[str]] | None = None,
+        only: str = "",
+    ) -> _Files:
+        """List a folder and look at the footers, or at that of the file with `only` one job."""
+        layout = folder.layout(where)
+        damaged = {f"{where}/{name}": why for name, why in layout.damaged.items()}
+        files, schemas = [], []
+        for file in layout.files():
+            lost = set((left_out or {}).get(file.path, ()))
+            jobs = tuple(j for j in file.jobs if j not in lost and only in ("", j))
+            if not jobs or (left_out and file.path in left_out and not lost):
+                continue
+            try:
+                found = _schema_of(folder, file)
+                why = wrong_types(found, schema)
+            except _UNREADABLE as error:
+                if not folder.place.exists(file.path):
+                    raise FileNotFoundError(file.path) from error
+                why = first_line(error)
+            if why:
+                damaged[file.path] = why
+            else:
+                files.append(JobFile(where, file.name, jobs, file.pack))
+                schemas.append(found)
+        return cls(folder, files, schemas, damaged, _union(schemas, schema))
+
+    def stream(self, columns: Mapping[str, Any], *, number: bool = False) -> Any:
+        """All rows in one pass; whatever cannot be read is named and passed over.
+
+        With `number` rows have the number of their file.
+        """
+        types = pa.schema(list(columns.items()))
+        told = types.append(pa.field(_FILE, pa.int32())) if number else types
+        return pa.RecordBatchReader.from_batches(told, self._batches(types, number))
+
+    def dataset(self, columns: Mapping[str, Any]) -> Any:
+        """The rows as an Arrow data set, which can be read many times.
+
+        Files that are read whole are scanned where they lie; of others the rows are in memory.
+        """
+        from pyarrow import dataset
+
+        source, root = self.folder.place.arrow()
+        checking = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        parquet = dataset.ParquetFileFormat(default_fragment_scan_options=checking)
+        types = pa.schema(list(columns.items()))
+        whole = [f"{root}/{file.path}" for file in self.files if file.whole]
+        fragments = [parquet.make_fragment(path, source) for path in whole]
+        scanned = dataset.FileSystemDataset(fragments, types, parquet, source)
+        partly = [self.table(file, columns) for file in self.files if not file.whole]
+        if not partly:
+            return scanned
+        return dataset.dataset([scanned, dataset.dataset(pa.concat_tables(partly))])
+
+    def table(self, file: JobFile, columns: Mapping[str, Any]) -> Any:
+        """The rows of one file that can be read."""
+        types = pa.schema(list(columns.items()))
+        return pa.concat_tables([types.empty_table(), *self._tables(file, types)])
+
+    def _batches(self, types: Any, number: bool) -> Iterator[Any]:
+        waiting: deque[tuple[int, Future[Any]]] = deque()
+        with ThreadPoolExecutor(_READERS) as pool:
+            for k, file in enumerate(self.files):
+                if file.pack is None:
+                    waiting.append((k, pool.submit(lambda f: [*self._tables(f, types)], file)))
+                for table in [] if file.pack is None else self._tables(file, types):
+                    yield from (_numbered(table, k) if number else table).to_batches()
+                while len(waiting) >= (_AHEAD if k + 1 < len(self.files) else 1):
+                    at, read = waiting.popleft()
+                    for table in read.result():
+                        yield from (_numbered(table, at) if number else table).to_batches()
+
+    def _tables(self, file: JobFile, types: Any) -> Iterator[Any]:
+        """The rows of a file, a row group at a time; what is damaged is named."""
+        source, root = self.folder.place.arrow()
+        try:
+            with file_of(f"{root}/{file.path}", source) as opened:
+                if file.pack is None:
+                    yield _columns(opened, range(opened.num_row_groups), types)
+                    return
+                wanted = set(file.jobs)
+                for k, inside in enumerate(groups_of(file.pack, opened)):
+                    if not wanted.isdisjoint(job for job, _ in inside):
+                        yield from self._group(file, opened, k, inside, wanted, types)
+        except _UNREADABLE as error:
+            if not self.folder.place.exists(file.path):  # compacted meanwhile
+                raise FileNotFoundError(file.path) from error
+            self.damaged.setdefault(file.path, first_line(error))
+
+    def _group(
+        self,
+        file: JobFile,
+        opened: Any,
+        number: int,
+        inside: Sequence[tuple[str, int]],
+        wanted: set[str],
+        types: Any,
+    ) -> Iterator[Any]:
+        """The rows of the wanted jobs in one row group."""
+        try:
+            table = _columns(opened, [number], types)
+        except _UNREADABLE as error:
+            self.damaged.setdefault(file.path, first_line(error))
+            return
+        if all(job in wanted for job, _ in inside):
+            yield table
+            return
+        start = 0
+        for job, rows in inside:
+            if job in wanted:
+                yield table.slice(start, rows)
+            start += rows
+
+
+def _schema_of(folder: RunFolder, file: JobFile) -> Any:
+    import pyarrow.parquet as pq
+
+    if file.pack is not None:
+        return file.pack.schema
+    source, root = folder.place.arrow()
+    return pq.read_schema(f"{root}/{file.path}", filesystem=source)
+
+
+def _columns(file: Any, groups: Iterable[int], types: Any) -> Any:
+    """Some columns of some row groups in their declared types, checked."""
+    there = [name for name in types.names if name in file.schema_arrow.names]
+    table = file.read_row_groups(list(groups), columns=there, use_threads=False)
+    table.validate(full=True)
+    return _in_types(table, types)
+
+
+def _in_types(table: Any, types: Any) -> Any:
+    there = set(table.column_names)
+    columns = [
+        table[one.name].cast(one.type) if one.name in there else _nulls(len(table), one.type)
+        for one in types
+    ]
+    return pa.table(columns, schema=types)
+
+
+def _nulls(rows: int, type_: Any) -> Any:
+    return pa.chunked_array([pa.nulls(rows, type_)])
+
+
+def _numbered(table: Any, number: int) -> Any:
+    return table.append_column(
+        pa.field(_FILE, pa.int32()), pa.repeat(pa.scalar(number, pa.int32()), len(table))
+    )
+
+
+def _is_light(name: str, type_: Any, schema: Schema) -> bool:
+    """Whether the first pass reads a column: keys and what is checked, and of sessions all
+    times, prompts and measures."""
+    measured = name not in SESSION_ROWS.names and kind_of(type_) in ("number", "integer")
+    held = has_sessions(schema) and (name in _NEEDED or measured)
+    return held or _is_checked(name, schema)
+
+
+def _is_checked(name: str, schema: Schema) -> bool:
+    return name in schema.key or name in CHECKED
+
+
+def _union(schemas: Iterable[Any], schema: Schema) -> dict[str, Any]:
+    """Every column of some files with one type: the declared one, or the first that is known."""
+    declared = {column.name: arrow_type(column.kind) for column in schema.columns}
+    found: dict[str, Any] = dict(declared)
+    for one in dict.fromkeys(s.remove_metadata() for s in schemas):
+        for name, type_ in zip(one.names, one.types, strict=True):
+            if found.get(name) is None or found[name] == pa.null():
+                found[name] = declared.get(name, _canonical(type_))
+    return {n: pa.string() if t == pa.null() else t for n, t in found.items()}
+
+
+def _canonical(type_: Any) -> Any:
+    kind = kind_of(type_)
+    return type_ if kind is None else arrow_type("number" if kind == "integer" else kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scores:
+    """Measures that were added later: the tables to join, and the column that each adds."""
+
+    tables: dict[str, str]
+    columns: dict[str, Any]
+    damaged: dict[str, str]
+
+    def joined(self, files: str, schema: Schema) -> str:
+        """The query that gives the rows in `files` with their scores."""
+        key = ", ".join(map(quoted, schema.key))
+        added = "".join(f", {t}.value as {quoted(c)}" for t, c in self.tables.items())
+        joins = "".join(f" left join {table} using ({key})" for table in self.tables)
+        return f"select {files}.*{added} from {files}{joins}"
+
+
+def _streamed(found: _Files, columns: Mapping[str, Any]) -> Any:
+    return found.stream(columns).read_all()
+
+
+def _scanned(found: _Files, columns: Mapping[str, Any]) -> Any:
+    return found.dataset(columns)
+
+
+def _scores(
+    connection: duckdb.DuckDBPyConnection,
+    folder: RunFolder,
+    schema: Schema,
+    known: Iterable[str],
+    read: Callable[[_Files, Mapping[str, Any]], Any],
+    left_out: Mapping[str, Sequence[str]] | None = None,
+    prefix: str = "",
+    only: str = "",
+) -> _Scores:
+    kinds = {column.name: column for column in schema.columns}
+    wanted = Schema(
+        "scores", (*(kinds[name] for name in schema.key), Column("value", "number")), schema.key
+    )
+    types = {c.name: arrow_type(c.kind) for c in wanted.columns}
+    key = ", ".join(map(quoted, schema.key))
+    made = _Scores({}, {}, {})
+    taken = set(known)
+    for number, measure in enumerate(folder.measures()):
+        column, table = measure_column(measure), f"{prefix}score_{number}"
+        found = _Files.of(folder, f"scores/{measure}", wanted, left_out, only)
+        made.damaged.update(found.damaged)
+        if column in taken or not found.files:
+            continue
+        connection.register(f"{table}_files", read(found, types))
+        made.damaged.update(found.damaged)
+        # One value for a key, whatever a damaged file repeats.
+        connection.execute(
+            f"create view {table} as select {key}, max(value) as value from {table}_files "
+            f"group by {key}"
+        )
+        made.tables[table] = column
+        made.columns[column] = pa.float64()
+        taken.add(column)
+    return made
