@@ -31,7 +31,7 @@ FAULTS = {
     'kind = "clicks"\n[[questions]]\nname = "age"\ntext = "Age?"': "at least two",
     'kind = "clicks"\n[[design.quotas]]\nquestion = "a"\nanswer = "x"\npeople = 3': "no question",
     'kind = "clicks"\ntext = "x"': "unknown key 'text'",
-    'kind = "rate"\n[[masks]]\nsource = "ground truth"': "'name' is missing",
+    'kind = "rate"\n[[masks]]\nsource = "ground_truth"': "'name' is missing",
     'kind = "rate"\n[[masks]]\nname = "a"\nsource = "run"': "need 'run' and 'model'",
     'kind = "rate"\n[[masks]]\nname = "a"\n[[masks]]\nname = "a"': "same name",
     'kind = "interact"': "needs design.models",

@@ -22,7 +22,7 @@ from segmeter.study import database as db
 from segmeter.study.analyses import study_page
 from segmeter.study.analyses.rating import compare_models
 from segmeter.study.exports import export, rating_rows, step_rows
-from segmeter.study.interactions import fit_costs, interactions, simulate, write_run
+from segmeter.study.interactions import fit_costs, interactions, simulate_users, write_run
 from segmeter.study.people import draw_clicks, fill_with_people
 from segmeter.study.plan import read_plan
 from segmeter.study.running import RunningStudy
@@ -54,7 +54,7 @@ exclude = ["late", "left_page", "unseen", "wrong_device", "no_click"]
 [rating]
 overlap = 0.5
 [[masks]]
-name = "ground truth"
+name = "ground_truth"
 [[masks]]
 name = "boxes"
 source = "folder"
@@ -73,7 +73,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStudy]:
 
 
 def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
-    with filled.database.protocol() as connection:
+    with filled.database.reading() as connection:
         cells = connection.execute(sa.select(db.cells)).mappings().all()
     assert {(cell["valid"], cell["open"]) for cell in cells} == {(2, 0)}
 
@@ -81,7 +81,7 @@ def test_every_cell_is_full_and_none_is_overfull(filled: RunningStudy) -> None:
 def test_the_files_are_read_by_everything_that_reads_clicks(
     filled: RunningStudy, tmp_path: Path
 ) -> None:
-    with filled.database.protocol() as connection:
+    with filled.database.reading() as connection:
         export(connection, filled.plan, filled.stimuli, tmp_path)
     clicks = read_clicks(tmp_path / "clicks.csv", {"mini": Mini().scenes()})
     targets = list(filled.stimuli.targets())
@@ -93,7 +93,7 @@ def test_the_files_are_read_by_everything_that_reads_clicks(
 
 
 def test_the_page_holds_the_papers_tables(filled: RunningStudy) -> None:
-    with filled.database.protocol() as connection:
+    with filled.database.reading() as connection:
         page = study_page(connection, filled.plan, filled.stimuli)
     for heading in ("Display modes", "Computer against phone", "Where participants clicked"):
         assert heading in page
@@ -122,7 +122,7 @@ def test_ratings_are_compared_as_the_supplement_does(
             cv2.imwrite(name, box.dense().astype(np.uint8) * 255)
     study = begin(RATE)
     fill_with_people(study)
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         rows = list(rating_rows(connection, study.plan))
         page = study_page(connection, study.plan, study.stimuli)
     (found,) = compare_models(rows)
@@ -155,12 +155,12 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
         done = {"nonce": "0" * 16, "accepted": True, "review_ms": 500.0}
         done |= {"screens": screens, "focus_lost": False}
         assert person.post(f"/api/trials/{trial['id']}", done).status_code == 200
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         found = interactions(connection, study.plan)
         page = study_page(connection, study.plan, study.stimuli, simulated=["centre-click"])
         steps = list(step_rows(connection, study.plan))
     costs = fit_costs(found)
-    beside = simulate(found, study.plan, study.stimuli, ["centre-click"])
+    beside = simulate_users(found, study.plan, study.stimuli, ["centre-click"])
     write_run(found, beside, study.plan, study.stimuli, tmp_path / "run")
     assert "Participants and simulated users on the same objects" in page
     codes = {each.person for each in found}
@@ -173,10 +173,10 @@ def test_people_with_a_model_become_a_run_and_a_cost_model(
     (tmp_path / "costs.toml").write_text(costs.toml())
     assert CostModel.read(tmp_path / "costs.toml") == CostModel(locate=1.0, click=1.5, review=0.5)
     run = Run.open(tmp_path / "run")
-    rows = run.sql('select "user", round, content, seconds_user, iou from rows').to_pylist()
+    rows = run.sql('select "user", round, stopped, seconds_user, iou from rows').to_pylist()
     people = [row for row in rows if row["user"] in codes]
     assert {row["user"] for row in rows} == {*codes, "centre-click"}
     assert len(people) == 2 * 3
-    assert [row["content"] for row in people if row["round"] == 3] == [True, True]
+    assert [row["stopped"] for row in people if row["round"] == 3] == [True, True]
     assert sorted(row["seconds_user"] for row in people if row["round"] == 1) == [2.4, 2.6]
     assert any(row.measure == "noc@90" for row in run.summary())

@@ -199,7 +199,7 @@ def participants(
     from segmeter.study.exports import csv_text, participant_columns, participant_rows
 
     study = _open(plan, db, data, None)
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         rows = participant_rows(connection, study.plan, study.stimuli)
     text = csv_text(participant_columns(study.plan, identifiers=True), rows)
     if out is None:
@@ -225,7 +225,7 @@ def export(
     from segmeter.study.exports import export as write
 
     study = _open(plan, db, data, None)
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         written = write(connection, study.plan, study.stimuli, out, identifiers=identifiers)
     for path in written:
         typer.echo(str(path))
@@ -347,7 +347,7 @@ def costs(
     study = _open(plan, db, data, None)
     if study.plan.kind != "interact":
         raise BadInput("costs are fitted from studies of kind 'interact'")
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         found = fit_costs(interactions(connection, study.plan))
     tell_costs(found, out)
     return Exit.DONE
@@ -394,7 +394,7 @@ def demo(
 
     model = _found_model(weights)
     study = run_demo(out, "clicks", CLICKS.format(per_cell=per_cell), typer.echo)
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         write(connection, study.plan, study.stimuli, out / "export")
     _write_page(study, out / "clicks.html", [], None)
     text = INTERACT.format(model=model, per_cell=max(1, per_cell // 2))
@@ -455,7 +455,7 @@ def _write_page(
 
     if simulated and study.plan.kind != "interact":
         raise BadInput("--simulate is for studies of kind 'interact'")
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         page = study_page(
             connection, study.plan, study.stimuli, simulated=simulated, weights=weights
         )
@@ -465,13 +465,13 @@ def _write_page(
 def _write_run(
     study: RunningStudy, folder: Path, simulated: list[str], weights: Path | None
 ) -> None:
-    from segmeter.study.interactions import interactions, simulate, write_run
+    from segmeter.study.interactions import interactions, simulate_users, write_run
 
     if study.plan.kind != "interact":
         raise BadInput("--run is for studies of kind 'interact'")
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         found = interactions(connection, study.plan)
-    beside = simulate(found, study.plan, study.stimuli, simulated, weights)
+    beside = simulate_users(found, study.plan, study.stimuli, simulated, weights)
     write_run(found, beside, study.plan, study.stimuli, folder)
 
 

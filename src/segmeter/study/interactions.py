@@ -39,7 +39,7 @@ from segmeter.study.screening import excluded_people
 from segmeter.study.segmenting import MEASURES
 from segmeter.study.stimuli import Stimuli, dataset_spec
 
-__all__ = ["Interaction", "Simulated", "fit_costs", "interactions", "simulate", "write_run"]
+__all__ = ["Interaction", "Simulated", "fit_costs", "interactions", "simulate_users", "write_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _timings(each: Interaction) -> Iterator[Timing]:
         yield Timing(each.person, each.scene, "done", False, each.review_ms / 1000)
 
 
-def simulate(
+def simulate_users(
     found: Sequence[Interaction],
     plan: Plan,
     stimuli: Stimuli,
@@ -122,29 +122,22 @@ def simulate(
     for each in found:
         wanted.setdefault((each.model, each.scene), set()).add(each.target)
     models = {name: catalogue.models.make(name, weights=weights) for name in plan.design.models}
-    simulated = []
+    made = []
     for (model, scene), targets in sorted(wanted.items()):
         shown = stimuli.shown(scene).scene
         encoded, seconds = timed_encode(models[model], shown)
-        simulated_sessions = [
+        sessions = [
             SimulatedSession(target, catalogue.users.make(user), "corrected")
             for user in users
             for target in shown.targets
             if target.id in targets
         ]
-        records = simulate(
-            shown,
-            encoded,
-            simulated_sessions,
-            plan.design.rounds,
-            judge_by(MEASURES),
-            seed=plan.seed,
-        )
-        for record in records:
-            simulated = record.simulated
-            named = (simulated.user.name, scene, simulated.target.id, model)
-            simulated.append(Simulated(*named, record, seconds))
-    return simulated
+        judge, rounds = judge_by(MEASURES), plan.design.rounds
+        for record in simulate(shown, encoded, sessions, rounds, judge, seed=plan.seed):
+            own = record.simulated
+            named = (own.user.name, scene, own.target.id, model)
+            made.append(Simulated(*named, record, seconds))
+    return made
 
 
 def write_run(

@@ -270,7 +270,7 @@ def _task(study: RunningStudy, trial: str) -> Any:
         .join(db.trials, db.trials.c.task == db.tasks.c.id)
         .where(db.trials.c.id == trial)
     )
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         return connection.execute(asked).mappings().one()
 
 
@@ -281,7 +281,7 @@ def _device(study: RunningStudy, trial: str) -> str:
         .join(db.trials, db.trials.c.batch == db.batches.c.id)
         .where(db.trials.c.id == trial)
     )
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         return str(connection.execute(asked).scalar_one())
 
 
@@ -318,7 +318,7 @@ def fill_with_people(study: RunningStudy, seed: int = 0, batches: int = 3) -> tu
 def _full(study: RunningStudy) -> bool:
     c = db.cells.c
     lacking = sa.select(sa.func.count()).where(c.valid < c.wanted, c.device != "tester")
-    with study.database.protocol() as connection:
+    with study.database.reading() as connection:
         return not connection.execute(lacking).scalar_one()
 
 

@@ -57,7 +57,7 @@ class RunningStudy:
 
     def state(self) -> str:
         """`open`, `paused` or `closed`."""
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             return str(connection.execute(sa.select(db.study.c.state)).scalar_one())
 
     def set_state(self, state: str) -> None:
@@ -100,7 +100,7 @@ class RunningStudy:
         """Whether a link is valid and unused."""
         if token == OPEN:
             return self.plan.design.open_to_all
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             found = records.invitation(connection, token)
         return found is not None and found["person"] is None
 
@@ -134,7 +134,7 @@ class RunningStudy:
     def person(self, session: str) -> Row | None:
         """The participant of a session."""
         asked = sa.select(db.people).where(db.people.c.session == hashed(session))
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             return connection.execute(asked).mappings().first()
 
     def choose_device(self, person: Row, device: str) -> None:
@@ -157,7 +157,7 @@ class RunningStudy:
     def open_questions(self, person: Row, when: str) -> list[Any]:
         """The questions of a page that this participant has not answered."""
         asked = sa.select(db.responses.c.question).where(db.responses.c.person == person["id"])
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             given = set(connection.execute(asked).scalars())
         wanted = questions_of(self.plan, when)
         return [] if any(q.name in given for q in wanted) else wanted
@@ -198,7 +198,7 @@ class RunningStudy:
     def offer(self, person: Row, address: str = "") -> dict[str, Any]:
         """What there is for a participant now; nothing is reserved."""
         self.check_open()
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             own = records.open_batch(connection, person["id"])
             if own is not None:
                 many = [row["answered"] for row in records.trials_of(connection, own)]
@@ -224,7 +224,7 @@ class RunningStudy:
                         self._holders[batch] = address
         if batch is None:
             return None
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             return self._batch_view(connection, batch, person["language"])
 
     def leave(self, person: Row, batch: str) -> None:
@@ -237,7 +237,7 @@ class RunningStudy:
 
     def trial(self, person: Row, trial: str) -> Row:
         """A trial of the participant's own; others do not exist for them."""
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             return records.own_trial(connection, person["id"], trial)
 
     def note_fetched(self, trial: str, name: str) -> None:
@@ -292,7 +292,7 @@ class RunningStudy:
 
     def _after(self, person: Row) -> dict[str, Any]:
         """What follows a batch: `passed` (of practice), and what there is to do next."""
-        with self.database.protocol() as connection:
+        with self.database.reading() as connection:
             asked = sa.select(db.people).where(db.people.c.id == person["id"])
             now = connection.execute(asked).mappings().one()
             last = sa.select(db.batches.c.role, db.batches.c.state).where(

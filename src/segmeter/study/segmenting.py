@@ -170,7 +170,7 @@ class Segmenting:
         scene = self._scene(task["scene"])
         target = next(each for each in scene.targets if each.id == task["target"])
         session = Session(scene, encoded, target, judge=judge_by(MEASURES))
-        with self._study.database.protocol() as connection:
+        with self._study.database.reading() as connection:
             steps = steps_of(connection, trial)
         for step in steps:
             click = Click((step["y"], step["x"]), step["positive"])
@@ -190,7 +190,7 @@ class Segmenting:
             .order_by(db.trials.c.place)
             .limit(_AHEAD)
         )
-        with self._study.database.protocol() as connection:
+        with self._study.database.reading() as connection:
             wanted = connection.execute(asked).all()
         for model, scene in wanted:
             self._encoded(model, scene)

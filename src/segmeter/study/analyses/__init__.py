@@ -34,10 +34,10 @@ def study_sections(
         return rating_sections(connection, plan)
     if plan.kind == "interact":
         from segmeter.study.analyses.interacting import interact_sections
-        from segmeter.study.interactions import interactions, simulate
+        from segmeter.study.interactions import interactions, simulate_users
 
         found = interactions(connection, plan)
-        beside = simulate(found, plan, stimuli, simulated, weights) if simulated else []
+        beside = simulate_users(found, plan, stimuli, simulated, weights) if simulated else []
         return interact_sections(found, beside, stimuli)
     from segmeter.study.analyses.clicking import click_sections
 
