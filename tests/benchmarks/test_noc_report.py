@@ -267,3 +267,14 @@ def test_one_model_one_round_one_protocol_one_scene_reports_too(tmp_path: Path) 
     html = render(Page("t", "s", [], [*Noc().sections(run), missing(run), trail(run)]))
     assert "is measured alone" in html
     assert json.dumps(Noc().differences(run)) == "[]"
+
+
+def test_drawing_all_by_hand_includes_the_review() -> None:
+    from types import SimpleNamespace
+
+    from segmeter.benchmarks.noc.project import _by_hand
+    from segmeter.stats.effort import CostModel
+
+    cost = CostModel(locate=1, review=5, by_hand=79)
+    group = SimpleNamespace(outline_px=np.array([100.0, 200.0]))
+    assert _by_hand(SimpleNamespace(groups=[group], cost=cost)) == 85  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
     as_kind,
+    check_binary,
     object_in,
     objects_in,
     readable,
@@ -43,7 +44,7 @@ from segmeter.runtime.remote_files import is_address, local_folder
 __all__ = ["Folder", "MaskFiles"]
 
 T = TypeVar("T")
-_LOOKED_AT = 12
+_LOOKED_AT = 32
 _ADVICE = (
     "put images in 'images' and masks of the same names in 'masks', or masks beside the"
     " images as NAME_mask.png, or a COCO JSON file with the images"
@@ -146,8 +147,11 @@ def _moved(folder: Path, data: str | Path | None) -> Path:
 class MaskFiles:
     """Images and mask files that were paired by name."""
 
-    def __init__(self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None) -> None:
-        self.card = card
+    def __init__(
+        self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, told: bool = True
+    ) -> None:
+        """`told` where the user chose the kind; otherwise a file that contradicts is refused."""
+        self.card, self._told = card, told
         self._pairs = pairs
         self._kind: Kind = kind
         self._ignore = ignore
@@ -173,6 +177,8 @@ class MaskFiles:
     def _targets(self, scene: str) -> list[Target]:
         targets: list[Target] = []
         if scene in self._pairs.whole:
+            if self._kind == "binary" and not self._told:
+                check_binary(self._pairs.whole[scene])
             targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
         kind: Kind = self._kind if self._kind in ("soft", "trimap", "alpha") else "binary"
         for name, path in self._pairs.single.get(scene, []):
@@ -197,7 +203,8 @@ def _recognise(
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
-    return MaskFiles(card, pairs, meant, ignore), _sentence(pairs, meant, ignore)
+    data = MaskFiles(card, pairs, meant, ignore, told=kind is not None)
+    return data, _sentence(pairs, meant, ignore)
 
 
 def _foreign(folder: Path) -> str:
@@ -309,8 +316,9 @@ def _stems(folder: Path) -> set[str]:
 
 def _spread(things: list[T]) -> list[T]:
     """A few from all over the list: enough to tell what they are."""
-    step = max(1, len(things) // _LOOKED_AT)
-    return things[::step][:_LOOKED_AT]
+    if len(things) <= _LOOKED_AT:
+        return things
+    return [things[i * (len(things) - 1) // (_LOOKED_AT - 1)] for i in range(_LOOKED_AT)]
 
 
 def _class(name: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "MEANING",
     "Kind",
     "as_kind",
+    "check_binary",
     "object_in",
     "objects_in",
     "readable",
@@ -78,6 +79,17 @@ def told_from(paths: Iterable[Path]) -> Kind:
     """The kind that fits all these files."""
     kinds = {_kind(path) for path in paths}
     return next(kind for kind in _ORDER if kind in kinds)
+
+
+def check_binary(path: Path) -> None:
+    """Refuse a label map among masks that were recognised as binary by some of the files."""
+    if _kind(path) in ("labels", "palette", "colours"):
+        values = np.unique(_labels(read_values(path)))
+        shown = ", ".join(map(str, values[values > 0][:3].tolist()))
+        raise BadInput(
+            f"'{path}' holds several values ({shown}), and the first masks of the folder one: add "
+            "kind=labels if each value is an object, kind=binary if all are one object"
+        )
 
 
 def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:

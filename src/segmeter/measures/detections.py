@@ -114,7 +114,7 @@ def lvis_scores(
     protocol: ProtocolName = "published",
     most: int = 300,
 ) -> dict[str, float]:
-    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a image.
+    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` an image.
 
     >>> ground_truth = one_object()
     >>> lvis_scores(ground_truth, [], 'bbox')['ap']

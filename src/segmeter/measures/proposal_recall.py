@@ -5,7 +5,7 @@ by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.
 another size than is asked for are ignored: they can be taken, and count nowhere.
 
 Counts of images add up, so the number of a set and of every resampled set is a division.
-Classes never matter, nor does it whether a class was searched for in a image, which breaks
+Classes never matter, nor does it whether a class was searched for in an image, which breaks
 evaluators made for federated data.
 """
 
