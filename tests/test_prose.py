@@ -33,7 +33,9 @@ RIDDLE = re.compile(r'"""(?:What|Whoever|Who|Where)\b(?![^"]*\?)')
 OLD_NAMES = {"look", "View", "Ask", "reading", "sound", "player", "shelf", "trail"}
 
 # What is allowed, by file and word, with the reason.
-ALLOWED: dict[tuple[str, str], str] = {}
+ALLOWED = {
+    ("src/segmeter/clickability/simulated_click_files.py", "lifelike"): "seeds the draws",
+}
 
 # Rooms that are not rewritten yet and the most lines they may still have. Only ever lower these.
 REMAINING = {
@@ -67,20 +69,13 @@ REMAINING = {
     "examples/stories.py": 1,
     "segmeter/benchmarks": 208,
     "segmeter/cli": 59,
-    "segmeter/clickability": 36,
-    "segmeter/core": 65,
-    "segmeter/datasets": 67,
     "segmeter/engine": 77,
     "segmeter/evaluation.py": 5,
-    "segmeter/kernels": 15,
-    "segmeter/measures": 17,
     "segmeter/models": 111,
     "segmeter/report": 88,
-    "segmeter/runtime": 15,
     "segmeter/stats": 18,
     "segmeter/store": 153,
     "segmeter/study": 81,
-    "segmeter/users": 32,
 }
 
 SUFFIXES = {".py", ".md", ".html", ".js", ".css", ".cpp", ".h", ".toml", ".ipynb"}
