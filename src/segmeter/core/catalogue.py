@@ -1,4 +1,4 @@
-"""The registries: models, data sets, users and all other named things.
+"""The catalogue: registries of models, data sets, users and all other named things.
 
 A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
 object in your own file (`my_models.py:Mine`); options follow a question mark,
