@@ -190,7 +190,7 @@ def test_a_file_of_ones_own_that_cannot_be_run_is_named(
 
 def test_a_class_that_is_no_model_is_named(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("class Mine:\n    pass\n")
-    assert "it has no 'look(scene)'" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
+    assert "it has no 'encode(scene)'" in refused("-m", f"{tmp_path / 'mine.py'}:Mine")
 
 
 def weights_folder(path: Path, name: str) -> Path:

@@ -54,7 +54,7 @@ def test_bad_cases_are_named_and_the_others_are_played(
     out = tmp_path / "run"
     code, said, complaint = typed("run", "volumes", *words, "--protocol", "corrected", "--out", out)
     assert code == 1, complaint
-    assert "1 image left out (without labels), the first is 'lonely'" in said + complaint
+    assert "1 image left out (without labels), the first is 'unpaired'" in said + complaint
     run = Run.open(out)
     played = {row["scene"] for row in run.sql("select distinct scene from rows").to_pylist()}
     assert played == {"good", "fine"}
@@ -90,3 +90,29 @@ def test_a_check_reads_the_voxels(typed: Any, folder: Path) -> None:
     told = said + complaint
     assert "holds NaN or infinite voxels" in told
     assert "is the very same volume as fine" in told
+
+
+def test_check_tells_size_spacing_modality_window_and_volumes(typed: Any, tmp_path: Path) -> None:
+    """A CT of 2 x 1 x 1 mm voxels with an organ of 3 x 4 x 5 of them: 0.12 ml."""
+    voxels = np.full((12, 14, 6), -1000, np.int16)
+    labels = np.zeros((12, 14, 6), np.uint8)
+    labels[2:5, 2:6, 0:5] = 1
+    affine = np.diag([2.0, 1.0, 1.0, 1.0])
+    for name, array in (("p1", voxels), ("p1_seg", labels)):
+        nibabel.save(nibabel.Nifti1Image(array, affine), tmp_path / f"{name}.nii.gz")
+    page = tmp_path / "page.html"
+    code, said, _ = typed("check", tmp_path, "--page", page)
+    assert code == 0, said
+    assert "p1: 12 x 14 x 6, 2 x 1 x 1 mm; CT (by its voxels), shown from -160 to 240 HU" in said
+    assert "label-1 0.1 ml" in said
+    shown = page.read_text()
+    assert "data:image" in shown
+    assert "axial slice" in shown
+
+
+def test_an_estimate_of_volumes_goes_by_their_slices() -> None:
+    from segmeter.engine.estimates import Estimate
+
+    found = Estimate("m", "d", 2, 6, 173.8, (37.6,), slices=34, mean_slices=17)
+    assert found.each == pytest.approx((173.8 + 37.6) / 2)
+    assert Estimate("m", "d", 10, 6, 5.0, (1.0, 1.0)).each == 1.0

@@ -59,7 +59,7 @@ def test_a_replayed_session_follows_the_trace(
     for row in trace:
         prompts += (Click((int(row["y"]), int(row["x"])), row["positive"] == "1"),)
         mask_fed_back = state is not None and keeps_state(encoded, prompts, "published")
-        assert mask_fed_back == (row["mask_fed_back"] == "1")
+        assert mask_fed_back == (row["fed"] == "1")
         prediction = encoded.predict([Request(prompts, state if mask_fed_back else None)])[0]
         state = prediction.state
         mask = render(encoded, [prediction])[0]

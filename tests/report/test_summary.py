@@ -25,8 +25,8 @@ COLUMNS = {
     "IoU AuC": "auc",
     "Boundary IoU AuC": "boundary-auc",
     "waiting": "waiting-to-90",
-    "look": "seconds-encode",
-    "answer": "seconds-predict",
+    "encode": "seconds-encode",
+    "predict": "seconds-predict",
     "simulated user": "seconds-user",
 }
 Cell = dict[str, str]

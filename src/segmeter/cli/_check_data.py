@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from segmeter.core.errors import SegmeterError
-from segmeter.core.scenes import Dataset, Scene, Target, Volume
-from segmeter.core.sections import Column, Gallery, Illustration, Note, Outline, Section, Table
+from segmeter.core.scenes import Dataset, Image, Scene, Target, Volume
+from segmeter.core.sections import (
+    Cell,
+    Column,
+    Gallery,
+    Illustration,
+    Note,
+    Outline,
+    Section,
+    Table,
+)
 from segmeter.core.wording import counted
 
 __all__ = ["Findings", "look_at", "page_sections", "write_page"]
@@ -20,7 +32,46 @@ __all__ = ["Findings", "look_at", "page_sections", "write_page"]
 _TINY = 16  # pixels: less is a slip of the pen, or another scale
 _COVERING = 0.98  # of the image
 _SHOWN = 24
+_ORGANS = 6
 _OUTLINED = "Each image with the outlines of its targets, as a benchmark takes them."
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeFacts:
+    """What a reader can check at a glance: size, spacing, modality, window, volumes of organs."""
+
+    scene: str
+    size: str
+    spacing: str
+    modality: str
+    window: str
+    organs_ml: dict[str, float]
+
+    @classmethod
+    def of(cls, scene: Volume) -> VolumeFacts:
+        """Size and spacing are along x, y, z, as files and viewers print them."""
+        from segmeter.models.volumes.preparation import prepared
+
+        seen = prepared(scene, "sam", "corrected")
+        low, high = seen.range
+        spacing = scene.spacing_mm or (1.0, 1.0, 1.0)
+        ml = math.prod(spacing) / 1000
+        return cls(
+            scene.id,
+            " x ".join(str(n) for n in scene.shape[::-1]),
+            " x ".join(f"{side:.3g}" for side in spacing[::-1]) + " mm",
+            seen.modality,
+            f"{low:g} to {high:g}" + (" HU" if seen.modality.startswith("CT") else ""),
+            {t.id: t.mask.area * ml for t in scene.targets},
+        )
+
+    def sentence(self) -> str:
+        """One line for a terminal."""
+        organs = [f"{name} {ml:.1f} ml" for name, ml in list(self.organs_ml.items())[:_ORGANS]]
+        more = len(self.organs_ml) - _ORGANS
+        organs += [f"and {more} more"] if more > 0 else []
+        seen = f"{self.modality or 'modality unknown'}, shown from {self.window}"
+        return f"{self.scene}: {self.size}, {self.spacing}; {seen}; {', '.join(organs)}"
 
 
 @dataclass
@@ -34,6 +85,7 @@ class Findings:
     classes: Counter[str] = field(default_factory=Counter)
     faults: list[tuple[str, str]] = field(default_factory=list)
     shown: list[Scene] = field(default_factory=list)
+    volumes: list[VolumeFacts] = field(default_factory=list)
 
 
 def look_at(data: Dataset, limit: int | None = None) -> Findings:
@@ -52,9 +104,28 @@ def look_at(data: Dataset, limit: int | None = None) -> Findings:
         found.targets += len(scene.targets)
         found.classes.update(t.label for t in scene.targets if t.label)
         found.faults += [(name, fault) for fault in faults]
-        if scene.header.kind == "image" and len(found.shown) < _SHOWN:
-            found.shown.append(scene)
+        if isinstance(scene, Volume):
+            found.volumes.append(VolumeFacts.of(scene))
+        if len(found.shown) < _SHOWN:
+            found.shown.append(_middle_slice(scene) if isinstance(scene, Volume) else scene)
     return found
+
+
+def _middle_slice(scene: Volume) -> Image:
+    """The slice with most of the targets, upright, with the targets in it."""
+    from segmeter.models.volumes.preparation import prepared
+    from segmeter.models.volumes.slice_prompts import turned_mask
+
+    count = np.zeros(scene.shape[0])
+    for target in scene.targets:
+        inside = slice(target.mask.low[0], target.mask.high[0])
+        count[inside] += target.mask.bits.any(axis=(1, 2))
+    z = int(np.flatnonzero(count == count.max()).mean())
+    grey = prepared(scene, "sam", "corrected").slice(z)[::-1, ::-1].astype(np.uint8)
+    flat = [replace(t, mask=turned_mask(t.mask.slice(z)), ignore=None) for t in scene.targets]
+    pixels = np.repeat(grey[:, :, None], 3, axis=2)
+    where = f"{scene.id}, axial slice {z + 1} of {scene.shape[0]} from the feet"
+    return Image(scene.dataset, where, pixels, [t for t in flat if t.mask])
 
 
 def _faults(scene: Scene, seen: dict[str, str]) -> Iterator[str]:
@@ -113,8 +184,21 @@ def page_sections(found: Findings) -> list[Section]:
     ]
     return [
         Section("What is wrong", found.recognised, wrong),
+        *([_volume_section(found.volumes)] if found.volumes else []),
         Section("The first scenes", _OUTLINED, [Gallery(images)] if images else []),
     ]
+
+
+def _volume_section(volumes: Sequence[VolumeFacts]) -> Section:
+    columns = [Column(name) for name in ("case", "size", "spacing", "modality", "shown")]
+    columns += [Column("organ"), Column("volume", "ml", digits=1)]
+    rows: list[list[Cell]] = [
+        [v.scene, v.size, v.spacing, v.modality or "unknown", v.window, organ, ml]
+        for v in volumes
+        for organ, ml in v.organs_ml.items()
+    ]
+    text = "Networks see values from the darkest to the brightest shown; change it with window=."
+    return Section("Volumes", text, [Table("volumes", columns, rows)])
 
 
 def write_page(found: Findings, path: Path) -> Path:

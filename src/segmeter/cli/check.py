@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,12 @@ import typer
 
 from segmeter.cli._option_values import dataset_spec, is_own_data, roots
 from segmeter.cli._options import AsJson, Data, Weights
+from segmeter.cli._words import printable
 from segmeter.cli.app import Exit, app
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
 from segmeter.core.wording import counted
+from segmeter.runtime.remote_files import is_address
 
 __all__ = ["check"]
 
@@ -22,7 +25,8 @@ _NAMED = 20
 Segmenter = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Model or data set by name, a folder of data, or file.py:name."
+        metavar="NAME",
+        help="Model or data set by name, a folder of data or a run, or file.py:name.",
     ),
 ]
 PageFile = Annotated[
@@ -42,10 +46,14 @@ def check(
     limit: FirstScenes = None,
     as_json: AsJson = False,
 ) -> int:
-    """Say what is wrong with a model or a data set, one sentence each; exit 1 if anything is.
+    """Check a model, a data set or a run: one line per fault, exit code 1 if there is any.
+
+    Of a run every file is read completely.
 
     Example: `segmeter check examples/own_model.py:Lookalike`, `segmeter check my/folder`
     """
+    if _is_run(model):
+        return _check_run(model, as_json)
     if _is_data(model):
         return _check_data(model, data, page, limit, as_json)
     if page is not None or limit is not None:
@@ -61,6 +69,31 @@ def check(
             typer.echo(fault)
         typer.echo(f"{model}: {_conclusion(len(faults))}")
     return Exit.WITH_ERRORS if faults else Exit.DONE
+
+
+def _is_run(name: str) -> bool:
+    """Whether a folder, or an address, holds a run."""
+    from segmeter.store import RunFolder
+
+    return (Path(name).is_dir() or is_address(name)) and RunFolder(name).begun
+
+
+def _check_run(name: str, as_json: bool) -> int:
+    """Read every file of a run; what is wrong with it."""
+    from segmeter.store import Run
+
+    run = Run.open(name)
+    wrong = run.verify()
+    if as_json:
+        print(json.dumps({"run": name, "damaged": wrong}, indent=1))
+        return Exit.WITH_ERRORS if wrong else Exit.DONE
+    for file, why in wrong.items():
+        typer.echo(printable(f"{file}: {why}"))
+    jobs = counted(len(run.folder.finished()), "job")
+    files = counted(len(wrong), "damaged file")
+    todo = "the same 'segmeter run' command runs their jobs again" if wrong else "nothing is wrong"
+    typer.echo(printable(f"{name}: {jobs}, {files}; {todo}"))
+    return Exit.WITH_ERRORS if wrong else Exit.DONE
 
 
 def _is_data(name: str) -> bool:
@@ -86,10 +119,15 @@ def _check_data(
         write_page(found, page)
     if as_json:
         counts = {"scenes": found.scenes, "targets": found.targets, "classes": found.classes}
+        counts |= {"volumes": [asdict(v) for v in found.volumes]} if found.volumes else {}
         print(json.dumps({"dataset": name, **counts, "faults": faults}, indent=1))
         return Exit.WITH_ERRORS if faults else Exit.DONE
     if found.recognised:
         typer.echo(found.recognised)
+    for volume in found.volumes[:_NAMED]:
+        typer.echo(volume.sentence())
+    if len(found.volumes) > _NAMED:
+        typer.echo(f"and {len(found.volumes) - _NAMED} more volumes; --page or --json has them all")
     for fault in faults[:_NAMED]:
         typer.echo(fault)
     if len(faults) > _NAMED:

@@ -100,7 +100,7 @@ def _by_group(
     places = dict.fromkeys((d.dataset, d.user, d.protocol) for d in (g.difference for g in found))
     names = display_names(results.plan.datasets)
     for place in places:
-        where = (names.get(place[0], place[0]), place[1], f"reading {place[2]}")
+        where = (names.get(place[0], place[0]), place[1], f"protocol {place[2]}")
         print(printable(", ".join(filter(None, where))))
         for g in found:
             if (g.difference.dataset, g.difference.user, g.difference.protocol) == place:
@@ -126,7 +126,7 @@ def _print(found: Sequence[Difference]) -> None:
     console = Console(markup=False)
     for place in dict.fromkeys((d.dataset, d.user, d.protocol) for d in found):
         here = [d for d in found if (d.dataset, d.user, d.protocol) == place]
-        title = printable(", ".join(filter(None, (*place[:2], f"reading {place[2]}"))))
+        title = printable(", ".join(filter(None, (*place[:2], f"protocol {place[2]}"))))
         table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("measure", no_wrap=True)
         table.add_column("first\nless second", overflow="fold", max_width=24)

@@ -131,7 +131,7 @@ class _Found:
         from segmeter.report.mask_pages import listing_page
 
         coco = {
-            "info": {"description": f"automatic masks of {self.model}, reading {self.protocol}"},
+            "info": {"description": f"automatic masks of {self.model}, protocol {self.protocol}"},
             "images": self.images,
             "annotations": self.annotations,
             "categories": [{"id": 1, "name": "thing"}],

@@ -13,14 +13,14 @@ from segmeter.core.benchmarks import Benchmark
 from segmeter.core.capabilities import OnDevice
 from segmeter.core.catalogue import Spec
 from segmeter.core.plans import Job, Plan
-from segmeter.core.scenes import Dataset
+from segmeter.core.scenes import Dataset, Scene
 from segmeter.engine.arithmetic import steady_arithmetic
 from segmeter.engine.jobs import Objects, jobs_of
 from segmeter.engine.runner import default_workers
 from segmeter.engine.validation import complete
 from segmeter.runtime.roots import Roots
 from segmeter.store.folder import RunFolder
-from segmeter.store.parts import encode
+from segmeter.store.job_files import encode
 
 __all__ = [
     "Cost",
@@ -52,6 +52,8 @@ class Estimate:
         What the rows of a scene take on a disk.
     device
         What it was measured on.
+    slices, mean_slices
+        Of volumes: slices of those played together, and of all of them on average.
     """
 
     segmenter: str
@@ -63,10 +65,14 @@ class Estimate:
     loading: float = 0.0
     bytes: float = 0.0
     device: str = "cpu"
+    slices: float = 0.0
+    mean_slices: float = 0.0
 
     @property
     def each(self) -> float:
-        """Seconds that one scene takes once everything is warm."""
+        """Seconds that one scene takes once everything is warm; of volumes, by their slices."""
+        if self.slices:
+            return (self.seconds + sum(self.later)) * self.mean_slices / self.slices
         return sum(self.later) / len(self.later) if self.later else self.seconds
 
 
@@ -102,7 +108,8 @@ def run_some(
             chosen = [here[k] for k in _spread(len(here), scenes)]
             played = [_played(job, benchmark, segmenter, filled, datasets) for job in chosen]
             if played:
-                found.append(_estimate(spec, data, len(here), played, loading, segmenter))
+                mean = _mean_slices(datasets[str(data)], [job.scene for job in here])
+                found.append(_estimate(spec, data, len(here), played, loading, segmenter, mean))
     return found
 
 
@@ -145,24 +152,38 @@ def _spread(count: int, wanted: int) -> list[int]:
 
 def _played(
     job: Job, benchmark: Benchmark, segmenter: Any, plan: Plan, datasets: Mapping[str, Dataset]
-) -> tuple[float, int, int]:
-    """Seconds, rows and bytes of a job; reading ahead hides the reading of its image."""
+) -> tuple[float, int, int, int]:
+    """Seconds, rows, bytes and slices of a job; reading ahead hides the reading of its image."""
     scene = datasets[str(job.dataset)].load(job.scene)
     start = perf_counter()
     rows = benchmark.work(segmenter, scene, plan)
     seconds = perf_counter() - start
-    return seconds, len(rows), len(encode([job.identity() | row for row in rows]))
+    size = len(encode([job.identity() | row for row in rows]))
+    return seconds, len(rows), size, _slices(scene)
+
+
+def _slices(scene: Scene) -> int:
+    return scene.shape[0] if scene.header.kind == "volume" else 0
+
+
+def _mean_slices(data: Dataset, scenes: Sequence[str]) -> float:
+    """Slices per volume, by the headers of at most a hundred volumes; 0 for images."""
+    if not _slices(data.load(scenes[0])):
+        return 0.0
+    found = [_slices(data.load(scenes[k])) for k in _spread(len(scenes), 100)]
+    return sum(found) / len(found)
 
 
 def _estimate(
     spec: Spec,
     data: Spec,
     scenes: int,
-    played: Sequence[tuple[float, int, int]],
+    played: Sequence[tuple[float, int, int, int]],
     loading: float,
     segmenter: Any,
+    mean_slices: float,
 ) -> Estimate:
-    seconds, rows, sizes = zip(*played, strict=True)
+    seconds, rows, sizes, slices = zip(*played, strict=True)
     device = str(segmenter.device) if isinstance(segmenter, OnDevice) else "cpu"
     first, *later = seconds
     return Estimate(
@@ -175,6 +196,8 @@ def _estimate(
         loading,
         sum(sizes) / len(sizes),
         device,
+        sum(slices),
+        mean_slices,
     )
 
 

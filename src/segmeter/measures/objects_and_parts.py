@@ -47,7 +47,7 @@ _KEPT_AREA = 0.99
 
 
 class RegionClass(IntEnum):
-    """What a region is, the better the higher; `small` ones are not judged."""
+    """Classes of a region, higher is better; `small` regions are not judged."""
 
     small = 0
     noise = 1
@@ -183,7 +183,7 @@ def region_classes(
 
 
 def _sides(comparison: Comparison, protocol: FopProtocol) -> tuple[_Side, list[_Side]]:
-    check_choice("reading of F_op", protocol, get_args(FopProtocol))
+    check_choice("protocol of F_op", protocol, get_args(FopProtocol))
     judge = _published if protocol == "published" else _paper
     pairs = [judge(table) for table in comparison.tables]
     return _over_ground_truths([mine for mine, _ in pairs]), [theirs for _, theirs in pairs]

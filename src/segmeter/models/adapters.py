@@ -26,6 +26,7 @@ from segmeter.core.masks import Mask
 from segmeter.core.models import MaskPrediction, ModelCard, Request
 from segmeter.core.prompts import Box, Click, Prompt
 from segmeter.core.scenes import Scene
+from segmeter.models.library_objects import as_library_model
 
 __all__ = ["FunctionModel", "PredictorModel", "as_model", "mask_from"]
 
@@ -40,6 +41,9 @@ def as_model(thing: Any, name: str = "") -> Any:
     """
     if hasattr(thing, "encode") and hasattr(thing, "card"):
         return thing
+    made = as_library_model(thing, name)
+    if made is not None:
+        return made
     called = name or getattr(thing, "__name__", type(thing).__name__)
     if callable(getattr(thing, "set_image", None)) and callable(getattr(thing, "predict", None)):
         return PredictorModel(thing, called)

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["OnnxClicks", "OnnxSam", "onnx_files", "open_onnx"]
 
 Choice = Literal["published", "corrected"]
-_MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+_DEVIATION = np.array([0.229, 0.224, 0.225], np.float32)
 
 
 def onnx_files(path: Path) -> list[Path]:
@@ -213,11 +214,11 @@ class OnnxClicks:
         pixels = scene.pixels
         if self.side:
             pixels = cv2.resize(pixels, (self.side, self.side), interpolation=cv2.INTER_LINEAR)
-        values = pixels.astype(np.float32)
+        values: npt.NDArray[np.float32] = pixels.astype(np.float32)
         if self.pixels != "0..255":
-            values = values / 255
+            values = values / np.float32(255)
         if self.pixels == "imagenet":
-            values = (values - np.float32(_MEAN)) / np.float32(_DEVIATION)
+            values = (values - _MEAN) / _DEVIATION
         return np.ascontiguousarray(values.transpose(2, 0, 1)[None], np.float32)
 
 

@@ -133,7 +133,7 @@ class Sessions:
         section = Section("Click by click", "", [self._replay(key, rows)])
         best = max((row["iou"] for row in rows if row["iou"] is not None), default=None)
         facts = [
-            f"reading {key['protocol']}",
+            f"protocol {key['protocol']}",
             f"{counted(len(rows), 'round')}, goal {100 * self.goal:g} % IoU",
             "" if best is None else f"best IoU {100 * best:.1f} %",
         ]

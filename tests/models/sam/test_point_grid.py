@@ -162,7 +162,7 @@ def test_mobile_sam_makes_the_masks_of_the_original_program(
     file = golden / "zeroshot" / "real" / "automatic_mobile-sam.json.gz"
     case = json.loads(gzip.decompress(file.read_bytes()))[name]
     records = case["records"][:: len(case["records"]) // 8]
-    pixels = read_rgb(real_data / case["image"])
+    pixels = read_rgb(real_data / case["picture"])
     height, width = pixels.shape[:2]
     points = np.array([record["point_coords"][0] for record in records]) / [width, height]
     method = catalogue.methods.make("automatic?model=mobile-sam", weights=real_weights)

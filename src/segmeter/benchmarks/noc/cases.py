@@ -115,7 +115,7 @@ def _replay(
         frames,
         case.target.mask,
         goal.value if goal.measure == "iou" else None,
-        f"{case.scene.name}, user {user}, reading {protocol}",
+        f"{case.scene.name}, user {user}, protocol {protocol}",
     )
 
 

@@ -272,7 +272,7 @@ def _latency_table(comparisons: Sequence[Comparison], devices: Mapping[str, str]
         Column("device"): lambda r: devices.get(r[1], ""),
         Column("waiting", "s per object, to the goal", 2): lambda r: r[0].value(r[1], r[0].waiting),
         Column("encode", "s, an object's share", 2): seconds("seconds-encode"),
-        Column("answer", "s per round", 3): seconds("seconds-predict"),
+        Column("predict", "s per round", 3): seconds("seconds-predict"),
         Column("simulated user", "s per round", 4): seconds("seconds-user"),
     }
     return Table.of(

@@ -80,7 +80,7 @@ def _answer(ranked: Sequence[MetaRow]) -> Answer:
     what = "Global" if best.overall is not None else "SIHD"
     tells = "tells best" if len({row.measure for row in ranked}) > 1 else "tells them apart"
     sentence = f"{NAMES.get(best.measure, best.measure)} {tells} ({what} {100 * value:.1f} %)."
-    return Answer(sentence, f"{best.protocol.capitalize()} reading; intervals are in the table.")
+    return Answer(sentence, f"{best.protocol.capitalize()} protocol; intervals are in the table.")
 
 
 def _table(ranked: Sequence[MetaRow]) -> Table:

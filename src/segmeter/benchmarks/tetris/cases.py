@@ -167,7 +167,7 @@ def replays(run: Results, members: Sequence[AttackedSessions]) -> list[Replay]:
                     [_frame(row, case.scene.shape) for row in rows[role]],
                     case.target.mask,
                     0.9,
-                    f"{case.scene.name}, reading {group.protocol}",
+                    f"{case.scene.name}, protocol {group.protocol}",
                 )
             )
     return made

@@ -123,7 +123,7 @@ def from_curves(group: AttackedSessions) -> dict[str, Floats]:
 
 
 def _first_rounds(run: Results) -> dict[tuple[str, str], dict[Any, dict[str, Any]]]:
-    """Rows of the first round by model and data set, then by user, reading and target."""
+    """Rows of the first round by model and data set, then by user, protocol and target."""
     columns = {row["column_name"] for row in run.sql("describe rows").to_pylist()}
     people = "people" if "people" in columns else "null as people"
     table = run.sql(f"""

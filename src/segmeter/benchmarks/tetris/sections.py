@@ -194,7 +194,7 @@ def _trajectories(summary: Summary, lead: str) -> Section | None:
         return None
     text = (
         "Mean IoU after each click of the three sessions, with 95 % bands from resampling "
-        f"images and the areas beneath; reading {lead}."
+        f"images and the areas beneath; protocol {lead}."
     )
     return Section("Quality by number of clicks", text, [Multiples(charts)])
 

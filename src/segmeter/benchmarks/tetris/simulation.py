@@ -37,7 +37,7 @@ BASE = "centre-click"
 
 
 class AttackRecorder:
-    """A team of adversaries that keeps every attempt by user, target, reading and round."""
+    """A team of adversaries that keeps every attempt by user, target, protocol and round."""
 
     def __init__(self) -> None:
         self.attempts: dict[tuple[str, str, ProtocolName, int], Attempt] = {}

@@ -93,7 +93,7 @@ def generate_each(
 ) -> list[list[AutomaticMask]]:
     """The same for several filters and suppressions; the model is asked once for all of them.
 
-    What is asked of the model must be the same in all: grid, crops, threshold, reading.
+    What is asked of the model must be the same in all: grid, crops, threshold, protocol.
     """
     if len(scene.shape) != 2:
         raise BadInput(f"{scene.name} is a volume; automatic masks are made of images")

@@ -105,6 +105,12 @@ class PreparedSlices:
         self._modality, self._window = modality, window
 
     @property
+    def modality(self) -> str:
+        """As the data says, or CT where the voxels tell; empty where nothing does."""
+        told = self._modality or ("CT (by its voxels)" if looks_like_ct(self.voxels) else "")
+        return told
+
+    @property
     def shared_range(self) -> tuple[float, float] | None:
         """Darkest and brightest value of all slices; None where each slice has its own."""
         return self.range if self.preparation.scope in ("volume", "window") else None

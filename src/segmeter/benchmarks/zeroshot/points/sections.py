@@ -92,7 +92,7 @@ def _overview(rows: Sequence[SummaryRow], lead: str) -> Section:
         ".",
     )
     blocks: list[Block] = [
-        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, reading {lead}."),
+        Answer(sentence, f"Over {dataset_label(best.dataset)}, {best.user}, protocol {lead}."),
         _table(
             "points",
             top,
