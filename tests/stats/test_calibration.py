@@ -43,7 +43,9 @@ def test_golden_calibration_agrees(golden: Path) -> None:
             assert worst == pytest.approx(wanted[f"mce_iou_{bins}"], abs=1e-12)
             event, _ = calibration_error(reliability(scores, good, bins))
             assert event == pytest.approx(wanted[f"ece_goal_{bins}"], abs=1e-12)
-        for ours, theirs in zip(reliability(scores, iou), wanted["reliability_iou_10"], strict=True):
+        for ours, theirs in zip(
+            reliability(scores, iou), wanted["reliability_iou_10"], strict=True
+        ):
             assert ours.n == theirs["n"]
             for name in ("mean_score", "mean_value", "low", "high"):
                 assert getattr(ours, name) == pytest.approx(theirs[name], abs=1e-12)
