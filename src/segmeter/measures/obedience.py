@@ -195,4 +195,4 @@ def _satisfied(click: Click, mask: Bits) -> bool:
 
 
 def _pixel(click: Click) -> tuple[int, ...]:
-    return tuple(int(round(p)) for p in click.point)
+    return tuple(round(p) for p in click.point)
