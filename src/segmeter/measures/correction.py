@@ -95,7 +95,7 @@ def added_voxels(ground_truth: Mask, prediction: Mask) -> AddedVoxels:
     27
     """
     truth, found = ground_truth.dense(), prediction.dense()
-    edges = [mask & ~ndimage.binary_erosion(mask, np.ones((3,) * mask.ndim)) for mask in
+    edges = [mask & ~ndimage.binary_erosion(mask, np.ones((3,) * mask.ndim, bool)) for mask in
              (truth, found)]  # fmt: skip
     return AddedVoxels(
         int(np.count_nonzero(edges[0] & ~edges[1])),
@@ -117,7 +117,7 @@ def polygons(mask: Mask, tolerance_px: float = 1.0) -> list[Ring]:
     rings, _ = cv2.findContours(
         mask.dense().astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE
     )
-    return [cv2.approxPolyDP(ring, tolerance_px, True)[:, 0] for ring in rings]
+    return [np.int32(cv2.approxPolyDP(ring, tolerance_px, True)[:, 0]) for ring in rings]
 
 
 def iou_lost(mask: Mask, tolerance_px: float = 1.0) -> float:

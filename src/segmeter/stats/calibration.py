@@ -137,12 +137,13 @@ def area_under_roc(scores: Floats, good: Floats) -> float:
     >>> area_under_roc(np.array([0.1, 0.4, 0.8]), np.array([0, 1, 1]))
     1.0
     """
-    good = np.asarray(good, bool)
-    yes, no = int(good.sum()), int((~good).sum())
+    is_good = np.asarray(good, bool)
+    yes = int(is_good.sum())
+    no = len(is_good) - yes
     if not yes or not no:
         return float("nan")
     ranks = scipy_stats.rankdata(scores)
-    return float((ranks[good].sum() - yes * (yes + 1) / 2) / (yes * no))
+    return float((ranks[is_good].sum() - yes * (yes + 1) / 2) / (yes * no))
 
 
 def risk_coverage(scores: Floats, losses: Floats) -> Floats:
