@@ -117,7 +117,8 @@ def polygons(mask: Mask, tolerance_px: float = 1.0) -> list[Ring]:
     rings, _ = cv2.findContours(
         mask.dense().astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE
     )
-    return [np.int32(cv2.approxPolyDP(ring, tolerance_px, True)[:, 0]) for ring in rings]
+    simple = (cv2.approxPolyDP(ring, tolerance_px, True) for ring in rings)
+    return [np.asarray(ring[:, 0], np.int32) for ring in simple]
 
 
 def iou_lost(mask: Mask, tolerance_px: float = 1.0) -> float:
