@@ -21,7 +21,8 @@ SHAPE = (5, 6, 7)
 PATIENT = {
     "StudyInstanceUID": "1.5", "FrameOfReferenceUID": "1.6", "PatientID": "7", "PatientName": "x",
     "StudyDate": "", "StudyTime": "", "StudyID": "1", "AccessionNumber": "", "PatientSex": "",
-    "PatientBirthDate": "", "ReferringPhysicianName": "", "InstanceNumber": 1, "SliceThickness": 2.0,
+    "PatientBirthDate": "", "ReferringPhysicianName": "", "InstanceNumber": 1,
+    "SliceThickness": 2.0,
 }  # fmt: skip
 MASKS = {
     "liver": Mask.box(SHAPE, (0, 1, 1), (3, 4, 5)),
