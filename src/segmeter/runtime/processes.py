@@ -91,7 +91,7 @@ def prewarming(workers: int | None) -> Iterator[PrewarmedWorkers]:
 
 
 def end_all(processes: Sequence[Process]) -> None:
-    """Stop processes, by force where they do not hear.
+    """Stop processes, by force where they do not react.
 
     >>> end_all([])
     """
@@ -99,7 +99,7 @@ def end_all(processes: Sequence[Process]) -> None:
         one.process.terminate()
     for one in processes:
         one.process.join(_PATIENCE_S)
-        if one.process.is_alive():  # deep in a library that does not hear
+        if one.process.is_alive():  # inside a library call that does not react
             one.process.kill()
             one.process.join()
         one.pipe.close()

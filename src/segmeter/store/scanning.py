@@ -32,11 +32,12 @@ from segmeter.core.rows import (
     measure_column,
 )
 from segmeter.core.seeds import fingerprint
-from segmeter.store.compacted_files import file_of, groups_of
+from segmeter.store.compacted_files import file_of, groups_of, whole
 from segmeter.store.folder import RunFolder
 from segmeter.store.job_files import (
     BAD_FILE,
     arrow_type,
+    decode,
     first_line,
     kind_of,
     provenance_of,
@@ -61,6 +62,7 @@ __all__ = [
     "read_contents",
     "rows_query",
     "sessions_query",
+    "verify_files",
 ]
 
 SESSION = SESSION_KEY[:-1]
@@ -153,6 +155,23 @@ def read_contents(folder: RunFolder, schema: Schema) -> Contents:
         why = next((f"; {name}: {why}" for name, why in damaged.items()), "")
         raise BadInput(f"'{folder.address}' has no finished job yet{why}")
     return Contents(sessions, _models(found, left_out), damaged, left_out)
+
+
+def verify_files(folder: RunFolder, schema: Schema) -> dict[str, str]:
+    """Read every file of a run completely; what is wrong with it, by file."""
+    wrong = dict(read_contents(folder, schema).damaged)
+    for where in ("jobs", "errors", *(f"scores/{measure}" for measure in folder.measures())):
+        layout = folder.layout(where)
+        wrong |= {f"{where}/{name}": why for name, why in layout.damaged.items()}
+        for file in layout.files():
+            content = folder.place.read(file.path)
+            try:
+                decode(content)
+            except BadInput as error:
+                wrong.setdefault(file.path, str(error))
+            if file.compacted is not None and not whole(file.name, content):
+                wrong.setdefault(file.path, "its content does not match the digest in its name")
+    return wrong
 
 
 def rows_query(
