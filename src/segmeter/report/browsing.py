@@ -13,7 +13,7 @@ from segmeter.core.dataset_names import display_names
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.core.prompts import round_from_json
-from segmeter.core.sections import Block, Illustration, Note, Replay, ReplayFrame, Section
+from segmeter.core.sections import Block, Frame, Illustration, Note, Replay, Section
 from segmeter.core.wording import counted
 from segmeter.report.page import Page, render
 from segmeter.report.templates import filled
@@ -169,12 +169,10 @@ def _object(scene: str, target: str) -> str:
     return scene if target in ("", scene, "object") else f"{scene}, {target}"
 
 
-def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> ReplayFrame:
+def _frame(row: Mapping[str, Any], shape: Sequence[int]) -> Frame:
     prompts = round_from_json(row["prompt"])
     mask = Mask.decoded(row["mask"], tuple(shape))
-    return ReplayFrame(
-        mask, prompts[0] if prompts else None, {"IoU": row["iou"]}, row["seconds_predict"]
-    )
+    return Frame(mask, prompts, {"IoU": row["iou"]}, row["seconds_predict"])
 
 
 def _page(asked: Mapping[str, str]) -> int:
