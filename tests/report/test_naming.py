@@ -71,7 +71,7 @@ def test_a_page_names_the_folder_and_its_trail_the_whole_spec(
     (path,) = write_report(Run.open(tmp_path / "run"))
     page = Path(path).read_text("utf-8")
     assert "on mine · segmeter</title>" in page
-    told, _, trail = page.partition('<section id="the-trail"')
+    told, _, trail = page.partition('<section id="provenance"')
     assert str(spec) not in told
     assert str(spec) in trail
 
