@@ -378,10 +378,12 @@ def _seconds(rounds: Sequence[Comparison]) -> Interval:
     return Resampling([r.scene for r in rounds]).interval(values)
 
 
-def first_clicks(model: Any, dataset: str = "mini", clicks: int = 5) -> list[float]:
-    """The IoU of each object of the built-in images after at most so many clicks."""
+def first_clicks(
+    model: Any, dataset: str = "mini", clicks: int = 5, images: int = 3
+) -> list[float]:
+    """The IoU of each object of the first built-in images after at most so many clicks."""
     found = []
-    for scene in _scenes([catalogue.datasets.make(dataset)], None):
+    for scene in _scenes([catalogue.datasets.make(dataset)], images):
         encoded = model.encode(scene)
         for target in scene.targets:
             steps = _prompted(scene, target, encoded, "centre-click", clicks, 0)
