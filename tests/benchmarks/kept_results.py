@@ -22,7 +22,7 @@ from segmeter.core.benchmarks import Benchmark
 from segmeter.core.errors import NotFound
 from segmeter.core.plans import Plan
 from segmeter.core.scenes import Scene
-from segmeter.store.parts import arrow_type
+from segmeter.store.job_files import arrow_type
 from segmeter.store.scanning import has_sessions, sessions_query
 
 KEPT = Path(__file__).parent / "kept_runs"

@@ -123,3 +123,44 @@ def test_an_unknown_keyword_is_refused(make: Callable[[], object], wrong: str) -
 
 def test_an_option_may_be_given_as_a_keyword() -> None:
     assert catalogue.users.make("points-per-slice", n=3).n == 3
+
+
+def test_a_file_may_import_its_neighbour_and_sees_its_changes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "net.py").write_text(f"NAME = {name!r}\n")
+        (folder / "mine.py").write_text(
+            "import net\nclass Mine:\n    name = net.NAME\n    def later(self):\n"
+            "        import net\n        return net.NAME\n"
+        )
+    made = {
+        name: catalogue.users.make(f"{tmp_path / name}/mine.py:Mine") for name in ("one", "two")
+    }
+    assert {name: user.name for name, user in made.items()} == {"one": "one", "two": "two"}
+    assert made["two"].later() == "two"
+    (tmp_path / "two" / "net.py").write_text("NAME = 'three'\n")
+    assert catalogue.users.make(f"{tmp_path}/two/mine.py:Mine").name == "three"
+    assert catalogue.users.make(f"{tmp_path}/one/mine.py:Mine").name == "one"
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def make():\n    import safetensors\n")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(NotFound, match=r"needs 'safetensors', .* 'segmeter\[models\]'"):
+        catalogue.models.make(f"{tmp_path}/mine.py:make")
+
+
+def test_a_file_without_a_name_lists_what_is_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "mynet.py"
+    file.write_text("class Predictor: ...\ndef predict(image, clicks): ...\ndef _inner(): ...\n")
+    with pytest.raises(NotFound, match=r"mynet.py:Predictor or .*mynet.py:predict$"):
+        catalogue.models.make(str(file))
+
+
+def test_a_function_with_other_arguments_is_told_what_it_takes(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("def predict(image, points, labels): ...\n")
+    with pytest.raises(BadInput, match=r"takes \(image, points, labels\); a model function takes"):
+        catalogue.models.make(f"{tmp_path}/x.py:predict")

@@ -19,6 +19,7 @@ from segmeter.core import catalogue
 from segmeter.core.errors import BadInput, NotFound, SegmeterError
 from segmeter.core.masks import Mask
 from segmeter.datasets.folder import Folder
+from segmeter.datasets.image_files import read_rgb
 
 BLOCK = np.zeros((12, 16), dtype=np.uint8)
 BLOCK[3:6, 4:9] = 1
@@ -374,3 +375,45 @@ def test_a_run_begins_by_saying_what_was_recognised(images, write, tmp_path_fact
     assert done.returncode == 0, done.stderr
     assert f"{images.name}: 2 images in 'images', masks in 'masks'; label maps" in done.stderr
     json.loads(done.stdout)
+
+
+def _labelled(folder: Path, count: int, several: set[int]) -> Path:
+    """Label maps with one object each, and with three in some of them."""
+    for name in ("images", "masks"):
+        (folder / name).mkdir(parents=True)
+    for i in range(count):
+        cv2.imwrite(str(folder / "images" / f"{i:03}.png"), np.full((20, 30, 3), i, np.uint8))
+        mask = np.zeros((20, 30), np.uint8)
+        mask[2:6, 2:6] = 1
+        if i in several:
+            mask[8:12, 2:6], mask[14:18, 2:6] = 2, 3
+        cv2.imwrite(str(folder / "masks" / f"{i:03}.png"), mask)
+    return folder
+
+
+def test_label_maps_are_found_wherever_they_are_in_the_list(tmp_path: Path) -> None:
+    data = Folder(str(_labelled(tmp_path / "few", 16, {12, 13, 14, 15})))
+    assert sum(len(data.load(scene).targets) for scene in data.scenes()) == 24
+    many = Folder(str(_labelled(tmp_path / "many", 70, {69})))
+    assert len(many.load("069").targets) == 3
+
+
+def test_a_label_map_among_masks_taken_for_binary_is_refused(tmp_path: Path) -> None:
+    folder = _labelled(tmp_path / "hidden", 70, {1})
+    data = Folder(str(folder))
+    assert len(data.load("000").targets) == 1
+    with pytest.raises(BadInput, match=r"001.png' holds several values \(1, 2, 3\).* kind=labels"):
+        len(data.load("001").targets)
+    assert len(Folder(str(folder), kind="binary").load("001").targets) == 1
+    assert len(Folder(str(folder), kind="labels").load("001").targets) == 3
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_images_of_more_than_8_bits_keep_their_brightness(
+    tmp_path: Path, bits: int, suffix: str
+) -> None:
+    ramp = np.linspace(0, (1 << bits) - 1, 256).astype(np.uint16)
+    file = tmp_path / f"ramp.{suffix}"
+    cv2.imwrite(str(file), np.tile(ramp, (4, 1)))
+    assert np.abs(read_rgb(file)[0, :, 0].astype(int) - np.arange(256)).max() <= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -57,5 +59,53 @@ def test_a_stream_has_the_mean_of_what_came(name: str) -> None:
     first.reset()
     with pytest.raises(BadInput, match="no pair yet"):
         first.compute()
-    with pytest.raises(BadInput, match="cannot go on"):
+    with pytest.raises(BadInput, match="cannot merge"):
         first.merge(catalogue.measures.make("dice" if name != "dice" else "iou").stream())
+
+
+def test_a_batch_counts_as_its_pairs() -> None:
+    ground_truth = np.zeros((4, 1, 8, 8), bool)
+    prediction = np.zeros((4, 1, 8, 8), bool)
+    ground_truth[:, :, :2] = prediction[:2, :, :2] = True
+    ground_truth[0] = prediction[0] = True  # one large object must not count more
+    for batch in (np.s_[:], np.s_[:, 0]):
+        running = catalogue.measures.make("iou").stream()
+        assert running.update(ground_truth[batch], prediction[batch]) == 0.5
+        assert (running.compute(), running.count) == (0.5, 4)
+        assert running.update(preds=prediction[batch], target=ground_truth[batch]) == 0.5
+
+
+def test_a_volume_is_one_pair_where_that_is_said() -> None:
+    ground_truth, prediction = np.ones((3, 4, 4), bool), np.ones((3, 4, 4), bool)
+    prediction[0] = False
+    running = catalogue.measures.make("iou").stream(dimensions=3)
+    assert running.update(ground_truth, prediction) == pytest.approx(2 / 3)
+    assert running.count == 1
+    assert catalogue.measures.make("hd95").stream().dimensions == 3
+
+
+def test_wrong_shapes_and_missing_arguments_are_refused() -> None:
+    running = catalogue.measures.make("iou").stream()
+    with pytest.raises(BadInput, match="a pair has 2 axes and a batch one more"):
+        running.update(np.ones((2, 3, 4, 4)), np.ones((2, 3, 4, 4)))
+    with pytest.raises(BadInput, match="number of masks: 2 and 3"):
+        running.update(np.ones((2, 4, 4)), np.ones((3, 4, 4)))
+    with pytest.raises(BadInput, match="needs ground_truth and prediction"):
+        running.update(np.ones((4, 4)))
+
+
+@pytest.mark.parametrize("name", ["iou", "dice", "precision", "boundary-iou"])
+def test_a_stream_can_be_sent_to_another_process_and_back(name: str) -> None:
+    running = catalogue.measures.make(name).stream()
+    running.update(np.ones((2, 4, 4)), np.ones((2, 4, 4)))
+    again = pickle.loads(pickle.dumps(running))
+    again.merge(running)
+    assert (again.count, again.compute()) == (4, running.compute())
+
+
+def test_tensors_of_bfloat16_are_read() -> None:
+    torch = pytest.importorskip("torch")
+    running = catalogue.measures.make("iou").stream()
+    ones = torch.ones(2, 4, 4, dtype=torch.bfloat16)
+    assert running.update(ones, ones > 0) == 1.0
+    assert catalogue.measures.make("iou")(ones[0], ones[0]) == 1.0

@@ -87,7 +87,7 @@ class _FaultyEncodedScene:
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
-        ("abilities", "promises 'words'"),
+        ("abilities", "said to take 'words' prompts"),
         ("pixels", "changes the scene's pixels"),
         ("size", "a mask has size"),
         ("state", "do not always give the same prediction"),

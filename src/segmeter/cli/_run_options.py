@@ -23,7 +23,7 @@ __all__ = [
     "PointRule",
     "Rounds",
     "Settings",
-    "Share",
+    "Shard",
     "Threads",
     "Until",
     "Users",
@@ -111,15 +111,15 @@ Add = Annotated[
 Again = Annotated[
     bool,
     Option(
-        "--again", rich_help_panel=_WORK, help="Play anew what other weights or sources played."
+        "--again", rich_help_panel=_WORK, help="Re-run jobs whose weights or code have changed."
     ),
 ]
-Share = Annotated[
+Shard = Annotated[
     str,
     Option(
-        "--share",
+        "--shard",
         rich_help_panel=_WORK,
-        help="Play one share of the jobs, as 1/4; 'segmeter merge' joins them.",
+        help="Run one shard of the jobs, as 1/4; 'segmeter merge' joins them.",
     ),
 ]
 Workers = Annotated[

@@ -1,8 +1,8 @@
-"""The catalogue: one way in for everything that has a name.
+"""The catalogue: registries of models, data sets, users and all other named things.
 
 A name is a built-in (`sam2-hiera-tiny`), an installed plug-in (an entry point), or an
-object in a file of your own (`my_models.py:Mine`); options follow a question mark,
-`sam2-hiera-tiny?dtype=bfloat16&device=cuda`. Built-in rooms are read when first asked for;
+object in your own file (`my_models.py:Mine`); options follow a question mark,
+`sam2-hiera-tiny?dtype=bfloat16&device=cuda`. Built-in packages are imported when first needed;
 their modules import heavy libraries only inside the functions that need them.
 """
 
@@ -15,7 +15,6 @@ import importlib.util
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,11 @@ from typing import Any, Generic, TypeVar
 
 from segmeter.core.errors import BadInput, NotFound, suggestion
 from segmeter.core.received import check_opened, check_python
-from segmeter.core.seeds import fingerprint
+from segmeter.core.user_files import module_of, objects_in
 
 __all__ = [
     "ENGINE_OPTIONS",
+    "EXTRAS",
     "OPTIONS_ARE",
     "Entry",
     "Registry",
@@ -46,6 +46,13 @@ __all__ = [
 T = TypeVar("T")
 ENGINE_OPTIONS = frozenset({"data", "weights"})
 """Options that the engine offers to all it makes; what does not take them is made without."""
+EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "safetensors", "huggingface_hub"), "models"),
+    **dict.fromkeys(("nibabel", "pydicom", "SimpleITK", "highdicom"), "volumes"),
+    **dict.fromkeys(("onnxruntime", "hotcoco"), "detectors"),
+    **{"h5py": "hdf5", "fsspec": "remote", "s3fs": "s3", "ray": "ray"},
+}
+"""Packages that are installed with an extra of segmeter, and its name."""
 OPTIONS_ARE = "options are text, numbers, true or false, and lists of these"
 
 
@@ -84,7 +91,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """One name on a shelf: how to make the thing, and a line about it."""
+    """One registered name: how to make the object, and a one-line summary."""
 
     name: str
     make: Callable[..., T]
@@ -138,6 +145,12 @@ class Registry(Generic[T]):
         try:
             return self._entries[name]
         except KeyError:
+            if name.endswith(".py") and Path(name).is_file():
+                inside = [f"{name}:{thing}" for thing in objects_in(Path(name))]
+                raise NotFound(
+                    f"'{name}' is a file; name the {self.kind} in it: "
+                    f"{' or '.join(inside) or f'{name}:NAME'}"
+                ) from None
             hint = suggestion(name, self._entries)
             raise NotFound(
                 f"no {self.kind} '{name}';{hint} 'segmeter list {self.kind}s' shows them all"
@@ -154,7 +167,15 @@ class Registry(Generic[T]):
         segmeter.core.errors.BadInput: model 'disc' has no option 'radus'; ...
         """
         entry, options = self.check(spec, **more)
-        return entry.make(**options)
+        try:
+            return entry.make(**options)
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            raise NotFound(
+                f"{self.kind} '{entry.name}' needs '{error.name}', which is not installed: "
+                f"pip install 'segmeter[{EXTRAS[error.name]}]'"
+            ) from error
 
     def check(self, spec: Spec | str, **more: Any) -> tuple[Entry[T], dict[str, Any]]:
         """Entry and options that `make` would use; refuses wrong options, makes nothing."""
@@ -277,25 +298,11 @@ def _from_file(kind: str, name: str) -> Entry[Any]:
     path = Path(path_text)
     if not path.is_file():
         raise NotFound(f"no file '{path}' to take the {kind} '{attribute}' from")
-    resolved = path.resolve()
-    source = resolved.read_bytes()
-    # A file that has changed is another module: what is run is what the file says now.
-    title = f"segmeter_file_{fingerprint(resolved, source, size=6)}"
-    module = sys.modules.get(title)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(title, resolved)
-        if spec is None or spec.loader is None:
-            raise BadInput(f"'{path}' is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[title] = module
-        try:
-            # From the source: the cache of compiled files compares only size and whole seconds.
-            exec(compile(source, str(resolved), "exec"), module.__dict__)
-        except Exception as error:
-            del sys.modules[title]
-            raise BadInput(f"'{path}' cannot be run: {type(error).__name__}: {error}") from error
+    module = module_of(path)
     if not hasattr(module, attribute):
-        names = [n for n, thing in vars(module).items() if n[0] != "_" and _is_of(title, thing)]
+        names = [
+            n for n, thing in vars(module).items() if n[0] != "_" and _is_of(module.__name__, thing)
+        ]
         hint, known = suggestion(attribute, names), ", ".join(names) or "nothing"
         raise NotFound(f"'{path}' has nothing named '{attribute}';{hint} it has {known}")
     thing = getattr(module, attribute)
@@ -315,6 +322,9 @@ def adapted_model(thing: Any, name: str = "") -> Any:
     return importlib.import_module(f"{models.room}.adapters").as_model(thing, name)
 
 
+_IMAGE_NAMES = frozenset({"image", "img", "pixels", "picture", "frame", "x"})
+
+
 def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     """Makes a model of a class, a function without needs, or what adapters take.
 
@@ -332,6 +342,12 @@ def _adapted(thing: Any, name: str) -> Callable[..., Any]:
     ]
     if not isinstance(thing, type) and len(needed) == 2:
         return _always(adapters.as_model(thing, name))
+    if needed and not isinstance(thing, type) and needed[0].name in _IMAGE_NAMES:
+        takes = ", ".join(p.name for p in needed)
+        raise BadInput(
+            f"'{name}' takes ({takes}); a model function takes (image, clicks), where clicks is a "
+            "list of (y, x, positive)"
+        )
     make: Callable[..., Any] = functools.wraps(thing)(
         lambda *args, **options: adapters.as_model(thing(*args, **options), name)
     )

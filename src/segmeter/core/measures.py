@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, Generic, Literal, ParamSpec
 
 import numpy as np
+import numpy.typing as npt
 
 from segmeter.core import catalogue
 from segmeter.core.errors import BadInput
@@ -74,14 +75,30 @@ class Measure(Generic[Given]):
         """The docstring's first sentence."""
         return (self.function.__doc__ or "").strip().split("\n")[0]
 
-    def stream(self) -> Stream:
-        """A running mean of this measure, for pairs that come one after the other."""
-        return Stream(self)
+    def stream(self, dimensions: int | None = None) -> Stream:
+        """A running mean of this measure, updated pair by pair or batch by batch.
+
+        `dimensions` are those of one pair: 2 for images (the default where the measure is defined
+        for images), 3 for volumes. Arrays with one axis more are batches.
+        """
+        return Stream(self, dimensions or min(self.dimensions))
+
+    def __reduce__(self) -> Any:
+        """Pickled by its name, so that streams can be sent between processes."""
+        return _registered, (self.id,)
+
+
+def _registered(id: str) -> Measure[Any]:
+    made: Measure[Any] = catalogue.measures.make(id)
+    return made
 
 
 @dataclass(slots=True)
 class Stream:
-    """A measure over pairs as they come: `update` with each, `compute` the mean at any time.
+    """A running mean of a measure: `update` with pairs or batches, `compute` at any time.
+
+    A pair is two masks, arrays or tensors with as many axes as `dimensions`. A batch has one axis
+    more, `(N, H, W)`, or also a channel, `(N, 1, H, W)`, and counts as N pairs.
 
     >>> from segmeter.core import catalogue
     >>> running = catalogue.measures.make("iou").stream()
@@ -89,23 +106,61 @@ class Stream:
     0.5
     >>> running.update(np.array([[1, 1]]), np.array([[1, 1]]))
     1.0
+    >>> running.update(preds=np.ones((2, 1, 4, 4)), target=np.ones((2, 1, 4, 4)))
+    1.0
     >>> running.compute(), running.count
-    (0.75, 2)
+    (0.875, 4)
     """
 
     measure: Measure[Any]
+    dimensions: int = 2
     values: list[float] = field(default_factory=list)
 
     @property
     def count(self) -> int:
         return len(self.values)
 
-    def update(self, ground_truth: Any, prediction: Any, ignore: Any = None) -> float:
-        """Take one pair; its own value. Arrays, tensors and masks will do."""
-        given = (ground_truth, prediction) if ignore is None else (ground_truth, prediction, ignore)
-        value = self.measure(*given)
-        self.values.append(value)
-        return value
+    def update(
+        self,
+        ground_truth: Any = None,
+        prediction: Any = None,
+        ignore: Any = None,
+        *,
+        target: Any = None,
+        preds: Any = None,
+    ) -> float:
+        """Add a pair or a batch and return its (mean) value.
+
+        `target` and `preds` are other names of `ground_truth` and `prediction`, as in torchmetrics.
+        """
+        ground_truth = target if ground_truth is None else ground_truth
+        prediction = preds if prediction is None else prediction
+        if ground_truth is None or prediction is None:
+            raise BadInput("update needs ground_truth and prediction (or target and preds)")
+        pairs = [self._pairs(one) for one in (ground_truth, prediction, ignore) if one is not None]
+        if len({len(one) for one in pairs}) > 1:
+            sizes = " and ".join(str(len(one)) for one in pairs)
+            raise BadInput(f"ground truth and prediction differ in their number of masks: {sizes}")
+        found = [self.measure(*given) for given in zip(*pairs, strict=True)]
+        self.values += found
+        return math.fsum(found) / len(found) if found else math.nan
+
+    def _pairs(self, given: Any) -> list[Mask]:
+        """The masks of one argument: one, or as many as the batch has."""
+        if isinstance(given, Mask):
+            return [given]
+        array = _as_array(given)
+        if array.ndim == self.dimensions + 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim == self.dimensions:
+            return [Mask.of(array)]
+        if array.ndim != self.dimensions + 1:
+            raise BadInput(
+                f"'{self.measure.id}' got an array of shape {array.shape}; a pair has "
+                f"{self.dimensions} axes and a batch one more: choose stream(dimensions=2) for "
+                "images, stream(dimensions=3) for volumes"
+            )
+        return [Mask.of(one) for one in array]
 
     def compute(self) -> float:
         """The mean so far."""
@@ -126,8 +181,15 @@ class Stream:
 
 def _as_mask(value: Any) -> Mask:
     """A mask of an array, or of a tensor on any device."""
-    plain = value.detach().cpu() if hasattr(value, "detach") else value
-    return Mask.of(np.asarray(plain))
+    return Mask.of(_as_array(value))
+
+
+def _as_array(value: Any) -> npt.NDArray[Any]:
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    plain = value.detach().cpu()
+    # NumPy has no bfloat16.
+    return np.asarray(plain.float() if plain.is_floating_point() else plain)
 
 
 MaskMeasure = Measure[[Mask, Mask, Mask | None]]

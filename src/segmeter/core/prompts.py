@@ -1,4 +1,4 @@
-"""Prompts: what a person tells a segmenter.
+"""Prompts: clicks, boxes, scribbles, masks and text.
 
 Coordinates are pixel centres in scene axes, `(y, x)` or `(z, y, x)`: the first pixel is
 `(0, 0)`. Adapters convert them to the convention of their network; no other code does.

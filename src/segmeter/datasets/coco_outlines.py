@@ -35,7 +35,7 @@ def _unpacked(runs: Mapping[str, Any], size: tuple[int, int]) -> Mask:
     """A mask from run lengths, if it claims the image's size, upright or lying."""
     claimed = runs.get("size")
     if not isinstance(claimed, list | tuple) or sorted(claimed) != sorted(size):
-        raise BadInput(f"it claims a image of {str(claimed)[:40]}, but this is {list(size)}")
+        raise BadInput(f"it claims an image of {str(claimed)[:40]}, but this is {list(size)}")
     return Mask.from_coco(runs)
 
 

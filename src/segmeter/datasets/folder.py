@@ -21,6 +21,7 @@ from segmeter.datasets.mask_files import (
     MEANING,
     Kind,
     as_kind,
+    check_binary,
     object_in,
     objects_in,
     readable,
@@ -30,7 +31,7 @@ from segmeter.datasets.mask_files import (
 from segmeter.datasets.pairing import Pairs, deeper, image_folder, pair
 from segmeter.datasets.places import digest, images_in, known, passed_over, printable, writable
 from segmeter.datasets.runlength_json import (
-    JsonBeside,
+    JsonPerImage,
     Named,
     RunLengthJson,
     read_json,
@@ -43,9 +44,9 @@ from segmeter.runtime.remote_files import is_address, local_folder
 __all__ = ["Folder", "MaskFiles"]
 
 T = TypeVar("T")
-_LOOKED_AT = 12
+_LOOKED_AT = 32
 _ADVICE = (
-    "put images in 'images' and masks of the same names in 'masks', or masks beside the"
+    "put images in 'images' and masks of the same names in 'masks', or masks next to the"
     " images as NAME_mask.png, or a COCO JSON file with the images"
 )
 
@@ -146,8 +147,11 @@ def _moved(folder: Path, data: str | Path | None) -> Path:
 class MaskFiles:
     """Images and mask files that were paired by name."""
 
-    def __init__(self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None) -> None:
-        self.card = card
+    def __init__(
+        self, card: DatasetCard, pairs: Pairs, kind: Kind, ignore: int | None, told: bool = True
+    ) -> None:
+        """`told` where the user chose the kind; otherwise a file that contradicts is refused."""
+        self.card, self._told = card, told
         self._pairs = pairs
         self._kind: Kind = kind
         self._ignore = ignore
@@ -173,6 +177,8 @@ class MaskFiles:
     def _targets(self, scene: str) -> list[Target]:
         targets: list[Target] = []
         if scene in self._pairs.whole:
+            if self._kind == "binary" and not self._told:
+                check_binary(self._pairs.whole[scene])
             targets += objects_in(self._pairs.whole[scene], self._kind, self._ignore)
         kind: Kind = self._kind if self._kind in ("soft", "trimap", "alpha") else "binary"
         for name, path in self._pairs.single.get(scene, []):
@@ -185,7 +191,7 @@ def _recognise(
 ) -> tuple[Dataset, str]:
     """The reader that fits, and the sentence that says so."""
     if kind is None:
-        for found in (_from_one_json(folder, card), _from_json_beside(folder, card)):
+        for found in (_from_one_json(folder, card), _from_json_per_image(folder, card)):
             if found is not None:
                 return found
     pairs = pair(folder)
@@ -197,14 +203,15 @@ def _recognise(
     meant = as_kind(kind) if kind is not None else told_from(files)
     if ignore is None and meant in ("labels", "palette"):
         ignore = void_in(files)
-    return MaskFiles(card, pairs, meant, ignore), _sentence(pairs, meant, ignore)
+    data = MaskFiles(card, pairs, meant, ignore, told=kind is not None)
+    return data, _sentence(pairs, meant, ignore)
 
 
 def _foreign(folder: Path) -> str:
     """Whose annotations a folder has, if they are of a layout that is not read; often empty."""
-    advice = "which are not read: turn them into one COCO file beside the images"
-    beside = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
-    contents = (_content(path) for path in _spread(beside))
+    advice = "which are not read: convert them to one COCO file next to the images"
+    files = [path for path in image_folder(folder).glob("*.json") if path.is_file()]
+    contents = (_content(path) for path in _spread(files))
     if any(isinstance(content, dict) and "shapes" in content for content in contents):
         return f"its JSON files are LabelMe's, {advice}"
     if any(folder.glob("labels/*.txt")):
@@ -218,7 +225,7 @@ def _from_one_json(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | Non
     listed = {*folder.glob("*.json"), *folder.glob("annotations/*.json")}
     files = sorted(file for file in listed if file.is_file())
     if {file.stem for file in files} & _stems(images):
-        return None  # one beside each image
+        return None  # one per image
     for file in files:
         found = _from_coco(card, file, images)
         if found is not None:
@@ -242,17 +249,17 @@ def _from_coco(card: DatasetCard, file: Path, images: Path) -> tuple[Dataset, st
     return data, "; ".join(filter(None, said))
 
 
-def _from_json_beside(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
-    """A JSON file of run lengths beside each image, told from a few of them."""
+def _from_json_per_image(folder: Path, card: DatasetCard) -> tuple[Dataset, str] | None:
+    """A JSON file of run lengths next to each image, recognised by a few of them."""
     images = image_folder(folder)
     files = {path.stem: path for path in images.glob("*.json") if path.is_file()}
-    beside = {
+    pairs = {
         path.stem: (path, files[path.stem]) for path in images_in(images) if path.stem in files
     }
-    for _, file in _spread(list(beside.values())):
+    for _, file in _spread(list(pairs.values())):
         if run_lengths_in({file.stem: _content(file)}) is not None:
-            return JsonBeside(card, beside), (
-                f"{_images(len(beside))} with run lengths in a JSON file each"
+            return JsonPerImage(card, pairs), (
+                f"{_images(len(pairs))} with run lengths in a JSON file each"
             )
     return None
 
@@ -309,8 +316,9 @@ def _stems(folder: Path) -> set[str]:
 
 def _spread(things: list[T]) -> list[T]:
     """A few from all over the list: enough to tell what they are."""
-    step = max(1, len(things) // _LOOKED_AT)
-    return things[::step][:_LOOKED_AT]
+    if len(things) <= _LOOKED_AT:
+        return things
+    return [things[i * (len(things) - 1) // (_LOOKED_AT - 1)] for i in range(_LOOKED_AT)]
 
 
 def _class(name: str) -> str:

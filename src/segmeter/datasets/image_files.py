@@ -46,10 +46,24 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def read_rgb(path: Path) -> Bytes:
-    """An image as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so."""
+    """An image as `(H, W, 3)` uint8 in RGB, turned upright where its EXIF says so.
+
+    Values of more than 8 bits are scaled by the bits in use: 10, 12, 14 or 16.
+    """
     import cv2
 
-    return np.asarray(cv2.cvtColor(read_colours(path), cv2.COLOR_BGR2RGB), dtype=np.uint8)
+    pixels = _decode(path, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
+    pixels = _in_8_bits(pixels) if pixels.dtype == np.uint16 else pixels
+    if pixels.dtype != np.uint8:
+        pixels = read_colours(path)
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), dtype=np.uint8)
+
+
+def _in_8_bits(pixels: npt.NDArray[Any]) -> Bytes:
+    """16-bit values in 8 bits. Cameras and scanners often fill only 10, 12 or 14 of 16 bits."""
+    brightest = int(pixels.max(initial=0))
+    bits = next(bits for bits in (8, 10, 12, 14, 16) if brightest < 1 << bits)
+    return (pixels >> (bits - 8)).astype(np.uint8)
 
 
 def read_colours(path: Path) -> Bytes:

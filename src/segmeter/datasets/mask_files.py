@@ -20,6 +20,7 @@ __all__ = [
     "MEANING",
     "Kind",
     "as_kind",
+    "check_binary",
     "object_in",
     "objects_in",
     "readable",
@@ -80,6 +81,17 @@ def told_from(paths: Iterable[Path]) -> Kind:
     return next(kind for kind in _ORDER if kind in kinds)
 
 
+def check_binary(path: Path) -> None:
+    """Refuse a label map among masks that were recognised as binary by some of the files."""
+    if _kind(path) in ("labels", "palette", "colours"):
+        values = np.unique(_labels(read_values(path)))
+        shown = ", ".join(map(str, values[values > 0][:3].tolist()))
+        raise BadInput(
+            f"'{path}' holds several values ({shown}), and the first masks of the folder one: add "
+            "kind=labels if each value is an object, kind=binary if all are one object"
+        )
+
+
 def objects_in(path: Path, kind: Kind, ignored: int | None) -> list[Target]:
     """The objects of one file, by ascending value; `ignored` is the value not judged."""
     if kind in ("binary", "soft", "trimap", "alpha"):
@@ -128,7 +140,7 @@ def object_in(path: Path, kind: Kind, name: str, label: str = "") -> Target:
 
 
 def void_in(paths: Iterable[Path]) -> int | None:
-    """255, when it stands beside other labels of 8 bits: the usual value for what is not judged.
+    """255 if it occurs among other 8-bit labels: the usual value for ignored pixels.
 
     Of 16 bits it is a label like any other.
     """

@@ -114,7 +114,7 @@ def lvis_scores(
     protocol: ProtocolName = "published",
     most: int = 300,
 ) -> dict[str, float]:
-    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` a image.
+    """LVIS's numbers: AP, by size and by how frequent a class is, and AR of `most` an image.
 
     >>> ground_truth = one_object()
     >>> lvis_scores(ground_truth, [], 'bbox')['ap']
@@ -277,7 +277,7 @@ def _evaluator(
 
 
 def _plain(found: Detections, kind: Kind) -> list[dict[str, Any]]:
-    """Only what is scored: a box beside a mask would give the detection its area."""
+    """Records without unscored geometry: a box next to a mask would set the detection's area."""
     left_out = "segmentation" if kind == "bbox" else "bbox"
     return [{k: v for k, v in record.items() if k not in (left_out, "area")} for record in found]
 

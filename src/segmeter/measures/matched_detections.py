@@ -42,12 +42,12 @@ class Rules:
         What overlaps: boxes, masks, or `boundary`, the smaller of mask IoU and boundary IoU
         (Cheng et al. 2021).
     federated
-        LVIS: classes that a image was not searched for are left out there, and a detection
+        LVIS: classes that an image was not searched for are left out there, and a detection
         of a class that was not outlined exhaustively is no error.
     by_class
         Whether a detection must have the ground_truth's class.
     most
-        Detections that count: of a image and class (COCO), of a image (LVIS).
+        Detections that count: of an image and class (COCO), of an image (LVIS).
     """
 
     kind: Kind = "segm"

@@ -5,7 +5,7 @@ by at least a threshold; recall is averaged over the thresholds 0.50, 0.55 .. 0.
 another size than is asked for are ignored: they can be taken, and count nowhere.
 
 Counts of images add up, so the number of a set and of every resampled set is a division.
-Classes never matter, nor does it whether a class was searched for in a image, which breaks
+Classes never matter, nor does it whether a class was searched for in an image, which breaks
 evaluators made for federated data.
 """
 
@@ -67,7 +67,7 @@ def recalled(
     areas: Sequence[float] | None = None,
     sizes: Mapping[str, Limits] = _EVERY,
 ) -> dict[str, Recalled]:
-    """What the first N proposals of an image recall, by size of the objects.
+    """Recall of the first N proposals of an image, by size of the objects.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Proposals: how good is the best of the first N masks that a method offers?
 
-A image has objects and a ranked list of proposals. For each object the best quality among
+An image has objects and a ranked list of proposals. For each object the best quality among
 the first N counts, Jaccard's index J or the boundary's F; ties take the earliest. An object
-in a image without proposals scores 0. `curve` follows N: mean over objects (J_instance),
+in an image without proposals scores 0. `curve` follows N: mean over objects (J_instance),
 median, recall at 0.5, 0.7 and 0.85 (strictly above), average recall (at or above 0.50,
 0.55, ... 0.95), and J_class: pixels added up over the objects of a class first, always of
 the proposals that are best by J.

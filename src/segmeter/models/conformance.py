@@ -278,7 +278,10 @@ def _abilities_are_true(trial: _Trial) -> Iterator[str]:
             trial.encoded.predict([Request((prompt,))])
         except Exception as error:  # noqa: BLE001  whatever a model of somebody's own raises
             del trial.usable[kind]
-            yield f"the card promises '{kind}', but requesting it fails: {_said(error)}"
+            yield (
+                f"the model is said to take '{kind}' prompts (by its card, or by the parameters of "
+                f"its predict), but requesting one fails: {_said(error)}"
+            )
 
 
 _RULES: tuple[Rule, ...] = (

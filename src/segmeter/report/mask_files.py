@@ -76,8 +76,8 @@ def export_masks(
 
     Files are `FOLDER/DATASET/MODEL/USER/PROTOCOL/TARGET/SCENE.png` (`.nii.gz` for volumes), with a
     folder `round_K` above the file for all rounds. Lists are
-    `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` beside a folder of images. Names are kept as far as a
-    file system allows; where two would become one file, the second gets a number.
+    `FOLDER/DATASET/MODEL.USER.PROTOCOL.json` next to a folder of images. Names are kept as far as
+    a file system allows; where two would become one file, the second gets a number.
     """
     names = _FileNames()
     if kind is not None and kind in LISTS:
@@ -223,12 +223,12 @@ def _write(path: Path, mask: Mask, grid: Grid | None) -> None:
         write_file(path, png_bytes(values * 255))
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.parent / f".open-{secrets.token_hex(8)}.nii.gz"
+    partial = path.parent / f".open-{secrets.token_hex(8)}.nii.gz"
     try:
-        write_nifti(beside, grid.to_file(values), grid)
-        os.replace(beside, path)
+        write_nifti(partial, grid.to_file(values), grid)
+        os.replace(partial, path)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _scene(run: Run, dataset: str, scene: str) -> Scene:

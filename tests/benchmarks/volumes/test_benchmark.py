@@ -32,7 +32,7 @@ from segmeter.engine.scoring import score_run
 from segmeter.measures.objects import dice
 from segmeter.measures.surfaces import hd95, nsd
 from segmeter.runtime.roots import Roots
-from segmeter.store.results import Run
+from segmeter.store.run import Run
 from segmeter.users.volumes.cvpr25 import click_curve_area
 
 USERS = (
@@ -139,7 +139,7 @@ def test_summary_numbers_are_means_over_cases(run: Run) -> None:
             cases.setdefault(scene, {}).setdefault(label, []).append(100 * value)
         means = [np.mean([np.mean(v) for v in case.values()]) for case in cases.values()]
         assert row.value == pytest.approx(np.mean(means))
-        assert row.low <= row.value <= row.high
+        assert np.isnan(row.low), "three cases have no interval"
         ten = found[group.key[0], group.key[2], group.key[3], "dice@10"]
         if group.interactions.min() > 10:
             assert ten.value == 0

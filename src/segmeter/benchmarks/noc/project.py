@@ -42,9 +42,9 @@ def _table(comparison: Comparison, objects: int, rate: float | None, many: bool)
 
 
 def _by_hand(comparison: Comparison) -> float:
-    """Mean seconds to find and draw an object."""
+    """Mean seconds to find, draw and review an object."""
     group = comparison.groups[0]
-    return float(comparison.cost.locate + comparison.cost.drawing(group.outline_px).mean())
+    return float(comparison.cost.per_object + comparison.cost.drawing(group.outline_px).mean())
 
 
 def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> list[Cell]:
@@ -52,7 +52,7 @@ def _row(comparison: Comparison, k: int, objects: int, rate: float | None) -> li
     mean = comparison.value(group.model, comparison.seconds)
     hours = _scaled(mean, objects / _HOUR)
     seconds = comparison.per_object(group, comparison.seconds)
-    hand = comparison.cost.locate + comparison.cost.drawing(group.outline_px) + 0 * seconds
+    hand = comparison.cost.per_object + comparison.cost.drawing(group.outline_px) + 0 * seconds
     paired = difference(seconds, hand, group.clusters, seed=group.dataset)
     saved = _scaled(Value(-paired.interval.value, -paired.interval.high, -paired.interval.low),
                     100 / float(hand.mean())) if hand.mean() else Value(None)  # fmt: skip

@@ -9,6 +9,7 @@ __all__ = ["VOLUME_ROWS"]
 VOLUME_ROWS = SESSION_ROWS.plus(
     [
         Column("voxels", "integer", "size of the target"),
+        Column("target_slices", "integer", "slices that hold the target"),
         Column("volume_ml", "number", "volume of the target"),
         Column("predicted_ml", "number", "volume of the round's mask"),
         Column("modality", "text", "CT, MR, PT, ... of the channel, where the data says so"),

@@ -21,7 +21,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One mask of a image: its name there, its class and groups."""
+    """One mask of an image: its name there, its class and groups."""
 
     id: str
     mask: Mask
@@ -53,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a data set is played.
+    """The part of a data set that is used.
 
     Attributes
     ----------

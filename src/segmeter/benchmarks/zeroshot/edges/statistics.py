@@ -98,7 +98,7 @@ class EdgeTables(Group):
 
     def _numbers(self, curve: Curve, ois: float) -> tuple[float, ...]:
         if self.protocol == "corrected":
-            return curve.ods.f, ois, curve.sound_ap, curve.sound_r50
+            return curve.ods.f, ois, curve.corrected_ap, curve.corrected_r50
         return curve.ods.f, ois, curve.ap, np.nan if curve.r50 is None else curve.r50
 
 

@@ -44,7 +44,7 @@ _PROTOCOLS = (
 _FEDERATED = (
     "LVIS outlines only some classes in each image, so a mask of anything else is no mistake and "
     "precision means nothing here; recall does. Evaluators made for LVIS drop proposals of classes "
-    "that a image was not searched for before they match: with one dummy class most vanish. A "
+    "that an image was not searched for before they match: with one dummy class most vanish. A "
     "public attempt got 50.5 for the paper's 59.3."
 )
 

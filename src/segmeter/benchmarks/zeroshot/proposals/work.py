@@ -96,7 +96,7 @@ def groups_of(
 ) -> dict[str, Recalled]:
     """What proposals recall of all objects, by size and by how frequent their class is.
 
-    Crowd flags are not looked at. Of LVIS's classes those that a image was not searched for
+    Crowd flags are not looked at. Of LVIS's classes those that an image was not searched for
     make no difference to recall: every proposal counts.
     """
     objects = sorted(ground_truth.objects, key=lambda thing: thing.category)
