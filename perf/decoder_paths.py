@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,9 +100,9 @@ def clicks(encoded: SamEncodedScene, count: int, side: int) -> Iterator[tuple[st
         made.append(("Triton kernels", FusedClicks(encoded, dtype)))
     for name, lone in made:
         tokens = lone.tokens(points)
-        yield f"{count} single clicks, {name}", lambda lone=lone, tokens=tokens: lone.logits(tokens)
+        yield f"{count} single clicks, {name}", partial(lone.logits, tokens)
     if device.type == "cuda":
-        compiled = torch.compile(made[0][1].logits, dynamic=False)
+        compiled: Any = torch.compile(made[0][1].logits, dynamic=False)
         shared = made[0][1].tokens(points)
         yield f"{count} single clicks, shared projections, compiled", lambda: compiled(shared)
 
@@ -121,7 +122,8 @@ def encoders(device: torch.device, side: int) -> Iterator[tuple[str, Any]]:
         from transformers import Sam2Config, Sam2Model
     except ImportError:
         return
-    theirs = Sam2Model(Sam2Config()).eval().to(device)
+    theirs: Any = Sam2Model(Sam2Config())
+    theirs.eval().to(device)
     if side == 1024:
         yield "SAM 2 tiny's encoder, transformers", lambda: theirs.get_image_embeddings(pixels)
 
@@ -135,7 +137,7 @@ def measure(paths: Iterator[tuple[str, Any]], device: torch.device, repeats: int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     known = "cuda" if torch.cuda.is_available() else "cpu"
     parser.add_argument("--device", default=known)
     parser.add_argument("--side", type=int, default=1024)
