@@ -36,7 +36,7 @@ MAY_IMPORT = {
     # The engine writes finished jobs into a run folder (store) and sets the kernels' threads.
     "engine": {"core", "runtime", "kernels", "store"},
     # Masks are exported on the grids of the files that they belong to.
-    "report": {"core", "store", "datasets"},
+    "report": {"core", "datasets", "stats", "store"},
     "cli": {
         *("core", "runtime", "kernels", *SCIENCE),
         *("benchmarks", "store", "engine", "report", "study", "model_parity", "serving"),

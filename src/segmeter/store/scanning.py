@@ -78,22 +78,19 @@ JOB_ROWS = Schema("rows", SESSION_ROWS.columns[: len(JOB_KEY)], JOB_KEY)
 _FILE, _FAULT = "file_", "fault_"  # which file a row comes from, and what is wrong with it
 _MOST_PIXELS = {2: 1 << 28, 3: 1 << 31}  # of an image and a volume; larger ones are not read
 _SECONDS = ("seconds_encode", "seconds_predict", "seconds_user")
-_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "prompt", *_SECONDS}
+_NEEDED = {*SESSION_KEY, "cluster", "shape", "outline_px", "kinds", *_SECONDS}
 # Columns that not every kind of session has.
 _OPTIONAL = {
     "cluster": "varchar",
     "outline_px": "bigint",
     "shape": "bigint[]",
-    "prompt": "varchar",
+    "kinds": "varchar",
 }
 _UNREADABLE = (BadInput, *BAD_FILE)
 _AHEAD, _READERS = 16, 2  # files that are read before they are needed
 
 # Kinds of a round's prompts, as `click` or `box+click`; empty where there were none.
-_KINDS_OF_PROMPT = """
-    array_to_string(regexp_extract_all(
-        coalesce(prompt, ''), '"(click|box|scribble|mask|words)":', 1), '+')
-"""
+_KINDS_OF_PROMPT = "coalesce(kinds, '')"
 _POSSIBLE_SHAPE = f"""
     shape is null or (len(shape) between 2 and 3 and len(shape) = len(list_filter(
         shape, lambda side: side is not null and side between 1 and {_MOST_PIXELS[3]}))
