@@ -9,6 +9,7 @@ import pytest
 
 from segmeter.cli._tables import _tables
 from segmeter.core.benchmarks import SummaryRow
+from segmeter.stats.statistics import Statistic
 
 from .conftest import Done
 from .conftest import type_here as segmeter
@@ -104,8 +105,7 @@ def test_compare_says_what_is_significant(run: Path) -> None:
 def test_a_measure_is_added_without_the_model(run: Path) -> None:
     done = segmeter("score", run, "--measure", "dice")
     assert done.returncode == 0, done.stderr
-    from segmeter.stats.statistics import Statistic
-from segmeter.store import Run
+    from segmeter.store import Run
 
     table = Run.open(run).sql("select iou, dice from rows where iou > 0").to_pylist()
     assert table

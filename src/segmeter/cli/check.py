@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,8 @@ from segmeter.runtime.remote_files import is_address
 __all__ = ["check"]
 
 _NAMED = 20
+_SENSIBLE = 0.4
+"""Mean IoU after five clicks that every trained model exceeds on the built-in images."""
 
 Segmenter = Annotated[
     str,
@@ -62,13 +64,31 @@ def check(
 
     made = catalogue.models.make(model, **roots(None, weights).options())
     faults = broken_promises(made)
+    about = _opened(model, made, faults)
     if as_json:
-        print(json.dumps({"model": model, "broken": faults}, indent=1))
+        print(json.dumps({"model": model, "broken": faults, "about": about}, indent=1))
     else:
-        for fault in faults:
-            typer.echo(fault)
+        for line in (*about, *faults):
+            typer.echo(line)
         typer.echo(f"{model}: {_conclusion(len(faults))}")
     return Exit.WITH_ERRORS if faults else Exit.DONE
+
+
+def _opened(name: str, model: Any, faults: list[str]) -> list[str]:
+    """What a checkpoint file holds, and how it predicts from clicks; adds to the faults."""
+    from segmeter.models.opening import described
+
+    about = described(name)
+    if not about or faults or "click" not in model.card.abilities:
+        return about
+    from segmeter.model_parity import first_clicks
+
+    reached = first_clicks(model)
+    mean = sum(reached) / len(reached)
+    about.append(f"mean IoU {mean:.2f} after at most 5 clicks on {len(reached)} built-in objects")
+    if mean < _SENSIBLE:
+        faults.append(f"mean IoU {mean:.2f} is that of random weights; is this the right file?")
+    return about
 
 
 def _is_run(name: str) -> bool:
@@ -96,11 +116,18 @@ def _check_run(name: str, as_json: bool) -> int:
     return Exit.WITH_ERRORS if wrong else Exit.DONE
 
 
+def _is_model_path(name: str) -> bool:
+    """A checkpoint, a folder of ONNX graphs or of Hugging Face, a service."""
+    from segmeter.models.opening import entry_of_path
+
+    return entry_of_path(name) is not None
+
+
 def _is_data(name: str) -> bool:
     """A folder, or the name of a data set and of no model."""
-    if ".py:" in name:
-        return False
     plain = name.partition("?")[0]
+    if ".py:" in name or _is_model_path(plain):
+        return False
     return is_own_data(plain) or (
         plain in catalogue.datasets.names() and plain not in catalogue.models.names()
     )
