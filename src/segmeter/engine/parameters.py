@@ -40,7 +40,7 @@ def _modules(root: Any, kind: type) -> Iterator[Any]:
 
 
 def _inside(thing: Any) -> list[Any]:
-    """What something holds: items of a list or mapping, else its attributes."""
+    """Parts of an object: items of a list or mapping, else its attributes."""
     if isinstance(thing, type):
         return []
     if isinstance(thing, list | tuple):

@@ -62,7 +62,7 @@ def finished_before(
     or run again with `again`. Jobs that lack users of the plan are run for those users only.
     """
     said = _salvaged(folder)
-    layout, sound = folder.layout(), []
+    layout, intact = folder.layout(), []
     loose = set(layout.loose)
     alone = [job for job in jobs if job.id in loose]
     for job, found in zip(alone, _loose(folder, alone, plan), strict=True):
@@ -70,30 +70,30 @@ def finished_before(
             folder.quarantine(f"{job.id}.parquet")
             said.append(_damaged(folder, job, found))
         else:
-            sound.append((job, found))
+            intact.append((job, found))
     layout = folder.layout()  # there may be copies of jobs that were moved to quarantine
-    sound += _compacted(folder, layout, jobs, plan)
-    stale = _stale([(job, t.provenance) for job, t in sound], prints)
+    intact += _compacted(folder, layout, jobs, plan)
+    stale = _stale([(job, t.provenance) for job, t in intact], prints)
     if stale and not again:
         raise RunConflict(_conflict(folder, stale, len(jobs)))
-    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in sound if t.lacks)
-    return FinishedBefore(frozenset(j.id for j, _ in sound if j.id not in spoilt), tuple(said))
+    spoilt = {job.id for job, _ in stale}.union(job.id for job, t in intact if t.lacks)
+    return FinishedBefore(frozenset(j.id for j, _ in intact if j.id not in spoilt), tuple(said))
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a job file says of itself, and whether users of the plan are still to play."""
+    """Provenance of a job file, and whether users of the plan are missing from it."""
 
     provenance: Mapping[str, str]
     lacks: bool
 
 
 def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked | str]:
-    """Of each job with a file of its own, its provenance or what is wrong with its rows."""
+    """For each job with its own file, its provenance or the fault of its rows."""
     schema = rows_schema(catalogue.benchmarks.make(plan.benchmark), plan) or JOB_ROWS
     checked = {*schema.key, *CHECKED}
 
-    def look(job: Job) -> tuple[_Looked | str, Any]:
+    def read(job: Job) -> tuple[_Looked | str, Any]:
         try:
             table = folder.rows(job)
         except BadInput as error:
@@ -105,7 +105,7 @@ def _loose(folder: RunFolder, jobs: Sequence[Job], plan: Plan) -> list[_Looked |
         return _Looked(provenance_of(table.schema), bool(lacking_users(table, plan))), light
 
     with ThreadPoolExecutor(usable_cores()) as pool:
-        found = list(pool.map(look, jobs))
+        found = list(pool.map(read, jobs))
     tables = [(job.id, t) for job, (_, t) in zip(jobs, found, strict=True) if t is not None]
     wrong = dict(zip((job for job, _ in tables), faults_of(tables, schema), strict=True))
     return [wrong.get(j.id) or looked for j, (looked, _) in zip(jobs, found, strict=True)]
@@ -139,10 +139,10 @@ def _salvaged(folder: RunFolder) -> list[str]:
     """Check every compacted file as a whole, save the readable jobs of damaged ones; messages."""
     layout = folder.layout()
     with ThreadPoolExecutor(usable_cores()) as pool:
-        sound = list(
+        intact = list(
             pool.map(lambda compacted: _is_whole(folder, compacted.name), layout.compacted_files)
         )
-    broken = [p.name for p, good in zip(layout.compacted_files, sound, strict=True) if not good]
+    broken = [p.name for p, good in zip(layout.compacted_files, intact, strict=True) if not good]
     jobs = {compacted.name: len(compacted.jobs) for compacted in layout.compacted_files}
     said = []
     for name in (*broken, *layout.damaged):
