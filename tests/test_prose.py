@@ -54,7 +54,6 @@ REMAINING: dict[str, int] = {
     "docs/statistics.md": 1,
     "docs/study.md": 3,
     "docs/volumes.md": 3,
-    "segmeter/benchmarks": 156,
     "segmeter/cli": 57,
     "segmeter/measures": 2,
     "segmeter/models": 114,

@@ -172,7 +172,7 @@ def test_the_report_has_the_papers_tables_effort_classes_and_slices(run: Run) ->
         "Quality against effort",
         "Dice at equal effort",
         "Significant differences",
-        "Beside the paper's tables",
+        "Comparison with the paper's tables",
         "Hardest objects",
         "Sessions",
     ):

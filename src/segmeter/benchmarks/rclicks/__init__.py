@@ -35,7 +35,7 @@ _DEFAULTS = Defaults(users=("clicking-group",), rounds=20, measures=("iou",))
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `--option name=value` and `--clicks FILE` decide.
+    """Settings by `--option name=value` and `--clicks FILE`.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Settings:
         What to do with recorded clicks on images that the data set lacks: `refuse` or
         `skip`.
     digest
-        Fingerprint of the clicks file, so that a run goes on only with the same one.
+        Fingerprint of the clicks file, so that a run is resumed only with the same one.
     """
 
     draws: int = 2

@@ -44,7 +44,7 @@ _DEFAULTS = Defaults(users=("centre-click", "worst-click", "best-click"), rounds
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the benchmark can be told with `--option`.
+    """Settings by `--option`.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ _CITATION = (
 
 
 class Attacked(Declared):
-    """What attacks by clicks and by boxes have in common: groups, statistics, the table."""
+    """Shared parts of attacks by clicks and by boxes: groups, statistics, the table."""
 
     __slots__ = ()
     schema: ClassVar[Schema] = TETRIS_ROWS
@@ -107,7 +107,7 @@ class Attacked(Declared):
 @catalogue.benchmarks.add("tetris", summary="robustness to the click (IoU and BIoU Min, Max, D)")
 @dataclass(frozen=True, slots=True)
 class Tetris(Attacked):
-    """The best and the worst click of ten rounds, beside the centre click."""
+    """The best and the worst click of ten rounds, compared with the centre click."""
 
     name: str = "tetris"
     headline: ClassVar[tuple[str, ...]] = (

@@ -106,7 +106,7 @@ def _rows(
 
 
 def _efforts(record: Trajectory) -> list[Effort]:
-    """What a person has spent by the end of each round."""
+    """Effort of a person by the end of each round."""
     simulated, total, spent = record.simulated, Effort(), []
     for made in record.rounds:
         if isinstance(simulated.user, CountsEffort):
@@ -120,7 +120,7 @@ def _efforts(record: Trajectory) -> list[Effort]:
 
 
 def _matched(records: Sequence[Trajectory]) -> dict[tuple[str, str, int], float]:
-    """The original's case Dice of each user, class and round: instances matched anew."""
+    """The original's case Dice of each user, class and round: instances re-matched."""
     groups: dict[tuple[str, str, int], tuple[list[Mask], list[Mask]]] = {}
     for record in records:
         simulated = record.simulated

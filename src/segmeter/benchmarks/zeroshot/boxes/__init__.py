@@ -56,7 +56,7 @@ class Settings:
 @catalogue.benchmarks.add("boxes", summary="masks from boxes, scored by COCO's and LVIS's AP")
 @dataclass(frozen=True, slots=True)
 class Boxes(Declared):
-    """A box alone, then the box with its mask's logits; AP of the masks beside AP of the boxes."""
+    """A box alone, then the box with its mask's logits; AP of masks and of boxes."""
 
     name: str = "boxes"
     headline: ClassVar[tuple[str, ...]] = ("ap", "boundary-ap", "box-ap", "mask-iou")
