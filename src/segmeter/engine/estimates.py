@@ -78,7 +78,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Estimate for a whole plan on a number of workers like the measured one."""
+    """The cost of a whole plan on a number of workers like the one that was measured."""
 
     jobs: int
     looks: int
@@ -204,9 +204,10 @@ def _estimate(
 def free_folder(
     plan: Plan, roots: Roots, objects: Objects | None = None, base: Path = Path("runs")
 ) -> Path:
-    """The default folder of a run: `runs/<benchmark>-<n>`.
+    """The default run folder: `runs/<benchmark>-<n>`.
 
-    The newest of them is resumed if it holds the same plan, else the next number is used.
+    The newest of them is gone on with if it holds the very same plan, else the next number
+    is taken.
     """
     stem = f"{plan.benchmark}-"
     numbers = [

@@ -33,7 +33,7 @@ AHEAD = 2  # jobs at a worker: one being done, one whose image is being read
 
 
 class Executor(Protocol):
-    """The interface of executors."""
+    """The interface of an executor."""
 
     @property
     def room(self) -> int:
@@ -55,7 +55,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:
-    """Settings of an executor: a plan, where its rows go, and the number of workers.
+    """The arguments of an executor: a plan, the place of its rows, the number of workers.
 
     `prewarmed` are processes that were started before the plan was whole; local workers are among
     them as long as there are any.

@@ -158,7 +158,7 @@ def rows_schema(benchmark: Any, plan: Plan) -> Schema | None:
 
 
 def _provenance(job: Job, segmenter: Any, own: Any) -> dict[str, str]:
-    """Provenance that is stored in a job file."""
+    """The provenance of the rows of a job."""
     from segmeter.engine.provenance import library_versions
 
     card = segmenter.card

@@ -42,7 +42,7 @@ class Progress(Protocol):
 
 
 class _Silent:
-    """Progress that is not shown."""
+    """No progress display."""
 
     def begin(self, total: int, done: int) -> None: ...
 

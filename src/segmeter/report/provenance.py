@@ -129,7 +129,7 @@ def _plan_table(run: Results) -> Table:
 
 
 def _segmenter_table(run: Results) -> Table:
-    """Facts about each model or method; empty columns are left out."""
+    """Weights, device and licence of each model; empty columns are left out."""
     provenances: Mapping[str, Mapping[str, str]] = run.provenance.get("segmenters", {})
     names = list(dict.fromkeys(key for provenance in provenances.values() for key in provenance))
     own = [n for n in names if n not in _LIBRARIES and any(t.get(n) for t in provenances.values())]
